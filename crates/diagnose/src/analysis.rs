@@ -5,10 +5,8 @@ use crate::headroom::Creatable;
 use senesce_core::{Analysis, Bytes, Table};
 use serde_json::json;
 
-/// Maximum rows of a table.
 const ROWS: usize = 20;
 
-/// Tables for everything except the sentence.
 pub fn analysis(found: &Prognosis) -> Analysis {
     let mut tables = vec![reading(found)];
     if !found.models.is_empty() {

@@ -39,7 +39,6 @@ impl Drive {
         Ok(Self { name, model: model.name.clone(), known, reason, parameters: Some(model) })
     }
 
-    /// The same for an image, which may lie on another drive than its file system will.
     pub fn of_image(self) -> Self {
         let reason = "an image does not name its future drive; name it with --model".to_string();
         let parameters = DeviceModel::builtin(RANGE[0]).ok();
@@ -55,7 +54,6 @@ impl Drive {
         }
     }
 
-    /// Whether it wears out by writes.
     pub fn is_flash(&self) -> bool {
         self.parameters
             .as_ref()

@@ -30,10 +30,8 @@ pub enum PrognosisError {
     Output(#[from] OutputError),
     #[error("no twin can be made of {target}: {reason}")]
     NoTwin { target: String, reason: String },
-    /// The twin fails its check.
     #[error("the twin of {target} fails its check ({command}): {output}; the original was not touched")]
     Unsound { target: String, command: String, output: String },
-    /// A command on a twin failed.
     #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
     Ended { command: String, status: std::process::ExitStatus, output: String },
     #[error("interrupted; the original was not touched")]
@@ -41,7 +39,6 @@ pub enum PrognosisError {
 }
 
 impl PrognosisError {
-    /// For `map_err`.
     pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| IoFailure::new(operation, path, source).into()

@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Number of files in the list of the most expensive ones.
 pub const WORST: usize = 100;
 const EXAMPLES: usize = 5;
 
@@ -197,7 +196,6 @@ pub struct Prognosis {
     pub twin: Option<crate::twin::Tried>,
 }
 
-/// A layout with the costs of reading it.
 pub struct CostedLayout {
     pub summary: LayoutSummary,
     pub files: FileRuns,
@@ -207,7 +205,6 @@ pub struct CostedLayout {
 }
 
 impl CostedLayout {
-    /// Examines a mounted directory.
     pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
         let look = senesce_layout::Options {
             threads: options.threads,
@@ -222,7 +219,6 @@ impl CostedLayout {
         Ok(Self { summary: layout.summary, files, order, costs })
     }
 
-    /// The fragmented files that may be moved and that an ideal defragmentation would speed up, best first.
     fn ideal_moves(&self, may_move: impl Fn(usize) -> bool) -> Vec<Move> {
         let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1 && may_move(*file));
         let one =
@@ -239,7 +235,6 @@ impl CostedLayout {
         self.files.of(file).iter().map(|run| run.length).sum()
     }
 
-    /// The first byte after all data, as they lie or all in one sequence.
     pub fn reach(&self) -> u64 {
         reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
     }
@@ -249,7 +244,6 @@ impl CostedLayout {
     }
 }
 
-/// Examines a target.
 pub fn prognosis(target: &Path, options: &Options) -> Result<Prognosis, PrognosisError> {
     let begun = Instant::now();
     let place = ShownDirectory::of(target)?;
@@ -362,7 +356,6 @@ fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisErro
     RANGE.par_iter().map(of).collect()
 }
 
-/// Share of the directories and files that may not be opened.
 pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }

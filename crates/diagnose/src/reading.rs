@@ -83,7 +83,6 @@ impl Reader {
         }
     }
 
-    /// Waits for all requests in flight and returns the time.
     fn end_of_file(&mut self) -> u64 {
         self.now = self.last;
         self.before = self.last;
@@ -91,7 +90,6 @@ impl Reader {
     }
 }
 
-/// The cost of reading the files in this order, if the `moved` ones lie in one piece after the file read before them.
 pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn(usize) -> bool) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files.len()];
@@ -132,7 +130,6 @@ pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: im
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
-/// The first byte that holds data.
 pub(crate) fn lowest(files: &FileRuns) -> u64 {
     (0..files.len())
         .into_par_iter()
@@ -141,7 +138,6 @@ pub(crate) fn lowest(files: &FileRuns) -> u64 {
         .unwrap_or(0)
 }
 
-/// The first byte after all data.
 pub(crate) fn highest(files: &FileRuns) -> u64 {
     let ends = |file| files.of(file).iter().map(Run::end).max();
     (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)

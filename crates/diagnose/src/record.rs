@@ -13,9 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The file in the directory of records: one JSON object per line.
 const FILE: &str = "prognoses.jsonl";
-/// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// Days; later dates are not reported.
 const HORIZON: f64 = 3650.0;
@@ -80,9 +78,7 @@ pub struct Trend {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
-    /// Those with the same target, drive, order of reading and length of names, oldest first.
     pub kept: Vec<Kept>,
-    /// Number of lines that cannot be read.
     pub unreadable: usize,
 }
 
@@ -94,7 +90,6 @@ impl History {
     }
 }
 
-/// Adds a prognosis to the directory and returns all comparable ones.
 pub fn keep(directory: &Path, found: &Prognosis) -> Result<History, PrognosisError> {
     output::directory(directory)?;
     append(&directory.join(FILE), Kept::of(found))
@@ -137,7 +132,6 @@ fn place_of(target: &Path) -> String {
     }
 }
 
-/// The UUID of the file system on a device, from udev's links.
 fn uuid(device: &Path) -> Option<String> {
     let device = device.canonicalize().ok()?;
     let mut links = std::fs::read_dir("/dev/disk/by-uuid").ok()?.flatten();
@@ -146,7 +140,6 @@ fn uuid(device: &Path) -> Option<String> {
 }
 
 impl Kept {
-    /// Whether both may be points of one trend.
     fn is_comparable(&self, other: &Self) -> bool {
         let of = |kept: &Self| (kept.order, kept.name_length);
         (&self.place, &self.drive, of(self)) == (&other.place, &other.drive, of(other))

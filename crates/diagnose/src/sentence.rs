@@ -17,7 +17,6 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// The verdict on a cure that reduces `now` to `after`.
 pub fn verdict(now: f64, after: f64) -> &'static str {
     match 1.0 - after / now {
         gain if !gain.is_finite() || gain < WORTH => "not worth it",
@@ -26,7 +25,6 @@ pub fn verdict(now: f64, after: f64) -> &'static str {
     }
 }
 
-/// One or two sentences: the cost of reading and possible help; the number of files that can be created and the limit.
 pub fn of(prognosis: &Prognosis) -> String {
     let mut text = reading(prognosis);
     if let Some(space) = space(prognosis) {
@@ -66,7 +64,6 @@ fn reading(prognosis: &Prognosis) -> String {
     format!("{all}; {defragment}; {rewrite}.{unwritten}")
 }
 
-/// The tool's result on the twin; without a trial its possible gain, or why it is not advised.
 fn defragmentation(prognosis: &Prognosis) -> String {
     let advice = &prognosis.defragmenter;
     if let Some(shown) = prognosis.twin.as_ref().and_then(|twin| twin.defragmenter.as_ref()) {

@@ -56,7 +56,6 @@ pub struct ColdAccount {
 /// Why a read does not count as a cold read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCold {
-    /// The device delivered less than the files' extents.
     #[error("the files' extents hold {extents}, and the device delivered {delivered}: the rest came from a cache")]
     Cached { extents: Bytes, delivered: Bytes },
     #[error(
@@ -64,7 +63,6 @@ pub enum NotCold {
          written, and read as zeros without it; age with --data write an image that is to be read cold"
     )]
     Nothing { read: Bytes, content: Bytes },
-    /// The process or the machine was stopped.
     #[error("{0}")]
     Lost(#[from] Lost),
     #[error(
@@ -74,7 +72,6 @@ pub enum NotCold {
     ImageCached { cached: Bytes },
     #[error("the files lie in memory: nothing is read from a device")]
     InMemory,
-    /// The block trace of the read has fewer bytes than the device delivered.
     #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
     ShortTrace { traced: Bytes, delivered: Bytes },
     #[error("{0}")]
@@ -139,7 +136,6 @@ impl ColdAccount {
         Some(Bytes(self.device_bytes?.saturating_sub(self.extent_bytes? + metadata)))
     }
 
-    /// Checks that the trace of the read has all delivered bytes.
     pub fn judge_trace(&self, trace: &BlockTrace) -> Result<(), NotCold> {
         trace.valid().map_err(|invalid| NotCold::InvalidTrace(invalid.to_string()))?;
         let reads = trace.iter().filter(|request| request.operation == Operation::Read);
@@ -187,7 +183,6 @@ pub fn read<D: Rooted>(
     ))
 }
 
-/// The counters so far.
 struct Counts {
     device: Option<DeviceStat>,
     process: Option<u64>,
@@ -210,17 +205,14 @@ fn spans_more(root: &Path, device: &BlockDevice) -> bool {
     rustix::fs::statvfs(root).is_ok_and(|found| found.f_blocks.saturating_mul(found.f_frsize) > device.size().0)
 }
 
-/// statfs(2): tmpfs and ramfs.
 fn is_in_memory(root: &Path) -> bool {
     rustix::fs::statfs(root)
         .is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
-/// Content of files, each counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Content {
     bytes: u64,
-    /// Bytes that the device must deliver when all of it is read.
     delivered: u64,
 }
 

@@ -30,7 +30,6 @@ pub fn fields(decision: &Decision) -> Map<String, Value> {
     fields
 }
 
-/// `ratio`, `low`, `high`, `confidence`.
 pub fn interval_fields(interval: Option<&Interval>) -> Map<String, Value> {
     let of = |pick: fn(&Interval) -> f64| interval.map_or(Value::Null, |interval| json!(pick(interval)));
     [

@@ -12,7 +12,6 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
 
-/// Number of files that are drawn: those whose reads collide most.
 const DRAWN_FILES: usize = 32;
 const DRAWN_READS: usize = 256;
 
@@ -82,7 +81,6 @@ pub fn die_map(image: &Path, layout: &Layout, model: &str, writes: &LastWrites) 
 }
 
 impl DieMap {
-    /// A strip for each of the files that collide most: the die of each read, in the order of the file.
     pub fn figure(&self) -> Figure {
         let mut files: Vec<&FileDies> = self.per_file.iter().filter(|file| file.flash_reads > 1).collect();
         files.sort_by(|a, b| {

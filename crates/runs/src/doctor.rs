@@ -11,18 +11,15 @@ pub enum State {
     Missing,
 }
 
-/// One requirement of a part of senesce.
 #[derive(Debug, Clone)]
 pub struct Check {
     pub what: String,
     pub needed_for: String,
     pub state: State,
-    /// The result (a version, a path).
     pub found: String,
     pub remedy: String,
 }
 
-/// Programs other than those of file systems, their users, and their Debian packages.
 const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "the guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
@@ -77,7 +74,6 @@ fn fact(what: &str, needed_for: &str, works: bool, remedy: &str) -> Check {
     }
 }
 
-/// Tests a cold read, and that a warm one is detected.
 fn cold_reads() -> Check {
     let (state, found) = match cold_self_test() {
         Ok(counted) => (State::Works, counted),
@@ -138,7 +134,6 @@ fn cgroups() -> bool {
     is_root() && (v1 || v2)
 }
 
-/// Traces known reads and compares trace and counters with them.
 fn block_traces() -> Check {
     let (state, found) = match self_test() {
         Ok(test) if test.agrees() => (State::Works, format!("{} reads, all traced and counted", test.asked)),

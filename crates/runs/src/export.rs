@@ -11,20 +11,16 @@ use std::path::Path;
 pub const SCHEMA: &str = "senesce-export/1";
 
 pub struct Export {
-    /// The name of its directory.
     pub name: String,
-    /// One row per measured value.
     pub measurements: Table,
     pub analysis: Analysis,
     pub record: Record,
 }
 
-/// The name of its directory.
 pub fn name_of(run: &Path) -> String {
     run.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Reads the exported parts of a record.
 pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
     let name = name_of(&record.path);
     let measurements = tidy(registry, &name, &record)?;

@@ -2,7 +2,6 @@
 
 use senesce_core::{ExitCode, Failure};
 
-/// Warnings of the kernel about the device end a run.
 pub fn fail_on(warnings: Vec<String>) -> Result<(), Failure> {
     match warnings.first() {
         None => Ok(()),

@@ -5,10 +5,8 @@ use senesce_core::{Failure, Measurement, Record};
 use senesce_runner::Registry;
 use serde_json::Value;
 
-/// Operations over time.
 pub const THROUGHPUT: &str = "throughput";
 
-/// Between the name of a metric and that of the modelled drive.
 pub const MODELLED: &str = ", modelled ";
 
 /// The values that the run recorded one by one; without any, the numbers of its result whose name implies a unit and a

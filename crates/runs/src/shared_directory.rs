@@ -21,7 +21,6 @@ pub struct Token {
 const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Token {
-    /// Writes it into a directory of ours.
     pub fn place(directory: &ClaimedDirectory) -> Result<Self, Failure> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -36,12 +36,10 @@ fn of_file(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Failur
     })
 }
 
-/// The content of a drive before a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// Everything that the trace reads without writing it before, in the order of addresses.
     WhatIsRead,
-    /// Only the content in [`Options::before`].
     AsOptions,
 }
 
@@ -54,7 +52,6 @@ impl Held {
     }
 }
 
-/// Times a trace on a model. Fails for an invalid trace, or one that the model does not accept.
 pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &Options) -> Result<Outcome, Failure> {
     Ok(simulate_requests(model, &trace.valid()?.for_models(), held, options)?)
 }
@@ -77,7 +74,6 @@ pub fn simulate_loop(
     Ok(simulate_closed(model, held.history(&requests), &recorded, options)?)
 }
 
-/// The same for requests.
 pub fn simulate_requests(
     model: &DeviceModel,
     requests: &[Request],

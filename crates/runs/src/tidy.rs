@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
 
-/// A run directory that may be removed, locked against writers.
 #[derive(Debug)]
 pub struct Removable {
     path: PathBuf,

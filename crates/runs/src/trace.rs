@@ -22,13 +22,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Name of the trace inside a run directory.
 pub const TRACE_FILE: &str = "trace.blocks";
 
 /// The fact of the environment that names a journal that was not replayed, and damaged metadata.
 pub const RESERVATIONS: &str = "target.reservations";
 
-/// Environment variable for the mount point of the target.
 pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
 
 #[derive(Debug, Clone)]
@@ -45,19 +43,15 @@ pub struct CommandLine {
 pub struct TraceRequest {
     pub target: TargetSpec,
     pub mount_options: String,
-    /// Mount without writing.
     pub read_only: bool,
-    /// Keep the caches instead of dropping them before the command.
     pub warm: bool,
     pub command: CommandLine,
-    /// Models that time the requests, in addition to the reference drives.
     pub models: Vec<(String, DeviceModel)>,
 }
 
 #[derive(Debug)]
 pub struct Traced {
     pub trace: BlockTrace,
-    /// Layout, load and modelled time.
     pub summary: Summary,
     pub device_number: (u32, u32),
     /// The command's exit status (128 + the signal that ended it).
@@ -93,7 +87,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Computes everything from a trace; of an invalid one only the counts of the recorded requests.
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
         // A device larger than a model has no time on it.
@@ -110,7 +103,6 @@ impl Summary {
         })
     }
 
-    /// The same with the time on other models; an invalid trace is timed on none.
     pub fn on_models(trace: &BlockTrace, models: &[(String, DeviceModel)]) -> Result<Self, Failure> {
         let mut summary = Self::of(trace)?;
         if trace.is_valid() {
@@ -122,12 +114,10 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Whether no request is known to be missing.
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty() && self.measures.lost_events == 0
     }
 
-    /// Why the traced file system is incomplete or damaged.
     pub fn reservations(&self) -> Vec<String> {
         self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
@@ -326,7 +316,6 @@ pub enum Event {
     Trace(Box<Summary>),
 }
 
-/// Writes a trace and its summary as a run directory.
 pub fn record(
     trace: &BlockTrace,
     summary: &Summary,
@@ -340,7 +329,6 @@ pub fn record(
     import_with::<BlockTraceRun>(out, imported, |directory| Ok(trace.save(&directory.path().join(TRACE_FILE))?))
 }
 
-/// The records of `senesce trace` and of imported traces.
 pub struct BlockTraceRun;
 
 impl ImportedRun for BlockTraceRun {

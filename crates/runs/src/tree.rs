@@ -15,12 +15,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
     pub files: Vec<PathBuf>,
-    /// Directories, and of a user's tree files, that may not be read.
     pub closed: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// The files of a user's tree that may be read.
     pub fn of_user(root: &Path) -> Result<Self, Failure> {
         if !root.is_dir() {
             return Err(Failure::usage(format!(
@@ -86,7 +84,6 @@ impl Tree {
         Ok(())
     }
 
-    /// The files with their content.
     pub fn contents(self, root: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
         let read = |path: PathBuf| {
             let from = root.join(&path);
@@ -105,12 +102,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Into an empty directory.
     pub fn new(root: &'a Path, interrupt: &'a Interrupt) -> Self {
         Self { root, made: HashSet::new(), interrupt }
     }
 
-    /// Writes one file whole.
     pub fn write(&mut self, path: &Path, content: &[u8]) -> Result<(), Failure> {
         check(self.interrupt)?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -133,7 +128,6 @@ pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
     keyed.into_iter().map(|(_, number)| number).collect()
 }
 
-/// An error after the user's interrupt.
 pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
     if interrupt.requested() {
         return Err(interrupted());

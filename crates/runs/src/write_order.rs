@@ -36,14 +36,12 @@ pub fn path_of(image: &Path) -> PathBuf {
     name.into()
 }
 
-/// Size and modification time of an image.
 fn identity(image: &Path) -> Result<(u64, u64), Failure> {
     let found = image.metadata().map_err(senesce_core::failure::failed("look at", image))?;
     let altered = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok((found.len(), altered.map_or(0, |time| time.as_nanos() as u64)))
 }
 
-/// Saves the order of an image that is complete.
 pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     let (image_bytes, image_altered_ns) = identity(image)?;
     let head = Head { format: MAGIC.into(), image_bytes, image_altered_ns, blocks: order.order().len() as u64 };
@@ -58,12 +56,10 @@ pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Applies the checks of [`save`] before the work.
 pub fn check(image: &Path) -> Result<(), Failure> {
     Ok(output::check(&path_of(image), Format::Json, b"{", Replace::SameFormat)?)
 }
 
-/// The order of an image. Fails if it is missing or damaged, or if the image was changed since.
 pub fn load(image: &Path) -> Result<LastWrites, Failure> {
     let (head, order) = read(image)?;
     if identity(image)? != (head.image_bytes, head.image_altered_ns) {
@@ -101,7 +97,6 @@ fn of_bytes(bytes: &[u8]) -> Option<(Head, LastWrites)> {
     Some((head, LastWrites::from_order(order)))
 }
 
-/// A recording of the writes of a target's device.
 #[derive(Debug)]
 pub struct Recording {
     session: TraceSession,
@@ -119,7 +114,6 @@ impl Recording {
         Ok(Self { session: TraceSession::start(&device)?, order })
     }
 
-    /// Ends the recording; everything must have been written back.
     pub fn end(self) -> Result<LastWrites, TargetError> {
         let (trace, mut order) = (self.session.stop()?, self.order);
         trace.valid()?.for_models().iter().for_each(|request| order.record(request));
@@ -127,7 +121,6 @@ impl Recording {
     }
 }
 
-/// The order of the last writes of an image from traces of all its writes, oldest first.
 pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure> {
     let mut order = LastWrites::new(identity(image)?.0);
     for path in traces {
@@ -155,7 +148,6 @@ pub struct Copying {
     /// Physical over logical size of the drive, less one, to bring its spare area into the steady state of random
     /// overwriting.
     pub steady_state: Option<f64>,
-    /// Chooses the blocks that are written more than once.
     pub seed: Seed,
 }
 

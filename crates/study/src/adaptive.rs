@@ -79,14 +79,12 @@ fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> 
     }
 }
 
-/// Replays a study from its record.
 struct Replay<'a> {
     spec: &'a StudySpec,
     past: &'a [Past],
     questions: Vec<Question>,
     metrics: BTreeMap<usize, Measurement>,
     course: Sequential,
-    /// The last analysis, and the number of events before it.
     last: Option<Look>,
     seen: usize,
     due: Vec<Look>,
@@ -132,7 +130,6 @@ impl<'a> Replay<'a> {
         None
     }
 
-    /// Analyses the first `seen` events.
     fn take(&mut self, look: Look, seen: usize) -> Step {
         let ratios = self.ratios(&self.past[..seen], look.repetitions);
         let step = self.course.look(&ratios, look.last);
@@ -140,7 +137,6 @@ impl<'a> Replay<'a> {
         step
     }
 
-    /// Repetitions of the next analysis, and whether it is the last for which there is time.
     fn next_look(&self, step: Step) -> Option<(u32, bool)> {
         if self.last.as_ref().is_some_and(|look| look.last) {
             return None;
@@ -154,7 +150,6 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Repetitions of the last analysis.
     fn have(&self) -> u32 {
         self.last.as_ref().map_or(0, |look| look.repetitions)
     }
@@ -163,7 +158,6 @@ impl<'a> Replay<'a> {
         self.last.as_ref().map_or(&[], |look| &look.dead)
     }
 
-    /// Whether a run of a dead cell succeeded in a retry since the last analysis.
     fn is_revived(&self) -> bool {
         past::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
     }
@@ -211,14 +205,12 @@ impl<'a> Replay<'a> {
         asked.into_iter().filter(|cell| !living.contains(cell)).collect()
     }
 
-    /// The cells of questions that are neither decided nor given up.
     fn open_cells(&self) -> BTreeSet<CellId> {
         let ends = |index: usize| [self.questions[index].sample, self.questions[index].reference];
         let asked = self.course.open().into_iter().map(ends);
         asked.filter(|ends| !ends.iter().any(|end| self.dead().contains(end))).flatten().collect()
     }
 
-    /// The runs of an analysis that were not tried.
     fn missing(&self, size: u32) -> Vec<RunId> {
         let open = self.open_cells();
         let tried: BTreeSet<RunId> = self.past.iter().filter_map(Past::tried).map(|(id, _)| id).collect();

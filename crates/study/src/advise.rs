@@ -11,10 +11,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
-    /// Its word on the command line.
     pub name: &'static str,
     workload: Stands,
-    /// The profile by which the volume is aged.
     profile: &'static str,
     /// Explains a workload that only approximates the purpose; empty otherwise.
     pub note: &'static str,
@@ -121,7 +119,6 @@ pub fn study(asked: &Asked) -> String {
     text
 }
 
-/// The groups of file systems under each metric and state, the best first.
 pub fn ranking(result: &Value) -> Table {
     let mut table =
         Table::new("ranking", "Ranking: = not distinguishable, > is better", &["state", "metric", "ranking"]);
@@ -131,7 +128,6 @@ pub fn ranking(result: &Value) -> Table {
     table
 }
 
-/// Every pair with its interval, and for undecided pairs the required repetitions.
 pub fn pairs(result: &Value) -> Table {
     let columns = ["state", "metric", "pair", "ratio", "from", "to", "verdict", "to decide it"];
     let mut table = Table::new("pairs", "Pairs, the first over the second", &columns);
@@ -151,7 +147,6 @@ pub fn pairs(result: &Value) -> Table {
     table
 }
 
-/// Required values to decide comparisons, and whether a cell can get that number.
 fn would_decide(open: &[Needed]) -> String {
     let message = needed_text(open.iter().copied());
     if is_beyond(open) { format!("{message}, and a cell gets {MOST} at most") } else { message }
@@ -161,10 +156,8 @@ fn is_beyond(open: &[Needed]) -> bool {
     open.iter().all(|(_, needed)| needed.is_some()) && open.iter().any(|(_, needed)| *needed > Some(u64::from(MOST)))
 }
 
-/// The unit that a comparison counts, and the number required to decide it; `None`: no number would.
 type Needed<'a> = (&'a str, Option<u64>);
 
-/// For an undecided pair.
 fn needed(pair: &Value) -> Option<Needed<'_>> {
     let units = pair["counted"].as_str().unwrap_or("repetitions");
     (pair["verdict"] == "undecided").then(|| (units, pair["repetitions_needed"].as_u64()))
@@ -174,7 +167,6 @@ fn rows<'a>(result: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     result[name].as_array().into_iter().flatten()
 }
 
-/// The answer in a sentence, and the open comparisons in another.
 pub fn sentences(result: &Value) -> Vec<String> {
     let mut said: Vec<String> = result["answer"].as_str().map(str::to_string).into_iter().collect();
     let open: Vec<Needed> = rows(result, "pairs").filter_map(needed).collect();

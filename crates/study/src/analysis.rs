@@ -10,7 +10,6 @@ use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The analysis, for experiments that add their own.
 pub fn of(results: &Results) -> Analysis {
     let tables = [
         cells_table(results),
@@ -179,7 +178,6 @@ fn cells_table(results: &Results) -> Table {
     table
 }
 
-/// Cells without a complete run.
 fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
     let measured = |&(fs, state, workload): &(usize, usize, usize)| {
         let is_it = |cell: &&Cell| (cell.id.fs, cell.id.state, cell.id.workload) == (fs, state, workload);
@@ -326,7 +324,6 @@ fn others_table(results: &Results) -> Table {
     table
 }
 
-/// Failed runs, grouped by reason.
 fn failed_table(results: &Results) -> Table {
     let mut table = Table::new("failed", "Failed runs", &["file system", "state", "workload", "runs", "reason"]);
     let mut counts: BTreeMap<(usize, usize, usize, &str), u64> = BTreeMap::new();

@@ -11,7 +11,6 @@ use senesce_stats::{Decision, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Maximum of parts of one kind in the sentence; the tables have all.
 const PARTS: usize = 4;
 
 /// One sentence: the order of several file systems, the effect of age on each, and whether age changes the order. The
@@ -48,7 +47,6 @@ fn is_measured(metric: &str) -> bool {
     modelled_by(metric).is_none()
 }
 
-/// The first few in words, and the number of others; `None` if empty.
 fn parts(all: impl Iterator<Item = String>) -> Option<String> {
     let all: Vec<String> = all.collect();
     let more = match all.len().saturating_sub(PARTS) {
@@ -68,7 +66,6 @@ fn order_text(results: &Results, order: &Order) -> String {
     )
 }
 
-/// The order in words, also if no pair of it can be tested.
 fn order_or_none(results: &Results, order: &Order) -> String {
     match order.pairwise.classes.is_empty() {
         true => "no pair can be tested".into(),
@@ -95,7 +92,6 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
     (name(change.after.sample.fs), name(change.after.reference.fs))
 }
 
-/// Why no difference was found: all are equivalent, or the size of the detectable difference.
 fn nothing_found(answers: &[&Answer]) -> String {
     let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
@@ -140,7 +136,6 @@ fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> 
     }
 }
 
-/// The numbers required to decide all of several comparisons, by unit; `None`: no number would.
 pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (units, needed) in open {
@@ -152,7 +147,6 @@ pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>
     format!("{} of a cell would decide", words.join(" and "))
 }
 
-/// `answer`, `pairs`, `ages`, `groups` and `order_changes` of the result.
 pub(crate) fn json(results: &Results) -> Map<String, Value> {
     let of = |is_pair: bool| results.answers.iter().filter(move |answer| answer.question.is_pair() == is_pair);
     let mut all = Map::new();
@@ -189,7 +183,6 @@ fn with_decision(mut row: Value, answer: &Answer) -> Value {
     row
 }
 
-/// One entry per class of comparable systems; one without groups if nothing is comparable.
 fn groups(results: &Results, order: &Order) -> Vec<Value> {
     let spec = &results.spec;
     let entry = |text: String, groups: Vec<Vec<&str>>| {
@@ -237,7 +230,6 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
     table
 }
 
-/// The verdict in words, and whether it holds for single images only.
 pub(crate) fn text(answer: &Answer) -> String {
     let alone = answer.one_image && answer.decision.interval.is_some();
     format!("{}{}", answer.decision.text(), if alone { " (this image only)" } else { "" })

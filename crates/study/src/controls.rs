@@ -8,14 +8,11 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Mean, Ratio, Rule, decide_all};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A file system under a workload and its main metric, measured twice.
 #[derive(Debug, Clone)]
 pub struct Control {
     pub workload: usize,
-    /// Index of the file system.
     pub fs: usize,
     pub what: Measurement,
-    /// The second half over the first.
     pub decision: Decision,
 }
 

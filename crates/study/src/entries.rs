@@ -95,7 +95,6 @@ pub struct StateSpec {
 }
 
 impl FileSystemSpec {
-    /// A kind under its own name, without options.
     pub fn named(kind: &str) -> Self {
         let (kind, name) = (kind.to_string(), kind.to_string());
         Self { kind, name, mkfs: String::new(), mount: String::new(), ..Self::default() }
@@ -213,7 +212,6 @@ pub struct CellSpec {
     pub set: BTreeMap<String, String>,
 }
 
-/// The kind of a file system that is defined by commands.
 pub const CUSTOM: &str = "custom";
 
 const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
@@ -223,7 +221,6 @@ impl FileSystemSpec {
         ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
     }
 
-    /// Its commands, for a custom file system.
     pub fn custom(&self) -> Option<CustomFileSystem> {
         (self.kind == CUSTOM).then(|| CustomFileSystem {
             mkfs: self.mkfs.clone(),

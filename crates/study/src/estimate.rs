@@ -24,10 +24,8 @@ pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> 
     Ok((written, file_system.seconds_of_operations(operations) + written as f64 / 1e9 + IMAGE_SECONDS))
 }
 
-/// Seconds of mkfs, mount, store and layout of an image.
 const IMAGE_SECONDS: f64 = 0.7;
 
-/// Rough estimate of the seconds that these images and runs take together.
 pub fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
     let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
     let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();

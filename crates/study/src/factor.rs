@@ -19,7 +19,6 @@ struct Factor {
     values: Vec<(String, Value)>,
 }
 
-/// Expands all factors of a study.
 pub fn spread(study: &mut Table) -> Result<(), String> {
     let factors = match study.remove("factor") {
         None => return Ok(()),

@@ -36,7 +36,6 @@ pub(crate) fn device(results: &Results, cells: &[&Cell]) -> String {
     }
 }
 
-/// The devices on which file systems are measured, grouped.
 pub(crate) fn places(spec: &StudySpec, systems: &BTreeSet<usize>) -> String {
     let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in systems.iter().map(|fs| &spec.file_system[*fs]) {
@@ -56,7 +55,6 @@ fn place(spec: &StudySpec, fs: &FileSystemSpec) -> String {
     }
 }
 
-/// The name of the first state of these cells, if it is the same for all file systems.
 fn reference(results: &Results, cells: &[&Cell]) -> Option<String> {
     let mut first: BTreeMap<usize, usize> = BTreeMap::new();
     for cell in cells {
@@ -70,7 +68,6 @@ fn reference(results: &Results, cells: &[&Cell]) -> Option<String> {
     }
 }
 
-/// Which of these cells a guest measured.
 fn in_the_guest(results: &Results, cells: &[&Cell]) -> String {
     let spec = &results.spec;
     let is_there =
@@ -85,7 +82,6 @@ fn in_the_guest(results: &Results, cells: &[&Cell]) -> String {
     format!("; {names}: in the guest{}", if emulated { ", whose times are the emulator's" } else { "" })
 }
 
-/// Bars per state, grouped by file system; `None` if no cell may have one.
 fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     if !cells.iter().any(|cell| cell.has_bar()) {
         return None;
@@ -128,7 +124,6 @@ pub fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `None` unless images differ.
 fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     let pairs = layout_pairs(results, cells);
     let distinct = pairs.iter().any(|(_, score, _)| (score - pairs[0].1).abs() > 1e-9);
@@ -191,7 +186,6 @@ mod tests {
     use crate::past::Past;
     use senesce_core::Measurement;
 
-    /// The results of a study with 5 runs of each cell, in which every state doubles the throughput.
     fn results(changes: &str) -> Results {
         let text = format!(
             "name = 't'\nsize = '1G'\nrepetitions = 5\n[[file_system]]\nkind = 'ext4'\ndevice = '/dev/sdx'\n[[file_system]]\n\

@@ -12,10 +12,8 @@ use senesce_runner::{Context, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Name of the requested kernel, and its runs.
 pub type Groups = BTreeMap<String, Vec<RunId>>;
 
-/// Splits runs into those done here and those of the guest, by kernel.
 pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
     let (mut here, mut groups) = (Vec::new(), Groups::new());
     for id in all {
@@ -62,7 +60,6 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
     steps_in_guest::<Study, R>(&guest, &part, wanted, context)
 }
 
-/// The guest for these runs. It does not depend on features of this machine: it has its own kernel and programs.
 fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Result<GuestSpec, Failure> {
     Ok(GuestSpec {
         kernel: Some(name.to_string()).filter(|name| !name.is_empty()),
@@ -83,7 +80,6 @@ fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     spec.guest_memory.max(Bytes(needed / 2 * 3 + (1 << 30)).min(most))
 }
 
-/// A zoned drive and a conventional one, if a cell needs them.
 fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     match wanted.iter().any(|id| spec.file_system[id.on.fs].is_zoned()) {
         true => crate::zoned::emulated(spec.size),
@@ -91,7 +87,6 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     }
 }
 
-/// Checks that the kernels of the study are in the cache of the guest; without a name, that any is.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {
@@ -106,7 +101,6 @@ mod tests {
     use crate::results::FailedRun;
     use senesce_guest::carry::NotDone;
 
-    /// A kind that few kernels have.
     const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\
         [[workload]]\npersonality = 'webserver'\n[[cell]]\nvm = true\n";
 

@@ -48,7 +48,6 @@ pub struct ImageFacts {
     pub free_space: Option<FreeSpace>,
 }
 
-/// The folders in which images are made, kept and used.
 pub struct Images {
     /// Kept between studies. In a guest it would use its memory and end with it.
     store: Option<ImageStore>,
@@ -88,7 +87,6 @@ impl Images {
         self.store.as_ref().filter(|_| fs.custom().is_none())
     }
 
-    /// Copies the image to [`Self::working`].
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
             true => Ok(()),
@@ -116,7 +114,6 @@ impl Images {
         }
     }
 
-    /// Frees the memory of an image that is not needed again.
     pub fn forget(&self, key: &str) -> Result<(), Failure> {
         self.near.remove(key)?;
         Ok(())
@@ -208,7 +205,6 @@ impl Images {
     }
 }
 
-/// Runs the checker of a custom file system.
 fn check(target: &mut MountedTarget) -> Result<(), Failure> {
     match target.check_file_system()? {
         Some(report) if !report.clean => {
@@ -271,7 +267,6 @@ impl Making<'_> {
     }
 }
 
-/// The files that exist at the end of a plan, as creates in the order of their paths, like a copy of the tree.
 fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
     let mut planner: Planner = plan.operations();
     planner.skip_to(plan.len());
@@ -324,7 +319,6 @@ impl ImageFacts {
     }
 }
 
-/// Bytes that a folder in memory may take.
 pub fn memory_available() -> Option<u64> {
     let space = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
     Some(senesce_core::machine::memory_available()?.0.min(space.f_bavail * space.f_frsize))

@@ -12,11 +12,9 @@ use std::io;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// The launcher and the command of the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
     launcher: Vec<String>,
-    /// The workload and its options, as of `senesce bench`.
     workload: Vec<String>,
 }
 
@@ -24,7 +22,6 @@ pub struct Launched {
 const DIRECTORY: &str = "ranks";
 
 impl Launched {
-    /// `None` without a launcher.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {
@@ -46,7 +43,6 @@ impl Launched {
         Ok(Some(Self { launcher, workload }))
     }
 
-    /// Runs all ranks on the target for the given time. A failed run has the first output of the ranks as reason.
     pub fn run(
         &self,
         target: &MountedTarget,

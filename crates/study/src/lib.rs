@@ -44,7 +44,6 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
-/// The run of `senesce study`.
 pub struct Study(Matrix);
 
 impl Run for Study {
@@ -127,7 +126,6 @@ pub fn runs_failed(analysis: &Analysis) -> u64 {
 mod tests {
     use super::*;
 
-    /// The studies on the page, which new users copy: indented text between paragraphs.
     fn examples() -> Vec<String> {
         let page = concat!(include_str!("../docs/verbs/study.md"), "\n", include_str!("../docs/verbs/study-file.md"));
         let mut blocks = vec![String::new()];

@@ -24,7 +24,6 @@ pub fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -
     made.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
 }
 
-/// Images that were replaced between two runs on them.
 pub fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> BTreeSet<ImageId> {
     // A run records whether a guest did it, and its guest was the last that made the image.
     let mut now: BTreeMap<(ImageId, bool), &ImageFacts> = BTreeMap::new();

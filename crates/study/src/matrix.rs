@@ -103,7 +103,6 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
     })?)
 }
 
-/// Whether a state is made by a plan.
 pub fn is_planned(state: &StateSpec) -> bool {
     matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
 }
@@ -124,7 +123,6 @@ fn space_for_files(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
     }
 }
 
-/// Checks the whole matrix and returns its runs with their cost, those in the guest last.
 pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     spec.count()?;
     crate::support::check(spec)?;
@@ -132,7 +130,6 @@ pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     planned_runs(spec)
 }
 
-/// Rough estimate of the seconds of all runs, whatever this machine supports.
 pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
@@ -156,7 +153,6 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
     Ok(planned)
 }
 
-/// Rough estimate of the bytes and seconds of a run whose image contains `used` bytes of files.
 fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
     let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
     let needed = subject.bytes_needed(Seed(spec.seed))?;
@@ -175,7 +171,6 @@ const RUN_SECONDS: f64 = 0.6;
 /// Bytes a second at which an image is copied to a device and compared; a middling drive.
 const DEVICE_RATE: f64 = 1e8;
 
-/// Bytes of files in every planned image.
 struct Live(BTreeMap<(usize, usize), u64>);
 
 impl Live {
@@ -199,7 +194,6 @@ fn images(spec: &StudySpec) -> Vec<ImageId> {
     images
 }
 
-/// Adds the cells of the study and their cost to `plan`.
 pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     let steps = steps(spec)?;
     for id in images(spec) {
@@ -250,7 +244,6 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Possible problems, one line for each file system and state.
 pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
     cells.sort_unstable();

@@ -56,12 +56,10 @@ pub struct Matrix {
     spec: StudySpec,
     images: Option<Images>,
     ready: Ready,
-    /// Devices that may not be used, by file system, with reasons.
     refused: BTreeMap<usize, String>,
     /// Estimated seconds of the remaining work, and its start.
     estimated: f64,
     begun: Instant,
-    /// Kernels of the guest whose runs were tried in this execution, with the reasons of missing runs.
     tried: BTreeMap<String, NotDone<RunId>>,
 }
 
@@ -89,7 +87,6 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Does one run; in the guest, all remaining runs of its kernel.
     pub fn step<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         id: RunId,
@@ -138,7 +135,6 @@ impl Matrix {
         }
     }
 
-    /// Reports and records the duration against the estimate.
     pub fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
         // The number of runs of a sequential study is unknown in advance.
         if self.spec.until_decided || self.estimated <= 0.0 || context.interrupt.requested() {
@@ -212,7 +208,6 @@ pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     (spec.size.0 as f64 * shares) as u64
 }
 
-/// Upper bounds of the shares of an image that metadata and a journal take, and that a workload writes.
 const METADATA: f64 = 0.1;
 const WORKLOAD: f64 = 0.2;
 
@@ -275,7 +270,6 @@ fn one<R: Run>(
 pub const ESTIMATED: &str = "study.estimated_seconds";
 pub const TOOK: &str = "study.took_seconds";
 
-/// The word of `--erase` for one of the study's devices.
 fn word_for<'a>(spec: &StudySpec, device: &Path, erase: Option<&'a str>) -> Option<&'a str> {
     let all: Vec<&Path> = spec.file_system.iter().filter_map(|fs| fs.device.as_deref()).collect();
     senesce_volume::guard::word_for(erase, device, &all)

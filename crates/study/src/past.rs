@@ -17,7 +17,6 @@ pub enum Past {
 }
 
 impl Past {
-    /// The run that was tried, and its seconds.
     pub fn tried(&self) -> Option<(RunId, f64)> {
         match self {
             Self::Run(run) => Some((run.id, run.seconds)),
@@ -40,7 +39,6 @@ pub fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Reco
     held.collect()
 }
 
-/// The runs that were done, in order.
 pub fn runs(past: &[Past]) -> impl Iterator<Item = &RunEvent> {
     past.iter().filter_map(|one| match one {
         Past::Run(run) => Some(run),
@@ -48,7 +46,6 @@ pub fn runs(past: &[Past]) -> impl Iterator<Item = &RunEvent> {
     })
 }
 
-/// The runs whose last try failed, each with its last reason.
 pub fn failed(past: &[Past]) -> Vec<FailedRun> {
     let mut failed: BTreeMap<RunId, &FailedRun> = BTreeMap::new();
     for one in past {

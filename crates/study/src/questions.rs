@@ -33,13 +33,11 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether it compares two file systems, not two states of one.
     pub fn is_pair(&self) -> bool {
         self.sample.fs != self.reference.fs
     }
 }
 
-/// All questions, those about age first.
 pub fn questions(spec: &StudySpec) -> Vec<Question> {
     let present = |workload: usize, fs: usize, state: usize| {
         let skip = spec.exception(fs, state, &spec.workload[workload].name).skip;
@@ -78,7 +76,6 @@ pub fn default_repetitions(spec: &StudySpec) -> u32 {
     u32::try_from(values.div_ceil(u64::from(spec.images.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// Whether another aging would give different states.
 fn is_aged(spec: &StudySpec) -> bool {
     spec.state.iter().any(|state| !matches!(state.kind, StateKind::Fresh | StateKind::Image))
 }
@@ -98,7 +95,6 @@ pub fn too_few(spec: &StudySpec) -> Option<String> {
     ))
 }
 
-/// The detectable change in words, for the plan.
 pub fn reach_text(spec: &StudySpec) -> String {
     let asked = questions(spec).len() * (1 + spec.models.len());
     let values = (spec.repetitions * spec.images) as usize;

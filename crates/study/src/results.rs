@@ -22,15 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub id: CellId,
-    /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
-    /// Values by image and repetition.
     pub groups: Vec<Vec<f64>>,
     pub images: Vec<ImageId>,
-    /// All values in the order of measurement.
     pub in_order: Vec<f64>,
     pub in_guest: bool,
-    /// Whether the guest was emulated (TCG).
     pub emulated: bool,
 }
 
@@ -44,26 +40,19 @@ pub struct Results {
     pub spec: StudySpec,
     pub judged: Vec<Cell>,
     pub others: Vec<Cell>,
-    /// Images, one entry for this machine and one for every guest that made it.
     pub images: Vec<ImageFacts>,
-    /// Images that were replaced while runs used them.
     pub remade: BTreeSet<ImageId>,
     pub controls: Vec<Control>,
-    /// Every question under every main metric.
     pub answers: Vec<Answer>,
-    /// The order of the file systems in every state.
     pub orders: Vec<Order>,
-    /// Whether age changes it, pair by pair.
     pub changes: Vec<Change>,
     /// Models of drives that were never slower than the CPU, by workload.
     pub idle_models: BTreeSet<(usize, String)>,
     pub guests: Vec<GuestCells>,
     pub failed: Vec<FailedRun>,
-    /// Runs done, controls included, and runs planned.
     pub progress: (usize, usize),
     /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
-    /// Estimated and actual seconds of its last execution.
     pub times: Option<(f64, f64)>,
 }
 
@@ -74,7 +63,6 @@ pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>)
     runs.flat_map(|event| event.metrics.iter().filter(move |one| kept(event, one)).cloned()).collect()
 }
 
-/// The runs that were done, in order.
 pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
     recorded.events().filter_map(|event| match event {
         Event::Run(run) => Some(run),
@@ -91,7 +79,6 @@ pub struct GuestCells {
 }
 
 impl Results {
-    /// The results of the recorded events that belong to `spec`.
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let past = past::of(&spec, recorded);
         let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
@@ -136,7 +123,6 @@ impl Results {
     }
 }
 
-/// Cells under the main metrics, and under all others.
 pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
     // By workload: the main metric of one may be a further metric of another.
     let first = |event: &RunEvent| Some((event.id.workload, event.metrics.first()?.metric.clone()));
@@ -194,7 +180,6 @@ fn cells(events: &[RunEvent]) -> Vec<Cell> {
 }
 
 impl RunEvent {
-    /// Whether a guest without hardware virtualisation did it.
     pub fn is_emulated(&self) -> bool {
         self.guest.as_deref() == Some("tcg")
     }
@@ -240,7 +225,6 @@ impl Cell {
 }
 
 impl Results {
-    /// The comparison with the first state of its file system; `None` for that state itself.
     pub fn age_of(&self, cell: &Cell) -> Option<&Decision> {
         let is_it = |answer: &&Answer| {
             !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
@@ -255,17 +239,14 @@ impl Results {
         self.images.iter().filter(is_it).max_by_key(|facts| facts.guest == kernel)
     }
 
-    /// Names of file system, state and workload of a cell.
     pub fn names(&self, cell: &Cell) -> (&str, &str, &str) {
         self.spec.names((cell.id.fs, cell.id.state, cell.id.workload))
     }
 
-    /// Whether a metric comes from a device model.
     pub fn is_modelled(cell: &Cell) -> bool {
         modelled_by(&cell.what.metric).is_some()
     }
 
-    /// Cells under main metrics, by workload and metric, in the order of the study.
     pub fn by_metric(&self) -> Vec<Vec<&Cell>> {
         let mut groups: BTreeMap<(usize, bool, &str), Vec<&Cell>> = BTreeMap::new();
         for cell in &self.judged {

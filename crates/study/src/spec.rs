@@ -78,7 +78,6 @@ pub struct StudySpec {
 }
 
 mod defaults {
-    /// Placeholder until the study is read.
     pub fn repetitions() -> u32 {
         senesce_stats::arm::LEAST_VALUES as u32
     }
@@ -165,7 +164,6 @@ impl StudySpec {
         too_few(&spec).map_or(Ok(spec), |problem| Err(named(&problem)))
     }
 
-    /// Expands names of files in the study's folder to whole paths.
     fn resolve_files(&mut self, origin: &str) -> Result<(), String> {
         let folder = Path::new(origin).parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_message(&error))?;
@@ -177,7 +175,6 @@ impl StudySpec {
         Ok(())
     }
 
-    /// Time limit of all runs of a sequential study, in seconds.
     pub fn most_seconds(&self) -> f64 {
         self.max_time.map_or(f64::INFINITY, Span::seconds)
     }
@@ -196,7 +193,6 @@ impl StudySpec {
         count_runs(&factors).map(drop)
     }
 
-    /// Sets default names.
     pub fn fill_names(&mut self) {
         for one in self.file_system.iter_mut().filter(|one| one.name.is_empty()) {
             one.name.clone_from(&one.kind);
@@ -219,7 +215,6 @@ impl StudySpec {
         }
     }
 
-    /// Indices of file system, state and workload of every cell, skipped ones included.
     pub fn combinations(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let states = move |fs| (0..self.state.len()).map(move |state| (fs, state));
         (0..self.file_system.len())
@@ -227,7 +222,6 @@ impl StudySpec {
             .flat_map(|(fs, state)| (0..self.workload.len()).map(move |workload| (fs, state, workload)))
     }
 
-    /// Names of the file system, state and workload of a cell.
     pub fn names(&self, (fs, state, workload): (usize, usize, usize)) -> (&str, &str, &str) {
         (&self.file_system[fs].name, &self.state[state].name, &self.workload[workload].name)
     }
@@ -284,7 +278,6 @@ impl StudySpec {
         }
     }
 
-    /// Applies the device of the study to every file system without one.
     fn spread_device(&mut self) {
         if let Some(device) = self.device.take() {
             for one in self.file_system.iter_mut().filter(|one| one.device.is_none()) {
@@ -293,7 +286,6 @@ impl StudySpec {
         }
     }
 
-    /// Every file system once per kernel, if kernels are an axis.
     fn spread_kernels(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
         if kernels.is_empty() {

@@ -21,7 +21,6 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub enum Subject {
     Workload(Box<Workload>, Duration),
-    /// The same on many ranks.
     Launched(Launched, Box<Workload>, Duration),
     FileOperation(String, Duration),
     Ready(Ready),
@@ -37,28 +36,22 @@ pub fn modelled_by(metric: &str) -> Option<&str> {
     metric.split_once(MODELLED).map(|(_, drive)| drive)
 }
 
-/// Seconds of a workload without a duration.
 const DEFAULT_SECONDS: f64 = 10.0;
 
 pub struct Measured {
-    /// The first metric is the main one.
     pub metrics: Vec<Measurement>,
     /// Operations done, for modelled rates; GiB read for a cold read.
     pub amount: f64,
     pub seconds: f64,
-    /// Device counters of a cold read.
     pub account: Option<ColdAccount>,
-    /// A caveat for readers of the result.
     pub caveat: Option<&'static str>,
 }
 
 impl Measured {
-    /// The result of a run without a cross-check.
     fn of(metrics: Vec<Measurement>, amount: f64, seconds: f64) -> Self {
         Self { metrics, amount, seconds, account: None, caveat: None }
     }
 
-    /// The result of a cold read; gaps of its cross-check are its caveat.
     fn of_cold_read(read: &ColdRead, account: ColdAccount) -> Result<Self, Failure> {
         let caveat = account.judge(read)?;
         let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
@@ -117,7 +110,6 @@ impl Subject {
         }
     }
 
-    /// Missing programs on this machine, in words.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Ready(ready) => {

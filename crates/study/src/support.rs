@@ -20,8 +20,6 @@ pub fn needs(spec: &StudySpec) -> Needs {
     }
 }
 
-/// Refuses a study whose requirements are missing: MPI in this program, drives of the guest, mkfs, or a file system in
-/// this kernel.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;

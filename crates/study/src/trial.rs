@@ -38,7 +38,6 @@ pub fn options(spec: &StudySpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Background load that would affect a measurement now.
 pub fn disturbances() -> Vec<String> {
     let facts = Environment::capture();
     let load = facts.0.get("run.load_average").and_then(serde_json::Value::as_f64).unwrap_or(0.0);

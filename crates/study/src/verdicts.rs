@@ -11,38 +11,28 @@ use senesce_stats::pairwise::{Class, OrderChange, Pair, Pairwise, grouped, proba
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One question under one metric.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub question: Question,
-    /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
-    /// The ratio with the data for its interval.
     pub ratio: Option<Ratio>,
-    /// The sample against the reference.
     pub decision: Decision,
     /// Whether it holds only for single images of states that another aging would make differently.
     pub one_image: bool,
 }
 
-/// The file systems in one state under one metric.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub workload: usize,
     pub state: usize,
     pub metric: String,
-    /// Indices of the compared file systems.
     pub systems: Vec<usize>,
-    /// Their pairs, order and groups, by indices of `systems`.
     pub pairwise: Pairwise,
 }
 
-/// Two file systems in the first and in another state.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The pair in the first state that both have.
     pub before: Question,
-    /// The same pair in the other state.
     pub after: Question,
     pub metric: String,
     pub change: OrderChange,
@@ -53,7 +43,6 @@ pub struct Change {
 /// Cells with censored runs: those that failed because of their speed.
 pub type Censored = BTreeMap<CellId, Lost>;
 
-/// Censored runs of a cell, all from one end of the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Runs out of space: a workload that grows fills the volume sooner if it is faster.
@@ -71,7 +60,6 @@ impl Lost {
         }
     }
 
-    /// Why the remaining values are not compared.
     fn text(self) -> String {
         let no_space = format!(
             "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the \
@@ -91,7 +79,6 @@ impl Lost {
     }
 }
 
-/// The cells with censored runs.
 pub fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
     for one in failed {
@@ -105,7 +92,6 @@ pub fn censored(failed: &[FailedRun]) -> Censored {
     found
 }
 
-/// Answers every question under every main metric of its workload.
 pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
     let error = error_each(spec);
     let mut answers = Vec::new();
@@ -120,7 +106,6 @@ pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<A
     answers
 }
 
-/// A measurement of each main metric of a workload, measured ones first.
 fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
     let mut seen = BTreeSet::new();
     let of = cells.iter().filter(|cell| cell.id.workload == workload).map(|cell| &cell.what);
@@ -129,7 +114,6 @@ fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
     found
 }
 
-/// The ratio of the geometric means of two cells under a metric.
 pub fn ratio(
     spec: &StudySpec,
     cells: &[Cell],
@@ -175,7 +159,6 @@ fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
 }
 
 impl Answer {
-    /// A question about `cells` with its decision.
     pub fn new(
         spec: &StudySpec,
         cells: &[Cell],
@@ -192,7 +175,6 @@ impl Answer {
     }
 }
 
-/// Order and groups of the file systems in every state under every metric.
 pub fn orders(answers: &[Answer]) -> Vec<Order> {
     let mut keys: Vec<(usize, usize, &str)> = Vec::new();
     let pairs = || answers.iter().filter(|answer| answer.question.is_pair());
@@ -226,17 +208,14 @@ fn order((workload, state, metric): (usize, usize, &str), pairs: &[&Answer]) -> 
 }
 
 impl Order {
-    /// "ext4 = xfs > btrfs", the best first.
     pub fn text(&self, spec: &StudySpec) -> String {
         self.pairwise.text(&self.names(spec))
     }
 
-    /// Names by index of `systems`.
     pub fn names<'a>(&self, spec: &'a StudySpec) -> Vec<&'a str> {
         self.systems.iter().map(|fs| spec.file_system[*fs].name.as_str()).collect()
     }
 
-    /// The groups of a class by name, the best first.
     pub fn groups<'a>(&self, spec: &'a StudySpec, class: &Class) -> Vec<Vec<&'a str>> {
         let names = self.names(spec);
         let groups = self.pairwise.groups(class).into_iter();
@@ -244,7 +223,6 @@ impl Order {
     }
 }
 
-/// Whether the order of each pair changes between the first state and each other one.
 pub fn changes(answers: &[Answer]) -> Vec<Change> {
     let pairs: Vec<&Answer> = answers.iter().filter(|answer| answer.question.is_pair()).collect();
     let same = |one: &Answer, other: &Answer| {

@@ -23,7 +23,6 @@ pub struct ZonedDrives {
     kind: FileSystem,
 }
 
-/// Drives for a zoned cell in a guest, in the syntax of `senesce vm run --drive`.
 pub fn emulated(size: Bytes) -> Vec<String> {
     drives::emulated(size).split_off(1)
 }
@@ -51,7 +50,6 @@ impl ZonedDrives {
         self.kind
     }
 
-    /// Mounts them, whatever their content: they are scratch.
     pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
         // mkfs and mount take the zoned drive of F2FS themselves.
         let zoned = self.guest.erase(&self.zoned)?;
@@ -84,7 +82,6 @@ impl ZonedDrives {
         file.write_all_at(&table, at).map_err(failed("write", image))
     }
 
-    /// Restores the content from [`Self::save`].
     pub fn load(&self, image: &Path) -> Result<(), Failure> {
         let file = File::open(image).map_err(failed("open", image))?;
         let mut at = 0;
@@ -144,7 +141,6 @@ struct Extents {
     written: Vec<(u64, u64)>,
 }
 
-/// One zone, in bytes.
 struct Zone {
     start: u64,
     size: u64,
@@ -181,7 +177,6 @@ fn direct(path: &Path, write: bool) -> Result<File, Failure> {
 const PIECE: usize = 1 << 20;
 const ALIGNMENT: usize = 4096;
 
-/// Copies in order and in pieces; zeros stay holes in a new file.
 fn copy(from: &File, from_at: u64, to: &File, to_at: u64, length: u64, skip_zeros: bool) -> std::io::Result<()> {
     let mut buffer = vec![0u8; PIECE + ALIGNMENT];
     let first = buffer.as_ptr().align_offset(ALIGNMENT);

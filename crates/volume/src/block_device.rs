@@ -35,7 +35,6 @@ impl BlockDevice {
         Ok(device)
     }
 
-    /// Checks that /sys is a real sysfs and that the folder belongs to this device.
     fn check_listed(number: (u32, u32)) -> Result<(), Silent> {
         let (sys, path) = (Tree::sys()?, format!("dev/block/{}:{}/dev", number.0, number.1));
         match parse_number(&sys.certain(&path)?) == Some(number) {
@@ -120,7 +119,6 @@ impl BlockDevice {
         Bytes(self.attribute("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 512)
     }
 
-    /// A file of its sysfs folder, trimmed.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder().join(name)).ok()?;
         Some(text.trim().to_string())
@@ -230,7 +228,6 @@ impl BlockDevice {
         self.queue("zoned").is_some_and(|kind| kind == "host-managed")
     }
 
-    /// Sets a file of its disk's `queue` folder and returns the previous value.
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
         exchange(&self.queue_file(name), value)
     }

@@ -19,20 +19,15 @@ pub const MARKER: &str = ".senesce";
 
 const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
 
-/// The root directory of a mounted target: either claimed for writing or only visited.
 pub trait Rooted: Sized {
-    /// Whether the directory is locked against other runs.
     const OURS: bool;
 
-    /// Takes the directory after the target is mounted.
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
 
     fn path(&self) -> &Path;
 
-    /// Closes the descriptor, so that the file system can be unmounted.
     fn release(&mut self) -> Result<(), TargetError>;
 
-    /// Opens the same directory again after a remount.
     fn retake(&mut self) -> Result<(), TargetError>;
 }
 
@@ -57,12 +52,10 @@ impl ClaimedDirectory {
         Ok(Self { path: path.into(), handle })
     }
 
-    /// Applies the checks of [`Self::claim`] and changes nothing.
     pub(crate) fn check(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
         Self::look(path, erase).map(|_| ())
     }
 
-    /// Opens the directory and returns whether it has the marker.
     fn look(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         check_nothing_mounted_inside(path)?;
@@ -172,7 +165,6 @@ fn count_foreign(directory: &File, path: &Path) -> Result<usize, TargetError> {
     Ok(count)
 }
 
-/// The file with the marker's name in a directory.
 #[derive(Debug, PartialEq)]
 enum Marker {
     Missing,
@@ -242,7 +234,6 @@ pub struct ClaimedDevice {
     handle: File,
     lock: File,
     erase: Option<String>,
-    /// A loop device that this process attached to a guarded image.
     is_own: bool,
 }
 
@@ -337,7 +328,6 @@ impl ClaimedDevice {
         self.device.size()
     }
 
-    /// A descriptor that keeps the lock while it is open.
     pub(crate) fn lock_handle(&self) -> Option<File> {
         self.lock.try_clone().ok()
     }

@@ -39,7 +39,6 @@ pub(crate) fn wait_for_end(identity: &Identity) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Whether no file system uses the device, in any mount namespace.
 pub(crate) fn has_ended(device: &Path) -> Result<bool, TargetError> {
     match File::options().read(true).custom_flags(libc::O_EXCL).open(device) {
         Ok(_) => Ok(true),
@@ -85,7 +84,6 @@ pub(crate) fn drop_device_cache(device: &BlockDevice) -> Result<(), TargetError>
     }
 }
 
-/// Cached bytes of the file below a loop device.
 pub(crate) fn cached_of_backing(device: &BlockDevice) -> Option<Bytes> {
     let file = loop_device::backing_file_of(device)?;
     let in_memory =

@@ -25,13 +25,11 @@ const MARK: &str = "SENESCE_COMMAND_GROUP";
 
 const PREFIX: &str = "senesce-commands-";
 
-/// Hierarchies in which a group may be made, each with its controller in /proc/PID/cgroup.
 const HIERARCHIES: [(&str, &str); 3] =
     [("/sys/fs/cgroup", ""), ("/sys/fs/cgroup/unified", ""), ("/sys/fs/cgroup/freezer", "freezer")];
 
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for a command to end after SIGTERM.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Polling interval for the user's interrupt; the end of a command is noticed at once.
@@ -69,7 +67,6 @@ impl Drop for CommandGroup {
 }
 
 impl CommandGroup {
-    /// For commands that work in `place`.
     pub fn of(place: &Path) -> Result<Self, TargetError> {
         if rustix::process::geteuid().is_root() {
             for hierarchy in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
@@ -107,14 +104,12 @@ impl CommandGroup {
         command.spawn()
     }
 
-    /// Runs a command until it ends or the user interrupts senesce.
     pub fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
         let mut child = self.start(command)?;
         self.wait(&child)?;
         child.wait()
     }
 
-    /// The same, and collects piped output.
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         let child = self.start(command)?;
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
@@ -128,7 +123,6 @@ impl CommandGroup {
         self.wait_for(&pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
     }
 
-    /// Waits for a member to end. On an interrupt, all members get SIGTERM, then SIGKILL.
     fn wait_for(&self, handle: &impl std::os::fd::AsFd) -> io::Result<()> {
         while !ends_within(handle, BETWEEN_READS)? {
             if interrupt::requested() {
@@ -142,7 +136,6 @@ impl CommandGroup {
         Ok(())
     }
 
-    /// Ends remaining processes, with a warning.
     pub fn end(mut self) -> io::Result<()> {
         for process in self.members.list() {
             tracing::warn!("ended {}, which a command left running", name_of(process));
@@ -173,7 +166,6 @@ fn enter(command: &mut Command, members: File) {
     }
 }
 
-/// Takes a command out of all groups: it serves or watches longer than they live.
 pub fn exempt(command: &mut Command) {
     command.env_remove(MARK);
     for outer in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
@@ -280,7 +272,6 @@ fn mounted_device(place: &Path) -> Option<u64> {
     Some(rustix::fs::makedev(line.device.0, line.device.1))
 }
 
-/// Whether the process has its working directory, root, program or an open file there.
 fn uses(process: u32, device: u64) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let open = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));
@@ -307,7 +298,6 @@ fn below(group: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// Includes members of nested groups.
 fn members_of(group: &Path) -> Vec<u32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let own = text.lines().filter_map(|line| line.parse().ok()).filter(|process| *process > 0);

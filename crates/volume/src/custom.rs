@@ -10,9 +10,7 @@ use std::path::Path;
 /// Shell commands. `$DEVICE` is the device, `$MNT` the mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomFileSystem {
-    /// Makes the file system on `$DEVICE`.
     pub mkfs: String,
-    /// Mounts `$DEVICE` on `$MNT`.
     pub mount: String,
     /// Unmounts `$MNT` and releases `$DEVICE`; empty: umount(2).
     pub unmount: String,
@@ -21,7 +19,6 @@ pub struct CustomFileSystem {
 }
 
 impl CustomFileSystem {
-    /// Makes the file system on a claimed device and returns the command.
     pub fn make(&self, device: &ClaimedDevice) -> Result<String, TargetError> {
         device.check_again()?;
         done(shell(&self.mkfs, device.path(), None)?)?;
@@ -62,7 +59,6 @@ impl CustomFileSystem {
     }
 }
 
-/// The device number of the file system that contains the mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beneath(u64);
 

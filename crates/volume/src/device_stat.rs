@@ -24,7 +24,6 @@ pub struct DeviceStat {
     pub flushes: u64,
 }
 
-/// The unit of the sector counters, independent of the device.
 const SECTOR: u64 = 512;
 
 impl DeviceStat {
@@ -48,7 +47,6 @@ impl DeviceStat {
         })
     }
 
-    /// The sum over two devices.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
             reads: self.reads + other.reads,
@@ -65,7 +63,6 @@ impl DeviceStat {
         self.reads + self.writes + self.discards + self.flushes
     }
 
-    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             reads: self.reads.wrapping_sub(earlier.reads),

@@ -64,7 +64,6 @@ pub(crate) fn device(facts: &mut Environment, device: &BlockDevice) {
     facts.put("device.wear", wear(&disk));
 }
 
-/// The wear that a drive reports (SMART), or the reason why it is unknown.
 fn wear(disk: &BlockDevice) -> String {
     if ["loop", "ram", "zram"].iter().any(|kind| disk.name().starts_with(kind)) {
         return "not applicable: not a drive".into();
@@ -106,12 +105,10 @@ fn mount_line(point: &Path) -> Option<MountLine> {
     below.enumerate().max_by_key(|(index, line)| (line.mount_point.as_os_str().len(), *index)).map(|(_, line)| line)
 }
 
-/// The type of the file system that contains `path`.
 pub(crate) fn file_system_name(path: &Path) -> String {
     mount_line(path).map_or_else(|| "unknown".into(), |line| line.file_system)
 }
 
-/// The same, as one of the file systems that senesce can make.
 pub(crate) fn file_system_of(path: &Path) -> Option<FileSystem> {
     file_system_name(path).parse().ok()
 }

@@ -7,21 +7,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error("refused to use {target}: {found}; {remedy}")]
-    Refused {
-        target: String,
-        found: String,
-        /// The flag or step that allows it.
-        remedy: String,
-    },
+    Refused { target: String, found: String, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error("{command} failed ({status}): {output}")]
-    Program {
-        command: String,
-        status: String,
-        /// The last lines it printed.
-        output: String,
-    },
+    Program { command: String, status: String, output: String },
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
     /// A block trace with missing requests, from which nothing may be computed.
@@ -35,7 +25,6 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    /// For `map_err`.
     pub fn io(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
         let (operation, path) = (operation.to_string(), path.to_path_buf());
         move |source| {

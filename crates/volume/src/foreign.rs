@@ -14,7 +14,6 @@ pub fn blkparse(bytes: &[u8]) {
     }
 }
 
-/// A trace in columns, with its pattern in the first line.
 pub fn trace_columns(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
     if let (Some(Ok(pattern)), Some(lines)) = (parts.next().map(std::str::from_utf8), parts.next()) {
@@ -35,7 +34,6 @@ pub fn image_pack(bytes: &[u8]) {
     let _ = PackManifest::read(&mut &*bytes, Path::new("fuzz"));
 }
 
-/// A page of the kernel's trace ring buffer, with the event formats of several kernels.
 pub fn trace_page(bytes: &[u8]) {
     crate::trace::judge_page(bytes);
 }

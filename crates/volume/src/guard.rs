@@ -17,11 +17,9 @@ use std::path::{Path, PathBuf};
 /// The parts of a line in `/proc/self/mountinfo` (proc(5)) that senesce uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountLine {
-    /// Device number of the file system (anonymous for btrfs and others).
     pub device: (u32, u32),
     pub root: String,
     pub mount_point: PathBuf,
-    /// Options of the mount and of the file system.
     pub options: String,
     pub file_system: String,
     pub source: PathBuf,
@@ -119,7 +117,6 @@ fn data_of(file: &File, device: &BlockDevice) -> Result<Option<String>, TargetEr
     Ok(None)
 }
 
-/// The fast part of [`check_content`], for the second check.
 pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
     let found = signature::probe(file, device.size().0, device.path())?;
     allow_erase(&device.identities(), found.as_deref(), erase)
@@ -252,7 +249,6 @@ pub fn check_directory(path: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Includes directories whose overlay layer lies there.
 fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
     let numbers = |path: &Path, own: u64| {
         let below = overlay::layer_below(path).and_then(|layer| fs::metadata(layer).ok());
@@ -265,7 +261,6 @@ fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
     })
 }
 
-/// Creates a directory that the user requested with `--create`; an existing one is kept.
 pub fn create_directory(path: &Path) -> Result<(), TargetError> {
     Folder::make(path).map(drop).map_err(TargetError::io("make directory", path))
 }
@@ -302,13 +297,11 @@ fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
     }
 }
 
-/// Devices, directories and pipes cannot be images.
 pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, TargetError> {
     let metadata = file.metadata().map_err(TargetError::io("look at", path))?;
     refuse_irregular(&metadata, path).map(|()| metadata)
 }
 
-/// Opens an existing regular file without blocking and returns its size.
 pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), TargetError> {
     let failed = |error| TargetError::io("open the image", path)(error);
     refuse_irregular(&path.metadata().map_err(failed)?, path)?;
@@ -354,7 +347,6 @@ fn allow_erase(identities: &[String], found: Option<&str>, erase: Option<&str>) 
     }
 }
 
-/// Whether two paths, which need not exist, name the same file or directory.
 pub(crate) fn is_same_path(known: &str, word: &str) -> bool {
     let real = |name: &str| Path::new(name).canonicalize().or_else(|_| std::path::absolute(name)).ok();
     real(word).is_some_and(|word| Some(word) == real(known))

@@ -6,12 +6,10 @@ use crate::guard::{self, MountLine};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the guest mounts the share for messages to the host.
 pub const CONTROL: &str = "/run/senesce-guest";
 
 pub const CONTROL_TAG: &str = "control";
 
-/// Prefix of the serial numbers of all emulated drives.
 pub const SERIAL: &str = "senesce-";
 
 /// Prefix for drives whose content stays when the guest ends, which must not be erased.
@@ -25,7 +23,6 @@ pub struct Guest(());
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriveChoice {
     Only,
-    /// The only zoned drive.
     Zoned,
     Smallest,
     Largest,
@@ -89,7 +86,6 @@ struct Drive {
     zoned: bool,
 }
 
-/// Emulated drives in a folder such as /sys/block.
 fn emulated(blocks: &Path) -> Vec<Drive> {
     let entries = fs::read_dir(blocks).into_iter().flatten().flatten();
     let drive = |folder: PathBuf| {

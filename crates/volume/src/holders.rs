@@ -17,7 +17,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Identifies a mounted file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub source: PathBuf,
@@ -26,7 +25,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// For the mount of `source` on `point`.
     pub(crate) fn of(source: &Path, point: &Path) -> Self {
         let mut found = Self::of_device(source);
         found.numbers.extend(device_number(point));
@@ -43,10 +41,8 @@ impl Identity {
     }
 }
 
-/// A process or namespace that keeps a file system alive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
-    /// The process, or the file that keeps a namespace.
     pub who: String,
     pub how: String,
     pub remedy: String,
@@ -58,7 +54,6 @@ impl fmt::Display for Holder {
     }
 }
 
-/// All visible holders.
 pub(crate) fn holders(identity: &Identity) -> Vec<Holder> {
     let mut found: BTreeSet<Holder> = namespaces()
         .iter()
@@ -68,12 +63,10 @@ pub(crate) fn holders(identity: &Identity) -> Vec<Holder> {
     found.into_iter().collect()
 }
 
-/// Processes that use its files.
 pub(crate) fn users(identity: &Identity) -> Vec<Holder> {
     processes().into_iter().filter_map(|process| open_file(process, identity)).collect()
 }
 
-/// A process that has one of these files open, given by file system and inode numbers.
 pub(crate) fn reader(known: &[(u64, u64)]) -> Option<Holder> {
     use std::os::unix::fs::MetadataExt;
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| known.contains(&(found.dev(), found.ino())));
@@ -90,17 +83,14 @@ pub(crate) fn release_copies(identity: &Identity) -> Vec<Holder> {
     others.flat_map(|space| space.release(identity, &root)).collect()
 }
 
-/// A mount namespace other than ours.
 struct Namespace {
     who: String,
     process: Option<u32>,
     file: PathBuf,
-    /// Its mount table, if it can be read without entering the namespace.
     mounts: Option<PathBuf>,
 }
 
 impl Namespace {
-    /// Mount points of the file system in that namespace.
     fn points(&self, identity: &Identity) -> Vec<PathBuf> {
         let lines = match &self.mounts {
             Some(path) => fs::read_to_string(path).map(|text| guard::parse_mounts(&text)).unwrap_or_default(),
@@ -162,7 +152,6 @@ pub(crate) fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: imp
     std::thread::scope(|scope| scope.spawn(enter).join().ok().flatten())
 }
 
-/// All mount namespaces that can be found, each by a process in it or by the file on which it is bound.
 fn namespaces() -> Vec<Namespace> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -199,13 +188,11 @@ fn namespaces() -> Vec<Namespace> {
     found
 }
 
-/// A file by which the mount namespace with this number can be entered.
 pub(crate) fn file_of_namespace(number: u64) -> Option<PathBuf> {
     let is_it = |found: &Namespace| found.file.metadata().is_ok_and(|file| file.ino() == number);
     namespaces().into_iter().find(is_it).map(|found| found.file)
 }
 
-/// How a process uses files of a file system, which may be unmounted since.
 fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let files = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));

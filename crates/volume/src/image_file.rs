@@ -15,9 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// An image ready to be attached to a loop device; locked against other runs while it lives.
 #[derive(Debug)]
 pub struct ImageFile {
-    /// The attached file: the image itself, or its copy in memory.
     active: File,
-    /// The file on disk; `None` for an image that lives in memory only.
     file: Option<(File, PathBuf)>,
     size: Bytes,
     in_memory: bool,
@@ -34,12 +32,10 @@ pub(crate) struct ImageOptions<'a> {
 }
 
 impl ImageFile {
-    /// Makes an image in memory that is gone when it is dropped.
     pub(crate) fn scratch(size: Bytes, writes: Option<Bytes>) -> Result<Self, TargetError> {
         Ok(Self { active: memory_file(size, writes)?, file: None, size, in_memory: true })
     }
 
-    /// Creates the image at `path`, empties it with the guard's permission, or keeps its content.
     pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
         let existed = path.exists();
         if !existed && path.symlink_metadata().is_ok() {
@@ -97,7 +93,6 @@ impl ImageFile {
         Ok(image)
     }
 
-    /// Brings the content to its initial state: kept, or holes only.
     fn fill(&self, keep: bool, path: &Path) -> Result<(), TargetError> {
         match (keep, self.in_memory, &self.file) {
             (true, true, Some((file, _))) => {
@@ -176,13 +171,11 @@ fn put_in_place_of(
     ))
 }
 
-/// Whether the name still belongs to the file that was guarded.
 fn is_still_it(file: &File, new: &NewFile) -> bool {
     let (Ok(ours), Some(named)) = (rustix::fs::fstat(file), new.in_its_place()) else { return false };
     (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
 }
 
-/// Copies an image to `path` atomically: a reader gets the old content or the new. Returns the bytes copied.
 pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     replace(path, |to| sparse::copy(from, to, size, by))
 }
@@ -286,7 +279,6 @@ fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> 
     Ok(file)
 }
 
-/// The smaller of the machine's available memory and the rest of the memory control group.
 fn available_memory() -> Bytes {
     let both = [senesce_core::machine::memory_available(), crate::limits::memory_left()];
     both.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))

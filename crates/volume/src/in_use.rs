@@ -13,7 +13,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Nesting limit of loop devices.
 const DEPTH: u32 = 16;
 
 /// Why a block device is in use: it, its partitions, its disk or anything below it is mounted, swap space, held by
@@ -76,7 +75,6 @@ impl Tables<'_> {
         silent.refusal(self.target, whether)
     }
 
-    /// Follows a loop device to its file or device, and a mapped device to its components.
     fn below(&self, device: &BlockDevice, depth: u32) -> Result<Option<String>, TargetError> {
         let Some(depth) = depth.checked_sub(1) else {
             return Ok(Some("lies on too many nested loop devices".into()));
@@ -129,7 +127,6 @@ impl Tables<'_> {
     }
 }
 
-/// The files below a device, to find the processes that have them open.
 pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silent> {
     match loops::backing_of(&device.disk())? {
         None => Ok(Vec::new()),
@@ -151,7 +148,6 @@ fn exclusive_use(path: &Path) -> Result<Option<String>, TargetError> {
     }
 }
 
-/// A line of proc_swaps(5).
 #[derive(Debug, PartialEq)]
 struct Swap {
     path: PathBuf,

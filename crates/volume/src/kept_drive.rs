@@ -19,11 +19,9 @@ pub struct KeptDriveSpec<'a> {
     pub size: Bytes,
     /// Distinguishes drives of equal size, for example `lba=4096`.
     pub kind: &'a str,
-    /// Accept a file without our mark.
     pub foreign: bool,
 }
 
-/// Locked against other runs while it lives.
 #[derive(Debug)]
 pub struct KeptDrive {
     file: File,
@@ -46,7 +44,6 @@ impl KeptDrive {
         Ok(Self { file, path: path.into() })
     }
 
-    /// Waits until the guest's writes are on the host's disk.
     pub fn sync(&self) -> Result<(), TargetError> {
         self.file.sync_all().map_err(TargetError::io("sync", &self.path))
     }
@@ -115,7 +112,6 @@ fn mark(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     }
 }
 
-/// Bytes by which the file may grow until it is a complete drive of this size.
 pub fn growth(path: &Path, size: Bytes) -> Bytes {
     Bytes(size.0.saturating_sub(path.metadata().map_or(0, |found| found.blocks() * 512)))
 }

@@ -92,7 +92,6 @@ impl Reader {
     }
 }
 
-/// Waits for messages; `false` when the thread must end.
 fn is_readable(watched: &File, end: &OwnedFd) -> bool {
     let mut waiting = [PollFd::new(watched, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
     match poll(&mut waiting, None) {
@@ -194,7 +193,6 @@ mod tests {
         assert!(warning_about("3,1,2,-;I/O error, dev sdb, sector 4096 op 0x0:(READ)", &names).is_some());
     }
 
-    /// Messages and errors in turn, then nothing more for now.
     struct Scripted(VecDeque<Result<&'static str, i32>>);
 
     impl Read for Scripted {

@@ -15,13 +15,11 @@ const PERIOD_US: u64 = 100_000;
 /// `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// Memory of the process and its children, page cache included.
     pub memory: Option<Bytes>,
     /// Number of CPUs, for example 1.5.
     pub cpus: Option<f64>,
 }
 
-/// Limits for this process and its children, until dropped.
 #[derive(Debug, Default)]
 pub struct AppliedLimits {
     groups: Vec<Group>,
@@ -65,12 +63,10 @@ impl Limits {
 }
 
 impl AppliedLimits {
-    /// The limits as facts, read back from the kernel's files.
     pub fn environment(&self) -> &Environment {
         &self.facts
     }
 
-    /// Enters a new group of a version-1 controller, or of version 2 if `controller` is empty.
     pub(crate) fn enter(&mut self, controller: &str, values: &[(&str, &str)]) -> Result<(), TargetError> {
         let hierarchy = Path::new(ROOT).join(controller);
         let before = hierarchy.join(current_group(controller).trim_start_matches('/'));

@@ -36,7 +36,6 @@ pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
     }
 }
 
-/// Waits for a lock that others hold only for moments.
 pub(crate) fn lock_waiting(file: &File) -> std::io::Result<()> {
     rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).map_err(Into::into)
 }

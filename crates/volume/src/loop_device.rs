@@ -23,7 +23,6 @@ pub struct LoopDevice {
     guardian: Guardian,
 }
 
-/// How long other openers of the device or starting children may delay a detach.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 impl LoopDevice {
@@ -73,7 +72,6 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Whether it bypasses the host's page cache with direct I/O.
     pub fn direct_io(&self) -> bool {
         self.direct_io
     }
@@ -116,7 +114,6 @@ fn wait_while_held(path: &Path, file: Option<&str>) {
     }
 }
 
-/// From sysfs, without opening the device.
 fn backing_file(path: &Path) -> Option<String> {
     fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
@@ -160,7 +157,6 @@ pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Re
     Ok(true)
 }
 
-/// The attached file, opened by its name; `None` if another file, or no file, has that name here.
 pub(crate) fn backing_file_of(device: &BlockDevice) -> Option<File> {
     let path = Path::new("/dev").join(device.name());
     let (info, name) = (status(&path)?, backing_file(&path)?);

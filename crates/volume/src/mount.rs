@@ -29,7 +29,6 @@ pub struct Mount {
     file_system: MountedKind,
     options: String,
     mounted: Option<Identity>,
-    /// The file system below the mount point before a custom file system was mounted.
     beneath: Option<Beneath>,
     ending: Option<Identity>,
     _guardian: Guardian,
@@ -87,7 +86,6 @@ impl Mount {
         &self.options
     }
 
-    /// `None` for a custom file system.
     pub fn file_system(&self) -> Option<FileSystem> {
         match &self.file_system {
             MountedKind::Known(file_system) => Some(*file_system),
@@ -95,7 +93,6 @@ impl Mount {
         }
     }
 
-    /// Runs the checker on the unmounted device. `None` without a checker.
     pub fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         match &self.file_system {
             MountedKind::Known(file_system) => file_system.check(device),

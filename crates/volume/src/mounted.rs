@@ -18,22 +18,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub(crate) enum Backing {
-    Image {
-        device: LoopDevice,
-        image: ImageFile,
-    },
+    Image { device: LoopDevice, image: ImageFile },
     Device(ClaimedDevice),
-    /// A directory: its lock, and its device if it has a single one.
-    Directory {
-        _lock: File,
-        device: Option<BlockDevice>,
-    },
+    Directory { _lock: File, device: Option<BlockDevice> },
 }
 
-/// How a target became cold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remounted {
-    /// Unmounted and mounted again: nothing is cached.
     Yes,
     /// A directory cannot be unmounted: it was synced and the machine's caches were dropped.
     CachesDropped,
@@ -53,7 +44,6 @@ pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     mkfs_command: Option<String>,
 }
 
-/// Kernel settings, restored in reverse order.
 #[derive(Debug, Default)]
 struct ChangedSettings(Vec<ChangedSetting>);
 
@@ -136,7 +126,6 @@ impl<D: Rooted> MountedTarget<D> {
         rustix::fs::syncfs(&root).map_err(TargetError::errno("sync", path))
     }
 
-    /// Writes everything back and drops the caches of the machine and of the device.
     pub fn drop_caches(&self) -> Result<(), TargetError> {
         self.sync()?;
         block_device::drop_caches()?;
@@ -241,7 +230,6 @@ impl<D: Rooted> MountedTarget<D> {
         self.settings.set(file, value)
     }
 
-    /// The facts that a result depends on.
     pub fn environment(&self) -> Environment {
         let mut facts = Environment::default();
         facts.put("target.name", self.spec.to_string());
@@ -268,7 +256,6 @@ impl<D: Rooted> MountedTarget<D> {
         self.log.warnings()
     }
 
-    /// A caveat for the results if kernel messages were lost.
     pub fn kernel_log_caveat(&self) -> Option<String> {
         match self.log.gaps() {
             0 => None,
@@ -298,7 +285,6 @@ impl<D: Rooted> MountedTarget<D> {
         self.close_with(|_| Ok(()))
     }
 
-    /// Like [`Self::close`]; `last` gets the device after the unmount, before it is detached.
     pub fn close_with<T>(
         mut self,
         last: impl FnOnce(Option<&Path>) -> Result<T, TargetError>,

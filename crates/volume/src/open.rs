@@ -26,17 +26,14 @@ pub struct OpenOptions {
     pub file_system: Option<FileSystem>,
     /// A custom file system instead. Its commands are complete: other options of mkfs and mount are ignored.
     pub custom: Option<CustomFileSystem>,
-    /// More options for mkfs, split at blanks.
     pub mkfs_options: String,
     pub mount_options: String,
     /// Upper limit of the bytes that will be written to a new image; `None`: its size. Less space is then required, and
     /// mkfs skips tables that read as zeros anyway.
     pub writes: Option<Bytes>,
-    /// Hold an image in memory while it is used; [`MountedTarget::close`] writes it into its file.
     pub in_memory: bool,
     /// Size of a new image (if the specification has none), or declared size of a directory.
     pub size: Option<Bytes>,
-    /// The path or serial number of a target that may be erased.
     pub erase: Option<String>,
     /// Mount the existing file system. It must have our marker, or be named in `erase`.
     pub keep_existing: bool,
@@ -49,12 +46,10 @@ impl OpenOptions {
         Self { file_system: Some(file_system), ..Self::default() }
     }
 
-    /// To continue with the result of an earlier run.
     pub fn existing() -> Self {
         Self { keep_existing: true, ..Self::default() }
     }
 
-    /// To inspect a target without changing it.
     pub fn inspect() -> Self {
         Self { keep_existing: true, read_only: true, ..Self::default() }
     }

@@ -14,17 +14,14 @@ use std::path::{Path, PathBuf};
 /// OVERLAYFS_SUPER_MAGIC (include/uapi/linux/magic.h).
 const OVERLAY_MAGIC: u64 = 0x794c_7630;
 
-/// Limit of the names of one file that are followed through nested overlays.
 const MOST_NAMES: usize = 64;
 
-/// The identities of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// File system and inode numbers, as in stat(2).
     pub numbers: Vec<(u64, u64)>,
     /// Paths in layers that are not accessible here, such as those of a container.
     pub hidden: Vec<PathBuf>,
-    /// The reason why the list may be incomplete.
     pub unseen: Option<Silent>,
 }
 
@@ -145,7 +142,6 @@ impl Overlays {
         known
     }
 
-    /// The names under which an overlay shows a file of its layers.
     fn up(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
         let layers: Vec<&PathBuf> = overlay.layers().collect();
         let (at, inner) = layers.iter().enumerate().find_map(|(at, layer)| Some((at, inside(name, layer)?)))?;
@@ -200,7 +196,6 @@ impl Overlay {
     }
 }
 
-/// `path` relative to a directory, by any of its names.
 fn inside(path: &Path, directory: &Path) -> Option<PathBuf> {
     let wanted = numbers_of(directory)?;
     let above = path.ancestors().find(|above| numbers_of(above) == Some(wanted))?;

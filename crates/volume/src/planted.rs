@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
-/// The kernel's limit for followed links.
 const MOST_LINKS: usize = 40;
 
 /// Refuses an open file in a folder where others create files, if it belongs to them, has several names, or was reached
@@ -34,7 +33,6 @@ pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
     Err(TargetError::errno("look at", path)(rustix::io::Errno::LOOP))
 }
 
-/// The folder of a file or directory, and its name there.
 fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
     let open = |path: &Path| Folder::open(path).map_err(TargetError::io("look at", path));
     match path.file_name() {
@@ -46,7 +44,6 @@ fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
     }
 }
 
-/// Checks the opened file, whose name leads to `there`.
 fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Result<(), TargetError> {
     if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino) {
         return Err(refused(path, "its name was given to another file meanwhile".into()));
@@ -62,7 +59,6 @@ fn refused(path: &Path, found: String) -> TargetError {
     TargetError::refused(path.display(), format!("{found}: others may read or change it"), remedy)
 }
 
-/// A file or link with its folder.
 struct FileOwnership {
     owner: u32,
     names: u64,
@@ -82,7 +78,6 @@ impl FileOwnership {
         Ok(Self { owner: found.st_uid, names, folder_owner: around.st_uid, folder_mode: around.st_mode })
     }
 
-    /// Why the user `me` must not use it.
     fn problem(&self, me: u32) -> Option<String> {
         let theirs = || Some(format!("belongs to user {}, and others may create files in its folder", self.owner));
         let is_own = self.owner == 0 || self.owner == me;
@@ -99,7 +94,6 @@ impl FileOwnership {
         }
     }
 
-    /// Whether anyone but root creates files there.
     fn others_make_files(&self) -> bool {
         self.folder_owner != 0 || self.folder_mode & 0o022 != 0
     }

@@ -20,7 +20,6 @@ pub struct DeviceProbe {
 }
 
 impl DeviceProbe {
-    /// Opens a device read-only. [`TargetError::Missing`] without permission.
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let device = BlockDevice::open(path)?;
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);

@@ -31,7 +31,6 @@ pub fn folder() -> Result<PathBuf, TargetError> {
     Ok(path)
 }
 
-/// A subfolder of [`folder()`].
 pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
     let path = folder()?.join(name);
     private(&path)?;

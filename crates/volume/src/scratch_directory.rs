@@ -22,7 +22,6 @@ pub struct ScratchDirectory {
 }
 
 impl ScratchDirectory {
-    /// For small files: in the runtime folder, see [`crate::runtime`].
     pub fn small(purpose: &str) -> Result<Self, TargetError> {
         Self::create(&runtime::folder()?, purpose)
     }
@@ -61,7 +60,6 @@ impl ScratchDirectory {
     }
 }
 
-/// Makes an empty directory for a mount in the runtime folder. The guardian removes it.
 pub(crate) fn mount_point(
     name: &str,
     guard: impl Fn(&Path) -> Result<Guardian, TargetError>,

@@ -5,7 +5,6 @@ use crate::error::TargetError;
 use crate::guardian::Guardian;
 use std::path::{Path, PathBuf};
 
-/// Changes a kernel setting until it is dropped.
 #[derive(Debug)]
 pub struct ChangedSetting {
     file: PathBuf,

@@ -30,7 +30,6 @@ pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, Ta
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
 
-/// The data ranges inside `within`, in order.
 pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
     let mut ranges = Vec::new();
     let mut offset = within.start;
@@ -64,14 +63,12 @@ pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetEr
     Ok(true)
 }
 
-/// An open file and its name, for error messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     pub file: &'a File,
     pub path: &'a Path,
 }
 
-/// The gaps between ordered, disjoint ranges within the first `size` bytes.
 pub(crate) fn gaps(ranges: &[Range], size: u64) -> Vec<Range> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([size]);
@@ -111,7 +108,6 @@ pub enum CopyBy {
     Memory,
 }
 
-/// Copies one range to the same offset of another file, inside the kernel if possible.
 pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
@@ -207,7 +203,6 @@ fn difference_in(ours: Named, theirs: Named, range: Range) -> Result<Option<u64>
     Ok(None)
 }
 
-/// Sorts ranges and joins those that touch or overlap.
 pub fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());

@@ -13,17 +13,9 @@ use std::str::FromStr;
 /// only NVMe drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
-    /// An image file, attached to a loop device.
-    Image {
-        path: PathBuf,
-        size: Option<Bytes>,
-    },
-    /// An image in memory that is gone when it is closed.
-    Memory {
-        size: Bytes,
-    },
+    Image { path: PathBuf, size: Option<Bytes> },
+    Memory { size: Bytes },
     Device(PathBuf),
-    /// A directory of a mounted file system.
     Directory(PathBuf),
 }
 
@@ -42,7 +34,6 @@ impl TargetSpec {
         }
     }
 
-    /// Parses the name of an existing target; here a plain FILE means an image.
     pub fn existing(text: &str) -> Result<Self, TargetError> {
         match Path::new(text).is_file() {
             true => Ok(Self::Image { path: text.into(), size: None }),
@@ -50,7 +41,6 @@ impl TargetSpec {
         }
     }
 
-    /// Whether it needs a loop device or a mount, and so root.
     pub fn needs_root(&self) -> bool {
         !matches!(self, Self::Directory(_))
     }
@@ -83,7 +73,6 @@ impl FromStr for TargetSpec {
 }
 
 impl TargetSpec {
-    /// Reads a target by its form. A record may be read where its directory is gone, or is a file.
     fn of_form(text: &str) -> Result<Self, TargetError> {
         if let Some(rest) = text.strip_prefix("image:") {
             let (path, options) = rest.split_once(',').map_or((rest, None), |(path, options)| (path, Some(options)));

@@ -87,7 +87,6 @@ impl Stitched {
         }
     }
 
-    /// For example `/dev/dm-0`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -97,7 +96,6 @@ impl Stitched {
     }
 }
 
-/// Opens the new device and asks the kernel to remove it with its last user.
 fn hold(name: &str) -> Result<(PathBuf, File), TargetError> {
     let path = node(name).ok_or_else(|| {
         TargetError::missing(format!("the new device {name} in /sys/block"), "dmsetup ls shows whether it was made")

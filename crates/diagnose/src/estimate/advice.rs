@@ -14,7 +14,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Number of fragmented files whose attributes are read, most costly first.
 const ASKED: usize = 10_000;
 /// Attributes of files on ext4 (include/uapi/linux/fs.h) that are not in [`IFlags`].
 const VERITY: u32 = 0x10_0000;
@@ -114,7 +113,6 @@ fn by_file_system(place: &ShownDirectory, seen: &CostedLayout, space: &FileSyste
     refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason.into())
 }
 
-/// Why the kernel or the tool leaves a file.
 fn reason(known: FileSystem, encoded: bool, attributes: impl FnOnce() -> Option<u32>) -> Option<&'static str> {
     match (known, encoded) {
         (FileSystem::Ext4, true) => return Some("encrypted"),

@@ -44,7 +44,6 @@ fn empty(top: &Path) -> Directory {
     }
 }
 
-/// The files that cost most because of their fragments, most first.
 pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);

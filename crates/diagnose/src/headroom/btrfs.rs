@@ -19,7 +19,6 @@ const ITEM: u64 = 25;
 const INODE: u64 = 160;
 const INODE_REF: u64 = 10;
 const DIRECTORY_ITEM: u64 = 30;
-/// A file's extent, its record in the extent tree with one reference, and a checksum per sector.
 const FILE_EXTENT: u64 = 53;
 const EXTENT_RECORD: u64 = 24 + 29;
 /// Files up to this size lie in the leaves (default of the mount option `max_inline`).
@@ -57,7 +56,6 @@ const EMPTY_FILES_SHARE: f64 = 0.08;
 const FILES_SHARE: f64 = 0.15;
 /// Number of data chunks that are tried as the one before which metadata take theirs, in addition to the last two.
 const MOST_TURNS: u64 = 12;
-/// Uncertainty of the data of a file.
 const DATA_SHARE: f64 = 0.005;
 
 fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum: u64) -> f64 {
@@ -74,7 +72,6 @@ fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum
     (ordered + data) as f64 / FILL + name as f64 / HASHED_FILL
 }
 
-/// Whether the rule supports the geometry.
 pub(super) fn is_known(found: &Btrfs) -> bool {
     !found.mixed && found.holes.len() as u64 == found.devices
 }

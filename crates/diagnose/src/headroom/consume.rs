@@ -3,7 +3,6 @@
 use senesce_layout::FileSystemSpace;
 use std::collections::BTreeMap;
 
-/// The space that files take.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Consumed {
     pub files: f64,
@@ -14,16 +13,13 @@ pub(super) struct Appetite<F: Fn(f64) -> f64> {
     pub data: u64,
     /// Other blocks per file (directory, inodes).
     pub beside: f64,
-    /// Blocks that map it, by its number of extents.
     pub map: F,
 }
 
-/// Number of free extents by length in blocks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Pool(BTreeMap<u64, u64>);
 
 impl Pool {
-    /// The free extents of a file system; one extent if the list is not known.
     pub(super) fn of(space: &FileSystemSpace) -> Self {
         match &space.free {
             Some(free) => free.iter().map(|extent| extent.blocks).collect(),

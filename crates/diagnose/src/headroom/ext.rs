@@ -24,13 +24,10 @@ const LARGE_INDEX_SHARE: f64 = 0.15;
 /// The same share with a third level, which is not simulated, and with hashes that are not uniform (`legacy`).
 const THIRD_LEVEL_SHARE: f64 = 0.5;
 const UNEVEN_HASH_SHARE: f64 = 0.75;
-/// Deviation of the blocks of a directory from the simulation, with uniform hashes and with others.
 const DIRECTORY_SHARE: f64 = 0.04;
 const UNEVEN_DIRECTORY_SHARE: f64 = 0.5;
-/// Iterations for files and the blocks of their directory, which depend on each other.
 const ROUNDS: u32 = 8;
 
-/// Blocks of the extent tree of a file in this number of pieces.
 fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
     if pieces <= IN_INODE {
         return 0.0;
@@ -122,7 +119,6 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, new: NewFiles, user: 
     full.or_else(|| directory.full(index_share)).map_or(found, |full| found.first_of(full))
 }
 
-/// Files until no block is free, and the share of the blocks that their directory takes.
 fn by_blocks(
     space: &FileSystemSpace,
     ext: &Ext,

@@ -21,13 +21,11 @@ pub const NAME_BYTES_ALLOWED: std::ops::RangeInclusive<u64> = 8..=255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewFiles {
-    /// Bytes of each.
     pub size: u64,
     pub name_bytes: u64,
 }
 
 impl NewFiles {
-    /// Files of this size with names of the default length.
     pub fn of(size: u64) -> Self {
         Self { size, name_bytes: NAME_BYTES }
     }
@@ -104,7 +102,6 @@ impl Creatable {
     }
 }
 
-/// A number with the uncertainty of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     files: f64,

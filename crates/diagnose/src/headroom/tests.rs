@@ -48,7 +48,6 @@ fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> FileSystemSpace {
     FileSystemSpace { file_system: "xfs".into(), kind, ..ext4(free, 1 << 30, 0, 0) }
 }
 
-/// Of one device; data are kept once.
 fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64, node_size: u64) -> FileSystemSpace {
     let profile = |copies: u64| Profile { copies, on_device: copies, ..Profile::default() };
     let kind = Particulars::Btrfs(Btrfs {
@@ -269,7 +268,6 @@ fn xfs_with_large_directory_blocks_is_uncertain_of_many_names() {
     }
 }
 
-/// mkfs.ext4 -b 1024 -N 700000 -O ^has_journal of 700 MiB.
 #[test]
 fn long_names_fill_the_index_of_ext4_sooner() {
     let space = FileSystemSpace { block_size: 1024, ..ext4(pieces(520_000, 520_000, 1), 699_989, 4096, 35_840) };

@@ -76,7 +76,6 @@ fn by_limit(space: &FileSystemSpace) -> Estimate {
 }
 
 struct Needs {
-    /// Existing free inodes.
     made: f64,
     /// Blocks that are free for files, inodes and the directory, and those that the last transactions leave.
     free: f64,
@@ -112,7 +111,6 @@ impl Needs {
         self.chunk.whole as f64 / CHUNK as f64
     }
 
-    /// Files until no block is free, with this use per name.
     fn files(&self, per_name: f64, free: f64) -> f64 {
         let (made, share) = (self.made, self.inode_share());
         let free = free.max(0.0);
@@ -156,7 +154,6 @@ impl Needs {
         self.data as f64 + self.name.usual
     }
 
-    /// Existing inodes and those that the sites hold, if data take sites last.
     fn at_best(&self, sites: Sites) -> f64 {
         let elsewhere = (self.free - sites.blocks(self.chunk)).max(0.0);
         let alone = self.made + sites.inodes(self.chunk);
@@ -172,7 +169,6 @@ impl Needs {
         self.shared(sites, 0.0).max((self.made - 2.0).max(0.0).min(by_data))
     }
 
-    /// This number of files takes inodes and data from the sites and from blocks elsewhere.
     fn shared(&self, sites: Sites, elsewhere: f64) -> f64 {
         let (blocks, inodes) = (sites.blocks(self.chunk), sites.inodes(self.chunk));
         let per_inode = if inodes > 0.0 { blocks / inodes } else { 0.0 };

@@ -15,27 +15,22 @@ use std::collections::BTreeSet;
 
 const HALVINGS: u32 = 50;
 
-/// A file in the order of reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Link {
     pub file: u32,
-    /// Bytes that the tool moves of it; 0 if it leaves it.
     pub bytes: u64,
     /// Nanoseconds to read it, by whether the previous file and itself have been moved.
     pub ns: [[u64; 2]; 2],
 }
 
-/// The files in the order of reading.
 pub(super) struct Chain {
     links: Vec<Link>,
 }
 
-/// Files to move, in the order of reading.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Chosen {
     pub files: Vec<u32>,
     pub bytes: u64,
-    /// Expected savings of a full read in nanoseconds.
     pub gain_ns: i64,
 }
 
@@ -44,7 +39,6 @@ impl Chain {
         Self { links }
     }
 
-    /// From the tool's effect on files and on the gaps between them.
     pub(super) fn of(model: &DeviceModel, before: &CostedLayout, after: &CostedLayout) -> Self {
         let order: Vec<u32> = before
             .order
@@ -75,7 +69,6 @@ impl Chain {
         Self::new(order.iter().map(link).collect())
     }
 
-    /// Everything that the tool moved.
     pub(super) fn whole(&self) -> Chosen {
         self.chosen(self.links.iter().map(|link| link.bytes > 0))
     }
@@ -107,7 +100,6 @@ impl Chain {
         self.chosen(moved.into_iter())
     }
 
-    /// The sufficient set with the highest price from `low` on.
     fn at_highest_price(&self, mut low: f64, is_enough: impl Fn(&[bool]) -> bool) -> Vec<bool> {
         let mut high = self.dearest();
         let mut best = self.at_price(low);
@@ -141,7 +133,6 @@ impl Chain {
         moved
     }
 
-    /// Additional nanoseconds of a full read if this moved file stays at its old position.
     fn loss_ns(&self, moved: &[bool], index: usize) -> i64 {
         let before = usize::from(index > 0 && moved[index - 1]);
         let own = self.links[index].ns[before];
@@ -169,7 +160,6 @@ impl Chain {
         SHARES.map(step).to_vec()
     }
 
-    /// A price, ns per byte, at which no move is worthwhile.
     fn dearest(&self) -> f64 {
         let most = |link: &Link| link.ns.as_flattened().iter().max().copied().unwrap_or(0) as f64;
         // A file saves its own time and that of the next file.
@@ -228,7 +218,6 @@ mod tests {
         Link { file, bytes, ns }
     }
 
-    /// One file saves little, both together save the distance between them.
     #[test]
     fn neighbours_that_save_together_are_moved_together() {
         let pair = |first| [link(first, 100, [[50, 48], [50, 48]]), link(first + 1, 100, [[50, 48], [50, 10]])];

@@ -18,7 +18,6 @@ use std::process::{Command, Stdio};
 const STILL_PAYS: f64 = 0.01;
 const BATCH: usize = 256;
 
-/// The tool of the twin's file system.
 fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> {
     let file_system = setup.file_system;
     file_system.entry().defragmenter.ok_or_else(|| {
@@ -27,7 +26,6 @@ fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> 
     })
 }
 
-/// The whole tool until a pass gains nothing more, then the plan.
 pub(super) fn try_tool(
     setup: &TrialSetup<'_>,
     target: &str,
@@ -84,7 +82,6 @@ pub(super) fn try_tool(
     }
 }
 
-/// Finds by trial the fewest files whose move brings most of the tool's gain.
 fn carry_out(
     setup: &TrialSetup<'_>,
     before: &CostedLayout,
@@ -106,7 +103,6 @@ fn carry_out(
     Ok(())
 }
 
-/// Runs the tool on these files only.
 fn move_files(setup: &TrialSetup<'_>, before: &CostedLayout, files: &[u32]) -> Result<CostedLayout, PrognosisError> {
     let mut trial = setup.begin()?;
     ready_for_data(setup, &mut trial)?;
@@ -217,7 +213,6 @@ pub(super) fn moved_bytes_of(before: &FileRuns, after: &FileRuns, file: usize) -
     not_in(after.of(file), before.of(file))
 }
 
-/// Bytes of `runs` that are not in `others`.
 fn not_in(runs: &[senesce_layout::Run], others: &[senesce_layout::Run]) -> u64 {
     if runs == others {
         return 0;

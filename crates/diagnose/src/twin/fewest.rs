@@ -16,20 +16,16 @@ const ENOUGH: f64 = 0.87;
 /// most `CHEAP` of the bytes.
 const AMPLE: f64 = 0.95;
 const CHEAP: f64 = 0.5;
-/// Halvings of the interval between the two.
 const HALVINGS: u32 = 5;
-/// Maximum number of trials, without the last resort.
 pub(super) const TRIALS: u32 = 6;
 /// Bounds this close to each other, as a share of the bytes of the whole, are not halved further.
 const NEAR: f64 = 0.01;
 
-/// One pass of the tool over everything.
 pub(super) struct Whole {
     before_seconds: f64,
     after_seconds: f64,
     chain: Chain,
     all: Chosen,
-    /// The required share of the gain.
     enough: f64,
 }
 
@@ -56,7 +52,6 @@ impl Whole {
         Self { before_seconds, after_seconds, chain, all, enough }
     }
 
-    /// Seconds of a full read.
     pub(super) fn gain(&self) -> f64 {
         self.before_seconds - self.after_seconds
     }
@@ -92,7 +87,6 @@ impl Whole {
         }
     }
 
-    /// First by the expected gain, then by interpolation between the bounds.
     fn between(&self, few: Bound, many: Bound) -> Option<Chosen> {
         let width = many.bytes.saturating_sub(few.bytes) as f64;
         if width <= NEAR * self.all.bytes as f64 {
@@ -158,7 +152,6 @@ mod tests {
         assert_eq!(files, (0..found.files as u32).collect::<Vec<_>>());
     }
 
-    /// The first ten of them gain nearly all.
     #[test]
     fn cheap_additional_gain_is_taken() {
         let gain = |file: u32| if file < 10 { 9_000_000 } else { 111_111 };

@@ -38,7 +38,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Makes its directory.
     pub fn begin(directory: &Path, new: NewFiles) -> Result<Self, PrognosisError> {
         let path = directory.join(DIRECTORY);
         let failed = |errno: Errno| PrognosisError::io("make the directory of the probe in", directory)(errno.into());
@@ -128,7 +127,6 @@ fn filled(
     Filled { size, user, files, files_after_sync, ended, ends_by, ends_by_after_sync, free_bytes, free_inodes }
 }
 
-/// Determines the exhausted resource from the remaining ones.
 pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, user: User, ended: Ended) -> EndsBy {
     match &after.kind {
         Particulars::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,

@@ -168,7 +168,6 @@ impl Frozen {
         Ok(Self { directory, guardian, begun: Instant::now() })
     }
 
-    /// Thaws it and returns the seconds of the freeze.
     fn thaw(mut self) -> Result<f64, PrognosisError> {
         let _ = &self.directory;
         self.guardian.undo().map_err(PrognosisError::io("thaw", "the file system"))?;
@@ -236,7 +235,6 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     })
 }
 
-/// The names of the file systems that support twins.
 fn twins() -> Vec<&'static str> {
     FileSystem::ALL.into_iter().filter(|known| known.entry().twin.is_some()).map(FileSystem::name).collect()
 }
@@ -269,7 +267,6 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
     }
 }
 
-/// Runs a program of the file system's package.
 pub(super) fn program(name: &str, arguments: &[&str], file_system: FileSystem) -> Result<(), PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new(name);

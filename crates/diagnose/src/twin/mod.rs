@@ -33,11 +33,8 @@ use std::path::Path;
 
 #[derive(Debug, Clone)]
 pub struct TrialRequest {
-    /// Create files until none fits.
     pub create: bool,
-    /// Defragment by the tool of the file system, with this maximum number of passes.
     pub passes: u32,
-    /// A command of the user's; `{}` is the directory where the twin is mounted.
     pub command: Vec<String>,
 }
 
@@ -160,7 +157,6 @@ pub struct Tried {
 pub struct TrialSetup<'a> {
     pub twin: &'a Path,
     pub file_system: FileSystem,
-    /// Mount options of the original that affect writes.
     pub mount_options: String,
     pub options: &'a Options,
     pub model: &'a DeviceModel,
@@ -190,7 +186,6 @@ impl Tried {
         }
     }
 
-    /// Whether the command of the user failed, or no requested part has a result.
     pub fn has_failed(&self) -> bool {
         let nothing = self.cures.is_empty() && self.creatable.is_empty();
         self.failed.iter().any(|failed| failed.part == Part::Command) || nothing && !self.failed.is_empty()
@@ -270,7 +265,6 @@ impl TrialSetup<'_> {
         Ok(())
     }
 
-    /// Mounts the twin for one trial, with the options of the original.
     fn begin(&self) -> Result<Trial, PrognosisError> {
         Trial::begin(self.twin, self.file_system, &self.mount_options)
     }
@@ -283,12 +277,10 @@ impl TrialSetup<'_> {
     }
 }
 
-/// Creates files on a mounted file system until none fits: the reference for the rules.
 pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
     fill::fill(directory, new, user)
 }
 
-/// The space of a twin before any trial.
 pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
     let trial = Trial::begin(twin, file_system, "")?;
     let space = FileSystemSpace::of(trial.directory())?;

@@ -28,7 +28,6 @@ enum BlockIn {
     Below,
     /// Not stored: it is zero.
     Zero,
-    /// In the scratch file, at the same offset.
     Above,
 }
 
@@ -41,7 +40,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Over a read-only image, with an empty scratch file.
     pub fn new(below: File, above: File, size: u64) -> Self {
         Self { below, above, size, places: Mutex::default() }
     }
@@ -155,7 +153,6 @@ fn read_or_zero(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Resu
     Ok(())
 }
 
-/// The file system of one file.
 pub struct Sink(pub Arc<Store>);
 
 impl Sink {

@@ -60,7 +60,6 @@ impl Trial {
         Ok(self.mount.mount()?)
     }
 
-    /// Unmounts it and runs the file system's own checker.
     pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
         self.mount.unmount()?;
         let report = self.mount.check(self.device.path())?;
@@ -68,7 +67,6 @@ impl Trial {
         Ok(report)
     }
 
-    /// Unmounts it and discards the writes.
     pub fn end(mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let Self { mount, device, session, .. } = self;

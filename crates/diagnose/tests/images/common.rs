@@ -5,13 +5,11 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file system in an image; unmounted and deleted when dropped.
 pub struct Image {
     directory: tempfile::TempDir,
     mounted: bool,
 }
 
-/// `mkfs` by short name.
 pub fn mkfs(name: &str) -> &'static str {
     match name {
         "ext4" => "mkfs.ext4 -qF -E lazy_itable_init=0,lazy_journal_init=0",
@@ -26,7 +24,6 @@ pub fn mkfs(name: &str) -> &'static str {
 }
 
 impl Image {
-    /// Makes it, and leaves it unmounted.
     pub fn new(name: &str, mib: u64) -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let image = Self { directory, mounted: false };

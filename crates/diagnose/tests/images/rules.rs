@@ -69,7 +69,6 @@ fn fill_matches_the_rule() {
     }
 }
 
-/// Preallocation on a mount for writing, of the amount that the examination reported.
 #[test]
 #[ignore = "needs loop devices, XFS"]
 fn reported_space_can_be_preallocated() {

@@ -52,7 +52,6 @@ fn workload(results: &Results, target: &str, analysis: &mut Analysis) {
     }
 }
 
-/// Removes the rates and latencies of an invalid repetition, so that they cannot be taken for a result.
 fn without_refuted_rates(result: &BenchResult, json: &mut Value) {
     for (number, _) in result.repetitions.iter().enumerate().filter(|(_, repetition)| !repetition.valid) {
         for name in ["ops_per_second", "mb_per_second", "mean_us", "p99_us"] {
@@ -288,7 +287,6 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
     analysis.result = all.benchmark();
 }
 
-/// Whether a repetition is invalid; adds a caveat with the reason.
 fn is_lost(analysis: &mut Analysis, number: usize, lost: Option<Lost>) -> bool {
     analysis.caveats.extend(lost.map(|lost| format!("repetition {} does not count: {lost}", number + 1)));
     lost.is_some()

@@ -6,7 +6,6 @@ use senesce_core::{Finite, Measurement};
 use senesce_workload::Repetition;
 use senesce_workload::micro::{CallResult, FileOpsResult};
 
-/// All measured values; invalid repetitions are left out.
 pub fn of(spec: &Spec, results: &Results) -> Vec<Measurement> {
     let mut found = workload(&results.repetitions);
     found.extend(file_ops(&results.file_ops));
@@ -18,7 +17,6 @@ pub fn of(spec: &Spec, results: &Results) -> Vec<Measurement> {
     found
 }
 
-/// Metric, unit, direction and value: the columns that are the same in every row of a kind.
 type Values<const N: usize> = [(&'static str, &'static str, Better, f64); N];
 
 fn rows<const N: usize>(values: Values<N>, repetition: usize) -> impl Iterator<Item = Measurement> {
@@ -27,7 +25,6 @@ fn rows<const N: usize>(values: Values<N>, repetition: usize) -> impl Iterator<I
     made.map(move |one| Measurement { repetition: repetition as u32, ..one })
 }
 
-/// Marks a primary metric of its workload; others are only described.
 fn judged(one: Measurement, primary: &[&str]) -> Measurement {
     if primary.contains(&one.metric.as_str()) { one.primary() } else { one }
 }
@@ -112,7 +109,6 @@ fn cold_reads(results: &[MeasuredColdRead]) -> Vec<Measurement> {
     found
 }
 
-/// The parts of all valid results, with the number of their repetition.
 fn each<'a, R, P: 'a>(
     results: &'a [R],
     parts: fn(&R) -> &Vec<P>,

@@ -43,7 +43,6 @@ pub struct MeasuredColdRead {
 }
 
 impl MeasuredColdRead {
-    /// Whether it is complete and came from the device.
     pub fn counts(&self) -> bool {
         self.invalid.is_none() && !self.read.interrupted
     }
@@ -89,7 +88,6 @@ impl Run for Bench {
     const KIND: &'static str = "bench";
     type Spec = Spec;
     type Event = Event;
-    /// The number of the repetition, from 0.
     type Step = u64;
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
@@ -218,7 +216,6 @@ impl Alone<'_, '_> {
         self.keep(Event::Repetition(Box::new(repetition)), is_whole)
     }
 
-    /// Makes the caches cold, or records why they are not.
     fn drop_caches(&mut self, wanted: bool) -> Result<(), Failure> {
         if self.spec.how.keep_caches {
             self.context.caveat("caches were kept as the preparation left them (--keep-caches)");
@@ -276,7 +273,6 @@ impl Alone<'_, '_> {
         self.keep(Event::ColdRead(Box::new(measured)), is_whole)
     }
 
-    /// Waits for the file system's background work after the mount, or for an interrupt.
     fn settle(&self, time: Duration) {
         let end = Instant::now() + time;
         self.context.progress.phase("settling", time.as_secs(), "seconds");

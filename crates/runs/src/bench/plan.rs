@@ -36,7 +36,6 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     Ok((0..count).map(planned).collect())
 }
 
-/// The file sets, and the number of repetitions.
 pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     let mut plan = new_plan::<Bench>(spec, seed)?;
     let subject = spec.subject(seed)?;

@@ -35,7 +35,6 @@ pub struct RankRepetitions {
 /// A rank below this share of the median rate of all ranks is a straggler.
 const STRAGGLER: f64 = 0.9;
 impl RankRepetitions {
-    /// Descriptions of ranks that are slower than the others.
     pub fn stragglers(&self) -> Vec<String> {
         let mut rates: Vec<f64> = self.ranks.iter().map(|row| row.result.ops_per_second).collect();
         rates.sort_by(f64::total_cmp);
@@ -51,7 +50,6 @@ impl RankRepetitions {
         .collect()
     }
 
-    /// Compares the merged histograms with the operation counts of the ranks.
     pub(super) fn contradiction(&self, whole: &Finished) -> Option<String> {
         let counted = |name: &str| {
             let of_rank = |row: &RankRepetition| {

@@ -42,7 +42,6 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
     Ok((workload, *options))
 }
 
-/// Refuses subjects that ranks cannot run.
 pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     accept(subject, spec.is_shared())?;
     match spec.target {
@@ -93,7 +92,6 @@ fn lead(spec: &Spec, seed: Seed, how: &Conduct<'_>, out: &Path, cluster: &Cluste
     conduct::<Bench>(spec, seed, &how)
 }
 
-/// Other ranks follow the messages of rank 0 until its last.
 fn follow(spec: &Spec, seed: Seed, cluster: &Cluster, interrupt: &Interrupt) -> Result<(), Failure> {
     let Some(token) = cluster.broadcast::<Option<Token>>(None)? else { return Ok(()) };
     let mut rank = Rank::join(spec, seed, cluster, &token)?;
@@ -103,14 +101,12 @@ fn follow(spec: &Spec, seed: Seed, cluster: &Cluster, interrupt: &Interrupt) -> 
     Ok(())
 }
 
-/// On rank 0: the claim of the directory, and its own part.
 pub struct Lead {
     target: MountedTarget,
     rank: Rank,
 }
 
 impl Lead {
-    /// Opens the target and sends its directory to all ranks.
     pub(super) fn begin(spec: &Spec, cluster: &Cluster, context: &mut Context<'_, Bench>) -> Result<Self, Failure> {
         let mut witness = context.witness()?;
         cluster.on_end(Box::new(move |ending| {
@@ -166,7 +162,6 @@ struct Rank {
     limits: AppliedLimits,
 }
 
-/// The result of a repetition on one rank; the merged result on rank 0.
 struct RankDone {
     prepared: PreparedFacts,
     note: Option<&'static str>,
@@ -174,7 +169,6 @@ struct RankDone {
 }
 
 impl Rank {
-    /// Checks that all ranks see the same directory, and creates the rank's own.
     fn join(spec: &Spec, seed: Seed, cluster: &Cluster, token: &Token) -> Result<Self, Failure> {
         let subject = spec.subject(seed)?;
         let (workload, options) = accept(&subject, spec.is_shared())?;
@@ -251,14 +245,12 @@ impl Together<'_> {
         Ok(Moment { at, offset, error })
     }
 
-    /// The maximum over all ranks; each waits for the others.
     fn longest(&self, seconds: f64) -> Result<f64, Failure> {
         let all = self.cluster.gather(&seconds)?;
         let most = all.map(|all| all.into_iter().fold(0.0, f64::max));
         Ok(self.cluster.broadcast(most.as_ref())?)
     }
 
-    /// Writes this rank's file sets, or opens the shared ones after rank 0 has written them.
     fn prepare(&self, options: Options) -> Result<Prepared, Failure> {
         let (cluster, Rank { workload, own, .. }) = (self.cluster, self.rank);
         let mine = Options { seed: options.seed.child(&format!("rank/{}", cluster.rank())), ..options };
@@ -303,7 +295,6 @@ impl Together<'_> {
         Ok(note)
     }
 
-    /// Sends results and histograms of all ranks to rank 0.
     fn gather_finished(&self, finished: Finished) -> Result<Option<Vec<Finished>>, Failure> {
         let unreadable = |what: String| Failure::new(ExitCode::RunFailed, format!("histograms of a rank: {what}"));
         let mut packed: Vec<(String, Vec<u8>)> = Vec::new();

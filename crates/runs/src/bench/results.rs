@@ -15,15 +15,12 @@ use std::path::Path;
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     pub name: String,
-    /// File sets of the last preparation.
     pub filesets: Vec<FilesetSummary>,
     pub repetitions: Vec<Repetition>,
     pub file_ops: Vec<FileOpsResult>,
-    /// Results of `append` and `random-write`.
     pub calls: Vec<CallResult>,
     pub cold_reads: Vec<MeasuredColdRead>,
     pub ranks: Vec<RankRepetitions>,
-    /// Caveats.
     pub notes: Vec<String>,
 }
 
@@ -66,7 +63,6 @@ impl Results {
         if io_failed { ExitCode::RunFailed } else { ExitCode::Negative }
     }
 
-    /// The JSON of a workload's result.
     pub fn workload(&self) -> BenchResult {
         BenchResult {
             workload: self.name.clone(),
@@ -76,7 +72,6 @@ impl Results {
         }
     }
 
-    /// The JSON of other results.
     pub fn benchmark(&self) -> Value {
         match (self.file_ops.is_empty(), self.calls.is_empty()) {
             (false, _) => self.with_repetitions(self.file_ops.iter().map(|one| with_validity(json!(one), one.lost))),

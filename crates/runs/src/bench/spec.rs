@@ -197,12 +197,10 @@ fn variable(text: &str) -> Result<String, String> {
 pub enum Subject {
     Workload(Box<Workload>, Options),
     FileOps(FileOpsOptions),
-    /// Appends or random writes by size.
     Calls(CallOptions),
     ColdRead,
 }
 
-/// The text of `workload` if it is the path of a workload file.
 pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
     if !workload.ends_with(".f") && !workload.contains('/') {
         return Ok(None);
@@ -212,7 +210,6 @@ pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
 }
 
 impl How {
-    /// The subject with the name `workload`, whose file has this `text`.
     pub fn subject(&self, workload: &str, text: Option<&str>, seed: Seed) -> Result<Subject, Failure> {
         Ok(match workload {
             "append" => self.calls(WriteMode::Append, seed)?,
@@ -293,12 +290,10 @@ impl Spec {
         Limits { memory: self.how.memory.map(|size| size.0), cpus: self.how.cpus }
     }
 
-    /// Whether all ranks work on one file set.
     pub fn is_shared(&self) -> bool {
         self.ranks.is_some_and(|ranks| ranks.shared)
     }
 
-    /// The name of a workload in results: the name in its own definition.
     pub fn name(&self, subject: &Subject) -> String {
         match subject {
             Subject::Workload(workload, _) => workload.name.clone(),
@@ -306,7 +301,6 @@ impl Spec {
         }
     }
 
-    /// The bytes of file sets or calls in one repetition on one rank.
     pub(super) fn bytes_of_calls(subject: &Subject) -> Bytes {
         match subject {
             Subject::Calls(options) => options.bytes_to_write(),

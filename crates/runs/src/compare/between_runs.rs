@@ -17,7 +17,6 @@ const OF_TAILS: f64 = 1.0;
 /// Shares (fractions) by which two single runs of the same plan may differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BetweenRuns {
-    /// Whether the user gave the share.
     is_said: bool,
     all: f64,
     times: f64,
@@ -74,7 +73,6 @@ impl BetweenRuns {
         )
     }
 
-    /// Caveats if the CPU contention determines the assumed difference of single runs.
     pub fn caveats(&self, rows: &[Row]) -> Vec<String> {
         let single: Vec<&Row> = rows.iter().filter(|row| row.what.is_timing() && row.runs.contains(&1)).collect();
         let taken = format!("other processes took up to {:.1} % of the CPU time during a run", self.lost * 100.0);

@@ -59,7 +59,6 @@ fn engine(record: &Record) -> String {
     if null { "no system calls".into() } else { "system calls".into() }
 }
 
-/// Memory, image, device or directory, from the name of the target.
 fn target_class(record: &Record) -> String {
     let fact = |name: &str| record.environment.0.get(name).and_then(Value::as_str).unwrap_or_default();
     let name = fact("target.name");

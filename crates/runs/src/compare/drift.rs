@@ -13,7 +13,6 @@ const ERROR: f64 = 0.05;
 /// ... and its minimum size.
 const MARGIN: f64 = 0.02;
 
-/// Caveats for the sample and the reference, from their values under the primary metrics.
 pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     let of_side = |row: &Row, side: usize| {
         let (_, values) = sides[side].groups.get(&key(&row.what))?;
@@ -31,7 +30,6 @@ pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     one_after_the_other(&sides[0].records, &sides[1].records).into_iter().chain(drifts).collect()
 }
 
-/// Values in the order of measurement.
 struct Series {
     name: String,
     over: String,

@@ -24,7 +24,6 @@ pub(super) struct Asked {
 impl Asked {
     const FILE: &str = "asked.json";
 
-    /// The time limit, and the limit of the gate (a fraction).
     pub(super) fn of(max_time: Duration, gate: Option<f64>) -> Self {
         Self { max_time: Span(max_time), gate: gate.map(|limit| limit.to_string()) }
     }
@@ -57,7 +56,6 @@ impl Asked {
         }
     }
 
-    /// Writes it next to the rounds.
     pub(super) fn keep(&self, directory: &Path) -> Result<(), Failure> {
         let text = json!(self).to_string();
         Ok(senesce_core::record::write_atomically(&directory.join(Self::FILE), text.as_bytes())?)
@@ -65,7 +63,6 @@ impl Asked {
 }
 
 impl fmt::Display for Asked {
-    /// As on the command line.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--max-time '{}'", self.max_time)?;
         match &self.gate {
@@ -87,7 +84,6 @@ pub(super) struct RoundTimes {
 impl RoundTimes {
     const FILE: &str = "round-seconds.json";
 
-    /// Longer than any round (seconds).
     const LONGEST: f64 = 1e8;
 
     pub(super) fn read(directory: &Path) -> Result<Self, Failure> {
@@ -117,7 +113,6 @@ impl RoundTimes {
         }
     }
 
-    /// Time of the first `rounds` rounds.
     pub(super) fn of(&self, rounds: usize) -> Duration {
         Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
     }

@@ -34,36 +34,28 @@ use std::path::PathBuf;
 pub struct Options {
     /// A gate: no primary metric may lose this share (fraction).
     pub fail_on_regression: Option<f64>,
-    /// The result of the gate if it is inconclusive.
     pub undecided: WhenUndecided,
-    /// Compare although kind, target class or engine differ.
     pub allow_different: bool,
     /// Difference (fraction) between two single runs of the same plan, if known; `None`: the default. Several runs on
     /// each side show it themselves.
     pub noise: Option<f64>,
 }
 
-/// The result of an inconclusive gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenUndecided {
     /// Exit code 125, and skipped in JUnit and KTAP.
     #[default]
     CannotTell,
-    /// Exit code 1.
     Fail,
-    /// Exit code 0.
     Pass,
 }
 
-/// One metric under one condition.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Its first measurement: metric, unit, direction, condition.
     pub what: Measurement,
     /// Values of the sample, one group for each unit: each run, or each image of a single run.
     pub sample: Vec<Vec<f64>>,
     pub reference: Vec<Vec<f64>>,
-    /// Number of runs of sample and of reference that measured it.
     pub runs: [usize; 2],
     /// Assumed difference (fraction) between two single runs of the same plan.
     pub between_runs: f64,
@@ -91,11 +83,9 @@ impl Row {
 pub struct Comparison {
     pub sample: Vec<PathBuf>,
     pub reference: Vec<PathBuf>,
-    /// Facts that differ: name, reference, sample.
     pub environment: Vec<(String, Value, Value)>,
     pub settings: Vec<String>,
     pub rows: Vec<Row>,
-    /// Warnings to show first.
     pub caveats: Vec<String>,
     /// Whether a run is on both sides; such a comparison must not pass the gate.
     pub shares_runs: bool,
@@ -103,7 +93,6 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The gate over all primary metrics; without a gate it passes.
     pub fn gate(&self) -> Gate {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
         let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
@@ -197,7 +186,6 @@ fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
     Some(format!("{}: {runs} of {} in the {name} measured it; the others have no such metric", row.name(), side.units))
 }
 
-/// Refuses sides with different directions of a metric.
 fn agree_on_directions(sample: &Groups, reference: &Groups) -> Result<(), Failure> {
     let mut both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
     both.try_for_each(|(theirs, ours)| same_direction(theirs, ours))
@@ -219,7 +207,6 @@ fn key(one: &Measurement) -> Key {
     (one.metric.clone(), one.unit.clone(), one.condition.clone())
 }
 
-/// The values of several runs, each with its number, by metric and condition.
 fn groups_of(runs: impl IntoIterator<Item = (usize, Vec<Measurement>)>) -> Result<Groups, Failure> {
     let mut all = Groups::new();
     for (run, measured) in runs {
@@ -252,7 +239,6 @@ enum Emulation {
     Somewhere,
 }
 
-/// Whether any side of a row is a time under emulation.
 fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
     [Some(what), other.map(|(what, _)| what)].into_iter().flatten().any(|one| one.seconds == Seconds::Emulator)
 }
@@ -316,7 +302,6 @@ fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
     }
 }
 
-/// Adds the gate's result to a row with a verdict.
 fn with_gate(row: &mut Row, options: &Options) {
     let limit = options.fail_on_regression.filter(|_| row.described.is_none());
     let Some((limit, direction)) = limit.zip(direction(row.what.better)) else { return };

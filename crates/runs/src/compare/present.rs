@@ -77,7 +77,6 @@ fn gate_word(gate: Gate) -> &'static str {
     }
 }
 
-/// The word of the verdict; `described` without one.
 fn verdict(row: &Row) -> &'static str {
     row.judged().map_or("described", |decision| decision.verdict.word())
 }
@@ -150,7 +149,6 @@ fn row_json(row: &Row) -> Value {
     all
 }
 
-/// One figure per metric with the ratio under each condition; invalid ratios are left out.
 fn figures(comparison: &Comparison) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for rows in comparison.rows.chunk_by(|a, b| a.what.metric == b.what.metric && a.what.unit == b.what.unit) {

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(super) struct Side<'a> {
-    /// By date, without copies.
     pub records: Vec<&'a Record>,
     pub groups: Groups,
     /// Counted units: runs, or images if several runs of one seed are one image.
@@ -54,7 +53,6 @@ impl<'a> Side<'a> {
         Ok(Self { records: kept, groups, units, caveats, identities })
     }
 
-    /// Caveats for runs that are on both sides.
     pub fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
             let same = other.identities.iter().position(|known| known.is_same_run(identity))?;

@@ -88,7 +88,6 @@ fn runs_in(directory: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
     (0..rounds).map(|round| directory.join(run_name(side, round))).collect()
 }
 
-/// The word of `--erase` for the target of one of two plans.
 fn word_for(plan: &Plan, both: [&Plan; 2], how: &Conduct<'_>) -> Option<String> {
     let target = |plan: &Plan| plan.spec.get("target")?.as_str()?.parse::<TargetSpec>().ok()?.path().map(PathBuf::from);
     let Some(own) = target(plan) else { return how.erase.clone() };
@@ -136,7 +135,6 @@ fn run_once(
     }
 }
 
-/// The rounds so far, and the decisions of the analyses.
 pub struct Rounds {
     goal: Goal,
     reference: Vec<Vec<Measurement>>,
@@ -165,7 +163,6 @@ impl Rounds {
         self.sample.push(sample);
     }
 
-    /// Performs an analysis if one is due. Returns whether another round is needed.
     pub fn wants(&mut self, elapsed: Duration, max_time: Duration) -> bool {
         let rounds = self.rounds();
         let is_late = elapsed >= max_time;
@@ -188,7 +185,6 @@ impl Rounds {
         !self.is_over
     }
 
-    /// Plans the analyses: the primary metrics, and the numbers of rounds.
     fn begin(&self, most: usize) -> Looks {
         let rows = self.described(&Options::default());
         let judged: Vec<Measurement> =
@@ -208,7 +204,6 @@ impl Rounds {
         rows(&groups(&self.sample), &groups(&self.reference), options)
     }
 
-    /// Sample over reference, round by round.
     fn ratio(&self, what: &Measurement) -> Result<Ratio, Untestable> {
         let sides = self.sample.iter().zip(&self.reference);
         let pairs: Vec<(f64, f64)> =
@@ -216,7 +211,6 @@ impl Rounds {
         Ratio::paired(&pairs, Mean::Geometric, Unit::Round)
     }
 
-    /// Every metric; primary ones with the decisions of the analyses.
     pub fn rows(&self, options: &Options) -> Vec<Row> {
         let mut rows = self.described(options);
         let Some(looks) = &self.looks else { return rows };
@@ -267,7 +261,6 @@ mod tests {
         ]
     }
 
-    /// The rows of a whole comparison, a second each round, and the number of rounds.
     fn played(loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
         let mut rng = Seed(seed).stream("noise");
         let mut course = Rounds::new(goal);

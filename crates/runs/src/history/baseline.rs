@@ -9,14 +9,12 @@ use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The newest run of one setting on one machine against all of its baseline.
 #[derive(Debug)]
 pub struct Against {
     pub run: usize,
     pub baseline: Vec<usize>,
     /// A caveat if the run did not begin after all of its baseline, or its date is unknown.
     pub time: Option<&'static str>,
-    /// The comparison, or why the runs are not comparable.
     pub found: Result<Comparison, String>,
 }
 
@@ -80,7 +78,6 @@ fn no_baseline(entries: &[ListedRun], name: &str) -> Failure {
     ))
 }
 
-/// All primary metrics in words.
 pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Table {
     let title = format!("The newest runs against the baseline {name}");
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];

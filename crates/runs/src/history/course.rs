@@ -74,7 +74,6 @@ impl MetricHistory {
         }
     }
 
-    /// For example "worse by 10.2 %".
     pub fn change_text(&self, change: &ChangePoint) -> String {
         if change.before == 0.0 {
             return format!("changed from 0 to {}", change.after);
@@ -120,7 +119,6 @@ pub struct Courses {
 }
 
 impl Courses {
-    /// Uses the values of all complete runs in the list that have a date.
     pub fn of(entries: &[ListedRun], measured: &[Measured]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
         let (mut copies, mut known) = (Vec::new(), HashSet::new());
@@ -144,7 +142,6 @@ impl Courses {
         Self { courses, unread, partial, undated, copies }
     }
 
-    /// Number of histories that are long enough to find a change point.
     pub fn searched(&self) -> usize {
         self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
     }

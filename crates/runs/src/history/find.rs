@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of the search.
 const DEEPEST: usize = 8;
 
-/// Runs by their real path, each with the first path by which it was found.
 type Runs = BTreeMap<PathBuf, PathBuf>;
 
 /// The run directories below or at some directories, each once, whatever names lead to it. Skips links, hidden folders

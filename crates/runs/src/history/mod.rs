@@ -83,7 +83,6 @@ pub struct ListedRun {
 }
 
 impl ListedRun {
-    /// Reads it, without the events of the run.
     pub fn of(run: &Path) -> Self {
         match Overview::read(run) {
             Ok(found) => Self::known(found),
@@ -160,7 +159,6 @@ struct Told {
     findings: Option<Value>,
 }
 
-/// The answer of a study, a verdict, or the counts of claims by outcome.
 fn verdict(summary: &[u8]) -> String {
     let Ok(told) = serde_json::from_slice::<Told>(summary) else { return "done".into() };
     let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_string);
@@ -184,10 +182,8 @@ pub fn entries(below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
     Ok(found)
 }
 
-/// A run with its values, or why they could not be read.
 pub type Measured = Result<Vec<Measurement>, String>;
 
-/// The values of all runs, in the order of the list.
 pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<Measured> {
     let of = |entry: &ListedRun| match entry.state {
         State::Unreadable => Err(entry.verdict.clone()),

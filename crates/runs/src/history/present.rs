@@ -7,7 +7,6 @@ use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Maximum number of drawn histories; the tables have all.
 const MOST_FIGURES: usize = 60;
 
 pub fn list(entries: &[ListedRun]) -> Value {
@@ -68,7 +67,6 @@ fn setting(course: &MetricHistory) -> String {
     format!("{} {}", course.key.kind, course.key.setting)
 }
 
-/// The first run of a level: date, label and commit, if known.
 fn place(entries: &[ListedRun], course: &MetricHistory, change: &ChangePoint) -> String {
     course.points.get(change.index).map_or_else(String::new, |point| run_text(&entries[point.run]))
 }
@@ -124,7 +122,6 @@ fn drifts(courses: &Courses) -> Table {
     table
 }
 
-/// Tables, figures and the result; `against`: the name of a baseline and the comparison with it.
 pub fn analysis(entries: &[ListedRun], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
     let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
     let tables = of_baseline.into_iter().chain([
@@ -217,7 +214,6 @@ fn is_drawable(course: &MetricHistory) -> bool {
     course.points.len() > 1
 }
 
-/// The drawn histories: the largest changes first, then drifts, then primary metrics.
 fn drawn(courses: &Courses) -> Vec<&MetricHistory> {
     let largest = |course: &MetricHistory| {
         let share = |change: &ChangePoint| ((change.after - change.before) / change.before).abs();
@@ -262,7 +258,6 @@ fn figure(index: usize, entries: &[ListedRun], course: &MetricHistory) -> Figure
     }
 }
 
-/// The levels as one step function.
 fn levels(course: &MetricHistory) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     let mut begin = 1.0;

@@ -59,10 +59,8 @@ fn record(
     trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)
 }
 
-/// Traces in columns.
 pub struct Traces;
 
-/// The importer before its pattern is known.
 pub static TRACES: Traces = Traces;
 
 struct Patterned(String);
@@ -115,7 +113,6 @@ impl Importer for Patterned {
     }
 }
 
-/// A path, and the device that was chosen after a `#`.
 pub(crate) fn split_device(source: &Path) -> (PathBuf, Option<(u32, u32)>) {
     let text = source.to_string_lossy();
     let chosen = text.rsplit_once('#').and_then(|(path, device)| {

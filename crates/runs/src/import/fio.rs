@@ -23,12 +23,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Parses text as `import` would, and returns the error.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
 }
 
-/// Names of the cross-checks, for the documentation.
 #[cfg(test)]
 pub(crate) fn rules() -> Vec<&'static str> {
     let of_latencies = witnesses::latency_rules().map(|rule| rule.name);
@@ -118,10 +116,8 @@ fn environment(output: &Output) -> Environment {
     facts
 }
 
-/// The options that distinguish a job from others of its name.
 type Conditions<'a> = BTreeMap<&'a str, &'a str>;
 
-/// A histogram with its name in the record.
 type Named = (String, Histogram<u64>);
 
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
@@ -161,14 +157,12 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
 }
 
-/// Contradictions of other numbers of the file, and whether the job's numbers still count.
 fn contradictions(joined: &Joined, output: &Output) -> Vec<(String, bool)> {
     let concurrency = Concurrency::of(joined, &output.options);
     let in_flight = concurrency.and_then(|one| Some((one.caveat(&joined.job.name)?, !one.is_impossible())));
     in_flight.into_iter().chain(clones::lacking(joined, &output.options)).collect()
 }
 
-/// Caveats for a failed or empty job, and whether its numbers count.
 fn failures(Joined { job, clones, .. }: &Joined) -> Vec<(String, bool)> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
     let job_name = format!("job '{}'{clones}", job.name);

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Turns a foreign file into a run directory.
 pub trait Importer: Sync {
     /// The word after `senesce runs import`.
     fn name(&self) -> &'static str;
@@ -24,7 +23,6 @@ pub trait Importer: Sync {
     /// understood.
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 
-    /// The importer with the options of the command line.
     fn with(&self, options: &Options) -> Result<Option<Box<dyn Importer>>, Failure> {
         match options {
             Options { map, pattern: None } if map.is_empty() => Ok(None),
@@ -36,20 +34,16 @@ pub trait Importer: Sync {
     }
 }
 
-/// Options for the columns of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// Each `name=COL,value=COL,...`.
     pub map: Vec<String>,
     pub pattern: Option<String>,
 }
 
-/// A problem that a program itself prints about its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Complaint {
     /// An error: the measured values do not count.
     Invalidates,
-    /// A warning, kept as a caveat.
     Warns,
 }
 
@@ -78,7 +72,6 @@ pub fn printable(text: &str) -> String {
     }
 }
 
-/// Ends the import of a file. If none of its numbers count, the import has failed, with the reason in the record.
 fn finish(source: &Path, out: &Path, nothing_counts: bool) -> Result<(), Failure> {
     match nothing_counts {
         true => Err(Failure::new(

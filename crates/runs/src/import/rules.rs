@@ -1,11 +1,9 @@
 //! Cross-checks of a foreign file against itself: a table of rules for each kind of file.
 
-/// A stated number with its range by other numbers of the same file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     pub what: String,
     pub stated: f64,
-    /// The smallest value that the others allow.
     pub least: f64,
     pub most: f64,
 }
@@ -22,13 +20,11 @@ impl Compared {
 
 pub struct Rule<T: ?Sized> {
     pub name: &'static str,
-    /// The numbers that give the range.
     pub witness: &'static str,
     /// Tolerance as a fraction of the nearer end of the range.
     pub share: f64,
     /// Additional tolerance in the unit of the number.
     pub rounding: f64,
-    /// The comparisons that a subject permits.
     pub of: fn(&T) -> Vec<Compared>,
 }
 
@@ -46,7 +42,6 @@ impl<T: ?Sized> Rule<T> {
     }
 }
 
-/// The first rule that a subject breaks, in words.
 pub fn check<T: ?Sized>(rules: &[Rule<T>], subject: &T) -> Result<(), String> {
     let broken = |rule: &Rule<T>| (rule.of)(subject).iter().find_map(|one| rule.broken(one));
     rules.iter().find_map(broken).map_or(Ok(()), Err)

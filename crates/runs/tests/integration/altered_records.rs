@@ -5,7 +5,6 @@ use senesce_core::{ExitCode, Failure, Record};
 use senesce_runs::compare::{Options, compare};
 use serde_json::{Value, json};
 
-/// A copy of a run directory under another name, whose events were altered line by line and signed again.
 fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Record {
     let path = record.path.with_file_name(name);
     std::fs::create_dir(&path).unwrap();

@@ -12,7 +12,6 @@ use std::path::Path;
 
 pub const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
 
-/// A run of the kind "fio" with these values of throughput and layout score.
 pub fn run(directory: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
     dated_run(directory, name, values, [kernel, target], None)
 }
@@ -42,7 +41,6 @@ fn recorded(path: &Path, measurements: Vec<Measurement>, [kernel, target]: [&str
     Record::open(path).unwrap()
 }
 
-/// The same run with other facts of its environment; null removes one.
 pub fn with_facts(record: &Record, facts: Value) -> Record {
     let path = record.path.join("env.json");
     let mut all: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -52,7 +50,6 @@ pub fn with_facts(record: &Record, facts: Value) -> Record {
     Record::open(&record.path).unwrap()
 }
 
-/// A run with the throughput of several images, one group of repetitions each.
 fn run_of_images(directory: &Path, name: &str, images: &[&[f64]]) -> Record {
     let mut measurements = Vec::new();
     for (image, values) in (0u32..).zip(images) {

@@ -44,7 +44,6 @@ fn failed(id: RunId, seconds: f64) -> Past {
     Past::Failed(FailedRun { id, reason: "sh job: it failed with exit code 1".into() }, seconds)
 }
 
-/// One execution of the study: the analyses that are due, and every requested run once.
 fn execute(spec: &StudySpec, past: &mut Vec<Past>, mut run: impl FnMut(RunId) -> Past) {
     let mut given_up: Vec<RunId> = Vec::new();
     loop {

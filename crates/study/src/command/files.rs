@@ -6,7 +6,6 @@ use super::is_fio;
 use crate::spec::WorkloadSpec;
 use std::path::Path;
 
-/// Placeholder for the folder of the study's file, in arguments and in the environment of the program.
 pub const FOLDER: &str = "SENESCE_STUDY";
 
 /// fio options without an argument, so that the next word may be a job file (`no_argument`, `optional_argument` and
@@ -121,7 +120,6 @@ mod tests {
         resolve(&mut workload, folder).map(|()| workload)
     }
 
-    /// A folder with a study's files, and a path in it.
     fn directory(files: &[&str]) -> (tempfile::TempDir, impl Fn(&str) -> String) {
         let directory = tempfile::tempdir().unwrap();
         files.iter().for_each(|name| std::fs::write(directory.path().join(name), "").unwrap());

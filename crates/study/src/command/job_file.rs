@@ -6,7 +6,6 @@ use std::path::Path;
 /// Options that let a job begin after the jobs before it (fio, options.c: one is an alias of the other).
 pub const STONEWALLS: [&str; 2] = ["stonewall", "wait_for_previous"];
 
-/// A section of a job file: its name and its options.
 type Section<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
 /// Refuses jobs whose rates cannot be added, and jobs without statistics. Ignores words that are not files here.

@@ -81,10 +81,8 @@ fn is_true(flag: &bool) -> bool {
     *flag
 }
 
-/// Name of the time from start to end.
 pub const WALL_TIME: &str = "wall time";
 
-/// Name of the time until everything is written back.
 pub const TIME_WITH_SYNC: &str = "time with sync";
 
 /// Names of the bytes written and read by the device, and of the growth of the files.
@@ -97,7 +95,6 @@ const SLACK_SECONDS: f64 = 0.05;
 const SLACK_SHARE: f64 = 0.02;
 
 impl MetricSpec {
-    /// Returns the problem, if any.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Printed(printed) => name(&printed.name).and_then(|()| pattern(printed).map(drop)),
@@ -178,7 +175,6 @@ fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), Str
     }
 }
 
-/// Operations per second over all jobs and directions, over the longest runtime; also bandwidth and latency.
 fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
     let output = format::parse(out)?;
     for job in &output.jobs {

@@ -17,16 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Environment variable for the mounted volume.
 pub const VOLUME: &str = "SENESCE_MNT";
 
-/// Environment variable for the seed of a run, for programs that use random numbers.
 const SEED: &str = "SENESCE_SEED";
 
 /// Timeout of a program without a `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Estimated seconds of a program of unknown length.
 const UNKNOWN_SECONDS: f64 = 10.0;
 
 /// A volume with less free space (bytes) counts as full.
@@ -39,10 +36,8 @@ const KEPT_BACK: f64 = 0.1;
 /// The message of the C library for ENOSPC in the C locale, which programs get.
 const DEVICE_IS_FULL: &str = "No space left on device";
 
-/// Between the reason of a failure and the last output of the program.
 pub const SAID: &str = "; it said: ";
 
-/// A program with its preparation and its metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     command: Vec<String>,
@@ -51,12 +46,10 @@ pub struct Program {
     timeout: Duration,
     space: Bytes,
     seconds: Option<f64>,
-    /// Folder of the study's file, for a program that uses it.
     folder: Option<PathBuf>,
 }
 
 impl Program {
-    /// `None` without a command.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.command.is_empty() {
             let more = [
@@ -91,17 +84,14 @@ impl Program {
         }))
     }
 
-    /// Declared bytes that it writes into the volume.
     pub fn space(&self) -> Bytes {
         self.space
     }
 
-    /// Declared seconds, or a guess.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(UNKNOWN_SECONDS).min(self.timeout.as_secs_f64())
     }
 
-    /// The program whose absence would fail every run, if it is not installed here.
     pub fn missing(&self) -> Option<&str> {
         let named = [&self.command, &self.prepare].into_iter().filter_map(|words| words.first()).map(String::as_str);
         // A program with a path may be built in the volume by the previous command.
@@ -146,7 +136,6 @@ impl Program {
         Ok((metrics, synced))
     }
 
-    /// Runs one command, which must succeed.
     fn one(
         &self,
         words: &[String],
@@ -191,7 +180,6 @@ impl Program {
         command
     }
 
-    /// Why a program that ended in a volume with this space does not count.
     fn trouble(&self, ended: &Ended, space: Option<Space>) -> Option<String> {
         let trouble = match ended.how {
             How::TimedOut => {
@@ -222,13 +210,11 @@ impl Program {
     }
 }
 
-/// Whether the shell would find a program.
 pub fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Adds the option for JSON output to fio.
 fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {
     let is_told = command.iter().any(|word| word.starts_with("--output-format"));
     if *metric == MetricSpec::Named(Named::Fio) && is_fio(&command[0]) && !is_told {
@@ -241,7 +227,6 @@ fn is_fio(program: &str) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == "fio")
 }
 
-/// Space of a volume (bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Space {
     used: u64,
@@ -295,7 +280,6 @@ mod tests {
         assert_eq!(command("command = ['fio', 'job.fio']"), ["fio", "job.fio"]);
     }
 
-    /// The reason why a shell script does not count that ran in a volume with the given MiB used and free.
     fn trouble(script: &str, used: u64, free: u64) -> Option<String> {
         let program = Program::of(&spec("command = ['true']")).unwrap().unwrap();
         let mut command = program.started(&["sh".into(), "-c".into(), script.into()], Path::new("/"), Seed(1));

@@ -21,14 +21,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Part of the reason of every run whose program exceeded its time limit.
 pub const NO_END: &str = "did not end within";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Exited(ExitStatus),
     TimedOut,
-    /// The user interrupted senesce.
     Interrupted,
 }
 
@@ -36,7 +34,6 @@ pub enum How {
 pub struct Ended {
     pub how: How,
     pub seconds: f64,
-    /// Its output, at most [`MOST_OUTPUT`] bytes.
     pub out: String,
     /// Its messages, with the same limit.
     pub errors: String,
@@ -47,13 +44,10 @@ pub struct Ended {
 /// Bytes of output that are kept; the rest is read and dropped, so that the program does not block.
 pub const MOST_OUTPUT: u64 = 16 << 20;
 
-/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a process may take to end after SIGKILL.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long its children may outlive it.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Polling interval for an interrupt; the end of the program is noticed at once.
@@ -106,7 +100,6 @@ fn watched(
     Ok(Ended { how, seconds, out: text(out), errors: text(errors), left })
 }
 
-/// Waits for its end; `Some`: why it must be ended.
 fn wait(
     pid: Pid,
     begun: Instant,
@@ -179,7 +172,6 @@ fn is_of_the_command(pid: Pid) -> bool {
     getpgid(Some(pid)).is_ok_and(|group| Ok(group) != getpgid(None))
 }
 
-/// Our children, including those that ended.
 fn children() -> io::Result<Vec<Pid>> {
     let own = getpid();
     let numbers = std::fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -217,7 +209,6 @@ fn text(reader: JoinHandle<Vec<u8>>) -> String {
 }
 
 impl Ended {
-    /// Its last few lines, messages before output.
     pub fn last_lines(&self) -> String {
         let said = if self.errors.trim().is_empty() { &self.out } else { &self.errors };
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();

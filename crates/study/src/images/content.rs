@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Everything that determines an image, as text.
 pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
     let (fs, state) = (&spec.file_system[id.fs], &spec.state[id.state]);
     let version = match fs.custom() {

@@ -16,11 +16,9 @@ const UNITS: f64 = 80.0;
 const HEADERS: u32 = 12;
 const IN_A_DIRECTORY: u32 = 20;
 
-/// Lines of each function, and of comment in each header.
 const STEPS: usize = 30;
 const COMMENT_LINES: usize = 40;
 
-/// The files of the tree, and the number that the program prints.
 struct Tree {
     files: Vec<(String, String)>,
     units: u32,
@@ -77,7 +75,6 @@ fn path_of(unit: u32, ending: &str) -> String {
     format!("part{:03}/unit{unit:05}.{ending}", unit / IN_A_DIRECTORY)
 }
 
-/// Generates the tree: every unit has a function and headers of its own.
 fn draw(units: u32) -> Tree {
     let mut rng = DEFAULT_SEED.stream("study/ready/build");
     let (mut files, mut expected) = (Vec::new(), 0u32);

@@ -60,7 +60,6 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// Incompressible bytes.
 fn content() -> Vec<u8> {
     let mut rng = DEFAULT_SEED.stream("study/ready/container-layers");
     let mut bytes = vec![0; LARGE as usize];

@@ -46,10 +46,8 @@ const KINDS: [(&str, ReadyKind, u64, f64); 6] = [
     ("pgbench", ReadyKind::Pgbench, 160 << 20, 10.0),
 ];
 
-/// Their working directory in the volume.
 const FOLDER: &str = "senesce-ready";
 
-/// A program of a ready workload that takes longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 struct ReadySetup<'a> {
@@ -60,7 +58,6 @@ struct ReadySetup<'a> {
 }
 
 impl Ready {
-    /// `None` if the study names none.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.ready.is_empty() {
             return Ok(None);
@@ -85,13 +82,11 @@ impl Ready {
         }
     }
 
-    /// Rough estimate of bytes written and seconds.
     pub fn needs(&self) -> (u64, f64) {
         let of = KINDS.iter().find(|(_, kind, ..)| *kind == self.kind);
         of.map_or((0, 0.0), |(_, _, bytes, seconds)| ((*bytes as f64 * self.scale) as u64, seconds * self.scale))
     }
 
-    /// A program that it needs and that is not installed, and its package.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
         let (here, needed) = match self.kind {
             ReadyKind::Build => (is_installed("cc"), ("cc", "gcc")),
@@ -138,7 +133,6 @@ fn wrong(message: String) -> Failure {
 }
 
 impl ReadySetup<'_> {
-    /// The scaled number, at least `least`.
     fn count(&self, at_one: f64, least: u32) -> u32 {
         ((at_one * self.scale) as u32).max(least)
     }
@@ -150,7 +144,6 @@ impl ReadySetup<'_> {
         }
     }
 
-    /// Runs a program, which must succeed, and returns its output.
     fn program(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
         let mut command = Command::new(name);
         command.args(arguments).current_dir(self.folder).env("LC_ALL", "C");

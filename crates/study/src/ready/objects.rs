@@ -18,7 +18,6 @@ const OPERATIONS: f64 = 4000.0;
 const LEAST: u64 = 512;
 const DOUBLINGS: u64 = 7;
 
-/// Number of directories; objects are distributed by hash.
 const DIRECTORIES: u64 = 256;
 
 pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
@@ -112,7 +111,6 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Cross-checks puts and deletes with the directory contents.
     fn check(&self) -> Result<(), Failure> {
         let (mut count, mut bytes) = (0, 0);
         for directory in 0..DIRECTORIES {

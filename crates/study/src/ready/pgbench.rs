@@ -18,10 +18,8 @@ const CLIENTS: u32 = 2;
 /// Directories of the server's programs in distributions: `POSTGRES/VERSION/bin`.
 const FOLDERS: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
 
-/// Path of the directory in the server's mount namespace.
 const SEEN_AT: &str = "/mnt";
 
-/// The directory with initdb, pg_ctl and pgbench of the newest version.
 pub(super) fn programs() -> Option<PathBuf> {
     let searched = std::env::var_os("PATH").unwrap_or_default();
     let of_versions = FOLDERS.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -56,7 +54,6 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// Creates and starts the server, runs the transactions, and prints the final content of the database.
 fn script(programs: &Path, each: u32, accounts: u32) -> String {
     let arguments = |name: &str| programs.join(name).display().to_string();
     let (initdb, pg_ctl, pgbench, psql) =
@@ -92,7 +89,6 @@ fn ordinary_user() -> (u32, u32) {
     accounts.lines().find_map(numbers_of_postgres).unwrap_or((65534, 65534))
 }
 
-/// User and group of a line of passwd(5).
 fn numbers_of_postgres(line: &str) -> Option<(u32, u32)> {
     let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
     let mut number = || fields.next()?.parse().ok().filter(|number| *number != 0);
@@ -106,7 +102,6 @@ struct Printed {
 }
 
 impl Printed {
-    /// Parses the output and compares its three counts.
     fn of(printed: &str, transactions: u64) -> Result<Self, String> {
         let after = |message: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(message));

@@ -236,8 +236,6 @@ fn cell_whose_slow_runs_timed_out_gets_no_verdict() {
     assert!(censored(&[told]).is_empty(), "a time limit of the program's own");
 }
 
-/// The texts of all answers about the first workload on the first file system in the second state, with these failed
-/// runs.
 fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<String> {
     let answers = judge_all(spec, &whole.judged, &censored(failed)).into_iter();
     let here = answers.filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 });

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Conducts a study into `directory/run`.
 pub fn study(text: &str, directory: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
     let spec = StudySpec::parse("study.toml", text).expect("a study");
     let how = Conduct { erase: erase.map(str::to_string), ..Conduct::quietly(&directory.join("run")) };
@@ -34,7 +33,6 @@ pub fn temporary_directory() -> TemporaryDirectory {
     TemporaryDirectory { directory: tempfile::tempdir().expect("a temporary directory"), _alone }
 }
 
-/// The reasons of the failed runs by workload or file system.
 fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
     let failed = outcome.analysis.tables.iter().find(|table| table.id == "failed").expect("failed runs");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
@@ -162,7 +160,6 @@ fn options_refused_by_mkfs_or_mount_stop_the_study_early() {
     }
 }
 
-/// ext4 by its commands serves as a custom file system.
 const CUSTOM: &str = r#"
 name = "custom"
 size = "64M"
@@ -281,7 +278,6 @@ fn analyses_are_recorded_and_fixed_cells_analysed_again() {
     assert_eq!(mended.analysis.result["runs_done"], 10);
 }
 
-/// A loop device of the test's own.
 struct Drive(String);
 
 impl Drive {

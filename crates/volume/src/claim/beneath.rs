@@ -44,7 +44,6 @@ fn asked(root: &File, path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// The same, name after name (openat(2)).
 fn walked(root: &File, path: &Path) -> Result<(), Errno> {
     let mount = mount_of(root)?;
     let mut way: Vec<OwnedFd> = Vec::new();
@@ -89,7 +88,6 @@ mod tests {
 
     const WAYS: [Way; 2] = [asked, walked];
 
-    /// A directory with a folder, a file and links, and the files next to it.
     fn scene() -> (tempfile::TempDir, File) {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);

@@ -28,7 +28,6 @@ pub struct CheckReport {
 }
 
 impl FileSystem {
-    /// The name for `mount -t`.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
@@ -55,7 +54,6 @@ impl FileSystem {
         known.lines().any(|line| line.split('\t').next_back() == Some(self.name()))
     }
 
-    /// The minimum size that mkfs accepts without options.
     pub fn least_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
     }
@@ -64,7 +62,6 @@ impl FileSystem {
         self.entry().package
     }
 
-    /// Its programs with their purposes: mkfs, and the checker if there is one.
     pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
         let entry = self.entry();
         let first = |command: &'static [&'static str], purpose| Some((*command.first()?, format!("{purpose} {self}")));
@@ -76,7 +73,6 @@ impl FileSystem {
         Self::ALL.into_iter().find(|known| u64::from(known.entry().statfs_magic) == magic & 0xFFFF_FFFF)
     }
 
-    /// The file system of an open file or directory.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Option<Self>> {
         Ok(Self::by_statfs_magic(rustix::fs::fstatfs(file)?.f_type as u64))
     }
@@ -89,7 +85,6 @@ impl FileSystem {
         tried != Err(rustix::io::Errno::NODEV)
     }
 
-    /// Version line of mkfs.
     pub fn mkfs_version(self) -> Result<String, TargetError> {
         let output = run(self.entry().version, &[], self.package())?;
         let line = output.text.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
@@ -130,7 +125,6 @@ impl FileSystem {
         Ok(Some(CheckReport { command: output.command, clean: output.success, output: output.text }))
     }
 
-    /// Its features as the file system's tool reports them.
     pub fn features(self, device: &Path, mount_point: &Path) -> Option<String> {
         let features = self.entry().features.as_ref()?;
         let target = if features.mounted { mount_point } else { device };
@@ -220,7 +214,6 @@ mod tests {
         assert!(distinct(of(|entry| format!("{:?}", (entry.signature.offset, entry.signature.magic)))));
     }
 
-    /// Checks the consistency of each line of the table.
     #[test]
     fn every_entry_is_consistent() {
         for known in FileSystem::ALL {

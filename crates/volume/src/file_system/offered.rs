@@ -23,7 +23,6 @@ pub struct Offered {
     pub block_bytes: u64,
 }
 
-/// Source of most of these values.
 pub(super) const ESTIMATE: &str = "estimate from the defaults of its mkfs";
 
 /// By mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32

@@ -23,7 +23,6 @@ impl Ended {
     }
 }
 
-/// Runs a program in the C locale without input and captures its output.
 pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<Ended, TargetError> {
     let words: Vec<&str> = program.iter().chain(arguments).copied().collect();
     let mut command = Command::new(words[0]);
@@ -51,7 +50,6 @@ fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()))
 }
 
-/// From the output of dumpe2fs.
 pub(super) fn ext4_features(text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;
     one_line(line)

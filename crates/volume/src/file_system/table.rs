@@ -35,33 +35,25 @@ pub struct FileSystemEntry {
     /// The fastest way to list its extents; FIEMAP works for all.
     pub extents: ExtentsBy,
     pub free_space: FreeSpaceBy,
-    /// Space for files after a default mkfs; `None` if unknown.
     pub offered: Option<fn(u64) -> Offered>,
     pub offered_source: &'static str,
     /// Data bytes that each new inode takes; 0 if mkfs preallocates inodes.
     pub inode_bytes: u64,
     pub directories: DirectoryFormat,
-    /// Metadata writes when file data are only allocated; `None` if unknown.
     pub metadata: Option<Metadata>,
     pub keeps_space_for_root: bool,
-    /// Whether a delete completes some time after unlink(2) returns.
     pub deletes_later: bool,
     pub can_be_zoned: bool,
-    /// The tool that defragments files; `None` if unknown.
     pub defragmenter: Option<Defragmenter>,
-    /// How to copy its metadata only; `None` if not possible.
     pub twin: Option<TwinBy>,
 }
 
 /// The magic number of a superblock (the on-disk headers of each file system; util-linux libblkid/src/superblocks).
 #[derive(Debug)]
 pub(crate) struct Signature {
-    /// The name of the content in messages.
     pub(crate) held: &'static str,
-    /// Bytes from the start.
     pub(crate) offset: u64,
     pub(crate) magic: &'static [u8],
-    /// Offsets of its copies on a device of the given size.
     pub(crate) copies: fn(u64) -> Vec<u64>,
 }
 
@@ -73,14 +65,12 @@ pub(super) struct Features {
     pub(super) parse: fn(&str) -> Option<String>,
 }
 
-/// A faster way to list all extents than FIEMAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtentsBy {
     /// The inode tables of ext4, from its device.
     InodeTables,
     ReverseMap,
     TreeSearch,
-    /// FIEMAP on every file.
     Fiemap,
 }
 
@@ -93,34 +83,28 @@ pub enum FreeSpaceBy {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata {
-    /// Bytes of log or journal, by the size of the volume.
     pub log: fn(u64) -> u64,
     /// One part in 2^n of the volume.
     pub volume_shift: u32,
-    /// Bytes per file.
     pub of_a_file: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Defragmenter {
     pub command: &'static [&'static str],
-    /// Options to process directories recursively.
     pub recursive: &'static [&'static str],
     pub package: &'static str,
 }
 
 impl Defragmenter {
-    /// The command without the options for directories.
     pub fn words(&self) -> Vec<&'static str> {
         self.command.iter().chain(self.recursive).copied().collect()
     }
 }
 
-/// How to copy metadata without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TwinBy {
     E2image,
-    /// xfs_metadump and xfs_mdrestore.
     Metadump,
     /// The metadata chunks, byte by byte; data checksums are recomputed.
     Chunks,

@@ -48,7 +48,6 @@ fn is_unlocked(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Sets the modification time.
     fn written(path: &Path, seconds_before_boot: u64) {
         let booted = SystemTime::now() - senesce_sys::clock::since_boot();
         let time = booted - Duration::from_secs(seconds_before_boot);

@@ -93,7 +93,6 @@ impl LedgerEntry {
         Ok(Self { path, owed })
     }
 
-    /// Removes the entry after the clean-up.
     pub(super) fn strike_out(&self) {
         let _ = fs::remove_file(&self.path);
         // Only the last one removes the folder.
@@ -171,10 +170,8 @@ pub(super) fn sweep(ledger: &Path) -> Vec<SweptLeftover> {
     found
 }
 
-/// How long a killed process may take to end by itself.
 const NATURAL_END: Duration = Duration::from_secs(1);
 
-/// How long a process may take to end once nothing blocks it.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Waits until a killed process has ended, and releases whatever blocks it. Returns whether it has ended.
@@ -242,7 +239,6 @@ fn is_cut_off(path: &Path) -> bool {
     serde_json::from_slice::<serde_json::Value>(&text).is_err()
 }
 
-/// The entries of a folder in the order of writing.
 fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -47,7 +47,6 @@ impl Guardian {
         Self::of(Owed::CustomMount { point: point.into(), device: device.into(), command: command.into() })
     }
 
-    /// Unmounts a FUSE file system from a user's directory when its server is dead.
     pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
         let point = point.canonicalize().map_err(TargetError::io("check the mount point", point))?;
         Self::of(Owed::FuseMount { point })
@@ -64,17 +63,14 @@ impl Guardian {
         Self::of(Owed::Tree { path: path.into() })
     }
 
-    /// Moves the processes of a control group to the group `before` and removes it.
     pub fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
     }
 
-    /// Writes `value` to a kernel file, such as a limit of a control group.
     pub fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
     }
 
-    /// Writes `before` to a kernel file if its value is still `ours`.
     pub fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
@@ -88,18 +84,15 @@ impl Guardian {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
     }
 
-    /// Detaches a loop device while it has this file.
     pub fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("check the file of", path))?;
         Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 
-    /// Removes a device-mapper device.
     pub fn of_mapping(name: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Mapping { name: name.into() })
     }
 
-    /// Thaws the file system of a directory.
     pub fn of_frozen(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Frozen { point: point.into() })
     }
@@ -109,14 +102,12 @@ impl Guardian {
         Ok(Self { entry: Some(LedgerEntry::write(owed)?) })
     }
 
-    /// Marks the clean-up as done.
     pub fn dismiss(&mut self) {
         if let Some(entry) = self.entry.take() {
             entry.strike_out();
         }
     }
 
-    /// Cleans up now. After an error the entry stays in the ledger.
     pub fn undo(&mut self) -> std::io::Result<()> {
         if let Some(entry) = &self.entry {
             entry.owed.undo()?;
@@ -158,7 +149,6 @@ pub fn sweep() -> Vec<SweptLeftover> {
     ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
 }
 
-/// Whether an ended process left this mount, according to the ledger.
 pub(crate) fn is_left_mount(point: &Path) -> bool {
     ledger::folder().is_ok_and(|folder| ledger::is_left_mount(&folder, point))
 }
@@ -180,7 +170,6 @@ pub fn sweep_and_list() -> Result<Vec<SweptLeftover>, TargetError> {
     Ok(found)
 }
 
-/// Scratch directories whose owner began in another boot.
 pub fn left_by_other_boots() -> Vec<PathBuf> {
     let is_of_other_boot = |path: &PathBuf| {
         let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
@@ -205,7 +194,6 @@ fn without_entry(path: &Path) -> SweptLeftover {
     SweptLeftover { process: owner.map_or(0, |owner| owner.process), what: owed.to_string(), outcome }
 }
 
-/// Scratch directories of this user at their usual paths.
 fn directories() -> Vec<PathBuf> {
     let mut places = vec![std::env::temp_dir(), PathBuf::from(crate::scratch_directory::MEMORY)];
     places.extend(runtime::folder());

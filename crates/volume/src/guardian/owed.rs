@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long other programs that scan it may delay an unmount or the removal of a group.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +93,6 @@ impl fmt::Display for Owed {
 }
 
 impl Owed {
-    /// Whether it is valid only in the mount namespace of its set-up.
     pub(super) fn is_of_a_mount_namespace(&self) -> bool {
         matches!(
             self,
@@ -186,7 +184,6 @@ fn is_dead_fuse(point: &Path) -> bool {
     rustix::fs::stat(point).is_err_and(|errno| errno == Errno::NOTCONN || errno == Errno::CONNABORTED)
 }
 
-/// Unmounts a point, also if it is mounted several times.
 fn unmount_all(point: &Path) -> io::Result<bool> {
     let mut found = false;
     while is_mounted(point)? {
@@ -219,7 +216,6 @@ fn remove_mount_point(point: &Path) -> io::Result<bool> {
     Ok(remove_directory(point)? || mounted)
 }
 
-/// Unmounts everything on and below a directory, in reverse order.
 pub(crate) fn unmount_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
     let mut found = false;
     while let Some(line) = mounts()?.into_iter().rfind(|line| line.mount_point.starts_with(path)) {

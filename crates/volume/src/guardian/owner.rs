@@ -13,7 +13,6 @@ pub struct Owner {
     start_ticks: u64,
     /// The inode of its PID namespace (pid_namespaces(7)): a container numbers its own processes.
     namespace: u64,
-    /// The first digits of /proc/sys/kernel/random/boot_id.
     boot: String,
 }
 
@@ -59,7 +58,6 @@ impl Owner {
 struct Thread {
     /// As in proc_pid_stat(5): 'Z' and 'X' have ended.
     state: char,
-    /// SIGKILL is pending, for the thread or for the process.
     is_killed: bool,
     /// The thread is past the point of no return (include/linux/sched.h, PF_EXITING).
     exits: bool,
@@ -109,7 +107,6 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    /// The owner in the name of a directory that ends with an owner and a random word.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let (rest, _random) = name.rsplit_once('-')?;
         let from = rest.rmatch_indices('-').nth(3)?.0;
@@ -155,7 +152,6 @@ pub(crate) fn stat_of(process: u32) -> Option<(char, u64)> {
     Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
 }
 
-/// The fields of a stat file, beginning with the third, the state.
 fn fields(path: &str) -> Option<Vec<String>> {
     let text = fs::read_to_string(path).ok()?;
     Some(senesce_sys::processes::fields(&text)?.map(str::to_string).collect())
@@ -166,7 +162,6 @@ mod tests {
     use super::*;
 
     impl Owner {
-        /// The same numbers in an earlier boot.
         pub(in crate::guardian) fn of_another_boot(&self) -> Self {
             Self { boot: "0".into(), ..self.clone() }
         }
@@ -219,7 +214,6 @@ mod tests {
         assert!(!killed(0, 0x200) && !is_killed(""));
     }
 
-    /// Each round checks another moment of its end.
     #[test]
     fn killed_process_is_never_reported_alive() {
         for _ in 0..50 {

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// The first word of its command line; no verb has this name.
 const WORD: &str = "__guardian";
 
-/// How long a killed process may take to end, for example in a write to a slow disk.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// Whether this program can be started as a guardian: its `main` calls [`enter_if_guardian`]. Other programs that use

@@ -159,7 +159,6 @@ fn copy_by(
     })
 }
 
-/// Puts the file `to` in place of the file that the guard found, and of no other.
 fn put<T>(
     to: &Path,
     erase: Option<&str>,
@@ -182,7 +181,6 @@ fn put<T>(
     })
 }
 
-/// The locked file that may be replaced; `None` if it does not exist.
 fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetError> {
     refuse_other_kinds(to)?;
     match File::open(to) {
@@ -239,7 +237,6 @@ fn forget(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
-/// Copies an image without the guard: between the store and a new file.
 pub(crate) fn copy_quietly(from: Named, to: &Path, size: u64) -> Result<u64, TargetError> {
     crate::image_file::write_beside(from, to, size, CopyBy::Kernel)
 }

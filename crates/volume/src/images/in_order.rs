@@ -10,14 +10,12 @@ use std::os::unix::fs::FileExt;
 /// Alignment of direct writes: no device has larger logical blocks.
 const ALIGNMENT: usize = 4096;
 
-/// Sets direct writes for a file until it is dropped.
 struct Direct<'a> {
     file: &'a File,
     before: OFlags,
 }
 
 impl<'a> Direct<'a> {
-    /// `None`: its file system does not support them.
     fn on(to: Named<'a>) -> Result<Option<Self>, TargetError> {
         let failed = |errno| TargetError::errno("set direct writes of", to.path)(errno);
         let before = fcntl_getfl(to.file).map_err(failed)?;

@@ -92,7 +92,6 @@ fn hash_of_places(size: u64, ranges: &[(u64, u64)]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Packs the image at `from` into a new file at `to`. Refuses an existing file and an image in use.
 pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     refuse_existing(to)?;
     let (file, size) = guard::open_image(from, false)?;
@@ -146,7 +145,6 @@ pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The data ranges without their 4 KiB blocks of zeros.
 fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
     let mut used: Vec<Range> = Vec::new();
     let mut buffer = vec![0u8; CHUNK];

@@ -49,7 +49,6 @@ pub struct ImageStore {
 }
 
 impl ImageStore {
-    /// The store of this user.
     pub fn open_default() -> Result<Self, TargetError> {
         let cap = match std::env::var(CAP_VARIABLE) {
             Ok(text) => text.parse().map_err(|error| TargetError::Usage(format!("{CAP_VARIABLE}: {error}")))?,
@@ -105,7 +104,6 @@ impl ImageStore {
         Ok(Some(path))
     }
 
-    /// Copies the image under `key` to a file. `false`: not in the store.
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
@@ -121,7 +119,6 @@ impl ImageStore {
         Ok(Some((file, path)))
     }
 
-    /// All images, the last used first. Skips unreadable descriptions.
     pub fn list(&self) -> Result<Vec<StoredImage>, TargetError> {
         let entries = fs::read_dir(&self.folder).map_err(TargetError::io("list", &self.folder))?;
         let keys =

@@ -2,7 +2,6 @@
 
 use crate::file_system::FileSystem;
 
-/// Name, offset, bytes.
 pub(super) type Magic = (&'static str, u64, &'static [u8]);
 
 pub(super) fn magics() -> impl Iterator<Item = Magic> {
@@ -55,7 +54,6 @@ const OTHER_MAGICS: &[Magic] = &[
 const SECOND_HEADERS: [u64; 9] =
     [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
 
-/// A magic number counted back from the end of the device.
 pub(super) struct EndMagic {
     pub(super) name: &'static str,
     /// The end is rounded down to this unit; a power of two.

@@ -20,7 +20,6 @@ fn partition_starts() -> impl Iterator<Item = u64> {
     [63 * 512].into_iter().chain(first).chain(behind.into_iter().flat_map(|mib| [mib * MIB, (mib + 1) * MIB]))
 }
 
-/// Superblock copies that survive the loss of the start of a file system of `size` bytes.
 fn copies(size: u64) -> impl Iterator<Item = Magic> {
     FileSystem::ALL.into_iter().flat_map(move |known| {
         let signature = &known.entry().signature;
@@ -91,10 +90,8 @@ fn magic_of_partition(file: &File, start: u64, path: &Path) -> Result<Option<&'s
     Ok(found.or_else(|| zfs::is_label(&head).then_some("zfs")))
 }
 
-/// Number of samples per device.
 const SAMPLES: u64 = 512;
 
-/// Devices up to this size are read completely.
 const WHOLLY: u64 = 64 * MIB;
 
 /// Caveat for a device that [`sample`] found empty.
@@ -156,7 +153,6 @@ pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> R
     Ok(begins(0)? || begins(1)?)
 }
 
-/// Offset of the magic number in a superblock of btrfs.
 const BTRFS_MAGIC: u64 = 64;
 
 pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {

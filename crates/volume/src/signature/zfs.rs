@@ -1,10 +1,8 @@
 //! The labels of a ZFS device: four copies, two at either end, each with a ring of uberblocks (ZFS On-Disk
 //! Specification, 1.2 and 1.3; OpenZFS `include/sys/vdev_impl.h`).
 
-/// Bytes of a label.
 pub(super) const LABEL: u64 = 256 << 10;
 
-/// Offset of the ring, which ends with the label.
 const RING: usize = 128 << 10;
 
 /// The minimum slot size; larger slots start at multiples of it. Some slots are unwritten.

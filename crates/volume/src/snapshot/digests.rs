@@ -7,14 +7,12 @@ use rayon::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Unit of comparison and restore.
 const CHUNK: u64 = 1 << 20;
 
 const DIGEST: usize = blake3::OUT_LEN;
 /// Stands for a chunk of zeros, which may lie in a hole. No content is known that has this digest.
 const ZEROES: [u8; DIGEST] = [0; DIGEST];
 
-/// Digests of all chunks, the last of which may be shorter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Digests {
     size: u64,
@@ -22,7 +20,6 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Of the first `size` bytes of a file.
     pub(super) fn of(content: Named, size: u64) -> Result<Self, TargetError> {
         let mut digests = Self { size, chunks: vec![ZEROES; size.div_ceil(CHUNK) as usize] };
         let used = digests.chunks_of(&data_ranges(content.file, size, content.path)?);
@@ -31,7 +28,6 @@ impl Digests {
         Ok(digests)
     }
 
-    /// The chunks that may differ from zero in the snapshot or in `content`.
     pub(super) fn used(&self, content: Named) -> Result<Vec<u64>, TargetError> {
         let mut used = self.chunks_of(&data_ranges(content.file, self.size, content.path)?);
         used.extend((0..).zip(&self.chunks).filter(|(_, digest)| **digest != ZEROES).map(|(chunk, _)| chunk));
@@ -40,7 +36,6 @@ impl Digests {
         Ok(used)
     }
 
-    /// The chunks that these ranges touch, in order and once each.
     pub(super) fn chunks_of(&self, ranges: &[Range]) -> Vec<u64> {
         let touched = ranges.iter().filter(|range| range.start < range.end);
         let mut chunks: Vec<u64> =
@@ -50,13 +45,11 @@ impl Digests {
         chunks
     }
 
-    /// Those of `chunks` whose content differs from the snapshot.
     pub(super) fn differing(&self, content: Named, chunks: &[u64]) -> Result<Vec<u64>, TargetError> {
         let differs = |chunk: u64, digest: &[u8; DIGEST]| self.chunks[chunk as usize] != *digest;
         Ok(self.digest(content, chunks, differs)?.into_iter().map(|(chunk, _)| chunk).collect())
     }
 
-    /// Digests of the chunks in `wanted`, in order, computed on all CPUs.
     fn digest(
         &self,
         content: Named,
@@ -82,14 +75,12 @@ impl Digests {
         chunks.iter().map(|chunk| self.range(*chunk).length()).sum()
     }
 
-    /// Writes the digests next to the snapshot; returns the digest of the file.
     pub(super) fn save(&self, path: &Path) -> Result<String, TargetError> {
         let bytes = self.chunks.as_flattened();
         replace(path, |to| to.file.write_all_at(bytes, 0).map_err(TargetError::io("write", to.path)))?;
         Ok(blake3::hash(bytes).to_hex().to_string())
     }
 
-    /// `hash` is the digest of the file.
     pub(super) fn load(path: &Path, size: u64, hash: &str) -> Result<Self, TargetError> {
         // A missing file counts as damaged.
         let bytes = super::folder::read(path).or_else(|error| match error.kind() {

@@ -40,7 +40,6 @@ pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Within::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))
 }
 
-/// The users trusted with the content of the target.
 struct Ours {
     users: [Option<u32>; 3],
     groups: [Option<u32>; 2],

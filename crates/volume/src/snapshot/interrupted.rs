@@ -6,7 +6,6 @@ use super::journal::{self, Journal};
 use crate::error::TargetError;
 
 impl Snapshots {
-    /// Records that a restore begins.
     pub(super) fn begin(&self, name: &str) -> Result<(), TargetError> {
         // Another target may share the folder.
         self.interrupted()?;

@@ -7,7 +7,6 @@ use senesce_core::input;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A restore that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Journal {
     pub name: String,

@@ -84,7 +84,6 @@ impl Manifest {
         Self { format: FORMAT, size, serial, identity, method: method.into(), stamp, digests }
     }
 
-    /// Adds the digests that snapshots of the previous format lack.
     pub(super) fn set_digests(&mut self, digests: String) {
         (self.format, self.digests) = (FORMAT, Some(digests));
     }

@@ -128,7 +128,6 @@ impl Medium {
         }
     }
 
-    /// Whether a word is its path, or the identifying word of a device.
     pub(super) fn is_named(&self, word: Option<&str>) -> bool {
         let is_path = |word: &str| Path::new(word).canonicalize().is_ok_and(|real| real == self.path());
         word.is_some_and(|word| is_path(word) || self.claimed().is_some_and(|claimed| claimed.device().word() == word))
@@ -138,7 +137,6 @@ impl Medium {
         self.claimed().and_then(|claimed| claimed.device().serial())
     }
 
-    /// Keeps the lock while it is open.
     pub(super) fn lock_handle(&self) -> Option<File> {
         match self {
             Self::Image { file, .. } => file.try_clone().ok(),

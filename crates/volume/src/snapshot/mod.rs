@@ -66,12 +66,10 @@ pub struct RollbackReport {
 /// The first step of a restore, before the comparison restores the remaining differences.
 enum Way {
     Everything,
-    /// Ranges that changed according to a valid trace.
     Altered(Vec<Range>),
     Comparison,
 }
 
-/// The result of a command on a mounted target.
 #[derive(Debug)]
 pub struct Traced<T> {
     pub result: Result<T, TargetError>,
@@ -334,7 +332,6 @@ impl Snapshots {
         }
     }
 
-    /// The digests of a snapshot; computed from its data if it was made without.
     fn digests(&self, name: &str, manifest: &mut Manifest) -> Result<Digests, TargetError> {
         let path = self.digests_path(name);
         if let Some(hash) = &manifest.digests {
@@ -346,7 +343,6 @@ impl Snapshots {
         Ok(digests)
     }
 
-    /// The description of a snapshot that fits this target.
     fn manifest(&self, name: &str) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
         folder::check(&self.folder, &self.medium)?;

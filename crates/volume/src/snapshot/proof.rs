@@ -102,7 +102,6 @@ fn choose(digests: &Digests, used: &[u64], written: Option<&[Range]>, verify: Ve
     (Scope::WrittenAndSample, chunks)
 }
 
-/// About one in [`SAMPLE`], at least one.
 fn sample(chunks: &[u64], salt: u128) -> Vec<u64> {
     let chosen = |chunk: u64| {
         let digest = blake3::Hasher::new().update(&salt.to_le_bytes()).update(&chunk.to_le_bytes()).finalize();

@@ -63,7 +63,6 @@ pub(super) fn sync(medium: &Medium) -> Result<(), TargetError> {
     }
 }
 
-/// All changes in the trace, as byte ranges within the device.
 pub(super) fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
     let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
     let ranges = altering.map(|request| Range {

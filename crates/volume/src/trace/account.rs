@@ -7,12 +7,9 @@ use crate::device_stat::DeviceStat;
 use crate::error::TargetError;
 use std::time::{Duration, Instant};
 
-/// How long the start and the end of a recording wait for an idle device.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
-/// Polling interval.
 const IDLE_STEP: Duration = Duration::from_millis(2);
 
-/// One reading of a device's `stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample {
     stat: DeviceStat,
@@ -33,7 +30,6 @@ impl Sample {
     }
 }
 
-/// Readings right before and right after the recording is turned on or off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Border {
     before: Sample,
@@ -41,7 +37,6 @@ pub(crate) struct Border {
 }
 
 impl Border {
-    /// Turns the recording on while the device is idle, if possible.
     pub(crate) fn begin(
         device: &BlockDevice,
         switch_on: impl FnOnce() -> Result<(), TargetError>,
@@ -84,11 +79,8 @@ fn quiet(device: &BlockDevice) -> Result<Sample, TargetError> {
 
 #[derive(Debug)]
 pub(crate) struct Accounts {
-    /// Start and end of the recording.
     pub borders: [Border; 2],
-    /// Completions that were recorded.
     pub tally: Tally,
-    /// Issued requests whose completion was not recorded.
     pub unfinished: u64,
     /// Flushes are counted for the whole disk, and those of a partition cannot be distinguished.
     pub is_partition: bool,
@@ -156,7 +148,6 @@ impl Accounts {
 mod tests {
     use super::*;
 
-    /// As of a disk with seven reads, four writes, a discard and two flushes.
     const STAT: &str = "7 1 56 9 4 0 32 8 0 10 20 1 0 64 1 2 3";
 
     fn border(text: &str) -> Border {

@@ -56,16 +56,12 @@ type Numbered = Vec<(usize, Event)>;
 #[derive(Default)]
 struct PrintedEvents {
     events: Numbered,
-    /// Events missing from blkparse's sequence, of all devices.
     skipped: u64,
-    /// Requests that ended with an error.
     failed: u64,
-    /// The device's number in words.
     number: String,
 }
 
 impl PrintedEvents {
-    /// The trace, and the number of completions without an issue.
     fn assemble(self) -> (BlockTrace, u64) {
         assemble(self.events.into_iter().map(|(_, event)| event).collect(), &self.number)
     }
@@ -123,7 +119,6 @@ fn skipped_events(line: &str) -> u64 {
     count.unwrap_or(0)
 }
 
-/// Issues must be in the order of time.
 fn check_order(events: &Numbered, path: &Path) -> Result<(), TargetError> {
     let issues = events.iter().filter(|(_, event)| matches!(event, Event::Issue(_)));
     let mut before = 0;

@@ -54,11 +54,9 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
 #[derive(Debug, Default)]
 pub(crate) struct DeviceEvents {
     events: Vec<Event>,
-    /// Requests that ended with an error.
     failed: u64,
 }
 
-/// Records known losses and failures of a foreign trace.
 pub(crate) fn with_problems(mut trace: BlockTrace, lost: u64, unissued: u64, failed: u64) -> BlockTrace {
     let requests = uncompleted(&trace);
     let problems = [
@@ -140,7 +138,6 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     }
 }
 
-/// Adds all issues, requeues and completions of one file to those of their devices.
 pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, DeviceEvents>) -> Result<(), TargetError> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -188,7 +185,6 @@ fn cut(path: &Path, offset: usize) -> TargetError {
     TargetError::damaged(path, format!("the trace is cut off inside the record at byte {offset}; copy it again"))
 }
 
-/// The request of a record at the record's time; `None` for a note.
 fn request(record: &[u8; HEAD]) -> Option<Request> {
     let action = u32_at(record, 28);
     let category = action >> 16;

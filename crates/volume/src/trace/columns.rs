@@ -21,7 +21,6 @@ const MOST_DEVICES: usize = 100_000;
 const MOST_REQUESTS: u64 = 200_000_000;
 const SECTOR_BYTES: u64 = 512;
 
-/// A trace with its caveats.
 #[derive(Debug)]
 pub struct Columns {
     pub trace: BlockTrace,
@@ -41,7 +40,6 @@ pub fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> R
     read(text, path, Pattern::parse(pattern).map_err(TargetError::Usage)?, device)
 }
 
-/// One request with its absolute time.
 struct Row {
     time_ns: u128,
     is_aligned: bool,

@@ -3,7 +3,6 @@
 use super::pairing::{Event, ZoneCommand};
 use super::request::ZoneAction;
 
-/// From `events/block/NAME/format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventFormat {
     pub id: u16,
@@ -16,7 +15,6 @@ pub(crate) struct EventFormat {
 }
 
 impl EventFormat {
-    /// `None` if an expected field is missing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| field(text, name);
         let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
@@ -30,7 +28,6 @@ fn number_of(text: &str) -> Option<u16> {
     text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()
 }
 
-/// Offset and size of a field in a format file.
 fn field(text: &str, name: &str) -> Option<(usize, usize)> {
     let line = text.lines().find(|line| {
         let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
@@ -54,17 +51,14 @@ pub(crate) struct CommandFormat {
 
 /// Opcode of the NVMe Zoned Namespace Command Set (nvme_cmd_zone_mgmt_send of the kernel's include/linux/nvme.h).
 pub(crate) const ZONE_MANAGEMENT_SEND: u8 = 0x79;
-/// Likewise (nvme_cmd_zone_append).
 pub(crate) const ZONE_APPEND: u8 = 0x7D;
 
 impl CommandFormat {
-    /// `None` if an expected field is missing.
     pub(crate) fn parse(text: &str, block_sectors: u64) -> Option<Self> {
         let ((opcode, _), (words, length)) = (field(text, "opcode")?, field(text, "cdw10")?);
         (length == 24).then_some(Self { id: number_of(text)?, opcode, words, block_sectors })
     }
 
-    /// The command in the data of an event; `None` if it is of another kind or cut off.
     pub(crate) fn event(&self, data: &[u8], now_ns: u64) -> Option<Event> {
         let opcode = *data.get(self.opcode)?;
         let words = data.get(self.words..self.words + 24)?;

@@ -112,7 +112,6 @@ impl BlockTrace {
         new.replace().map_err(TargetError::io("put into place", path))
     }
 
-    /// Whether these bytes are the start of a trace file.
     pub fn is_saved(beginning: &[u8]) -> bool {
         beginning.starts_with(br#"{"format":"senesce-block-trace"#)
     }

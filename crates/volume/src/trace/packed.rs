@@ -27,7 +27,6 @@ pub(crate) struct Packed {
     latency_ns: u32,
 }
 
-/// The values of the rare requests that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Large {
     pub sector: u64,
@@ -54,7 +53,6 @@ impl BlockTrace {
         Self { device: device.into(), device_bytes, ..Self::default() }
     }
 
-    /// A trace of these requests, in any order.
     pub fn from_requests(device: &str, device_bytes: u64, mut requests: Vec<Request>) -> Self {
         requests.sort_by_key(|request| request.issue_ns);
         let mut trace = Self::new(device, device_bytes);
@@ -68,7 +66,6 @@ impl BlockTrace {
         &self.device
     }
 
-    /// 0 if unknown.
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes
     }
@@ -83,7 +80,6 @@ impl BlockTrace {
         &self.problems
     }
 
-    /// Events that are known to be lost or unreadable.
     pub fn lost_events(&self) -> u64 {
         let lost = |problem: &Problem| match problem {
             Problem::Lost { events } | Problem::Undecoded { events } => *events,
@@ -155,7 +151,6 @@ impl BlockTrace {
         self.records.push(packed);
     }
 
-    /// Restores the base of issue times after packed records were loaded.
     pub(crate) fn find_last_issue(&mut self) {
         self.last_issue_ns = self.iter().last().map_or(0, |request| request.issue_ns);
     }
@@ -200,7 +195,6 @@ impl Packed {
     }
 }
 
-/// The operation in a byte of kind and flags, and whether it is an append.
 fn operation(flags: u8) -> (Operation, bool) {
     match flags & 7 {
         APPEND => (Operation::Write, true),
@@ -235,7 +229,6 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Requests of every size, also those that do not fit into 16 bytes.
     pub(crate) fn requests() -> impl Strategy<Value = Vec<Request>> {
         let large = |limit: u64| prop_oneof![9 => 0..limit, 1 => any::<u64>().prop_map(|value| value >> 2)];
         let one = (

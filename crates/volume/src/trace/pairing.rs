@@ -14,7 +14,6 @@ pub(crate) enum ZoneCommand {
     Action(ZoneAction),
 }
 
-/// Issue or completion of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The driver made a zone command of the request that is issued next for this sector.
@@ -42,13 +41,11 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The completion of a whole request, at its issue time.
     pub(crate) fn completion(request: &Request) -> Self {
         let Request { issue_ns: now_ns, sector, sectors, operation, .. } = *request;
         Self::Complete { now_ns, sector, sectors, operation, group: Group::of_operation(operation) }
     }
 
-    /// The requeue of a request, at its issue time.
     pub(crate) fn requeue(request: &Request) -> Self {
         let Request { issue_ns: now_ns, sector, operation, .. } = *request;
         Self::Requeue { now_ns, sector, operation }
@@ -85,7 +82,6 @@ impl Event {
 
 type Key = (u64, Operation);
 
-/// A request that is not yet completed.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     index: usize,
@@ -95,13 +91,11 @@ struct Open {
     requeued: bool,
 }
 
-/// Fills a trace from issues and completions in the order of time.
 #[derive(Debug)]
 pub(crate) struct Pairing {
     trace: BlockTrace,
     /// By kind and first sector still to be completed.
     open: HashMap<Key, Open>,
-    /// Further requests with the same key, in the order of issue.
     also_open: HashMap<Key, VecDeque<Open>>,
     appends: Vec<Open>,
     /// Zone commands whose requests are issued next, by the sector of the zone.
@@ -233,7 +227,6 @@ impl Pairing {
         Some(self.appends.remove(at))
     }
 
-    /// The trace, the completions, and the number of unfinished requests.
     pub(crate) fn finish(self) -> (BlockTrace, Tally, u64) {
         let unfinished =
             self.open.len() + self.also_open.values().map(VecDeque::len).sum::<usize>() + self.appends.len();

@@ -39,7 +39,6 @@ pub enum ZoneAction {
 impl ZoneAction {
     pub(crate) const ALL: [Self; 5] = [Self::Reset, Self::ResetAll, Self::Open, Self::Close, Self::Finish];
 
-    /// The kernel's letters after Z.
     fn letters(self) -> &'static str {
         match self {
             Self::Reset => "R",
@@ -52,10 +51,8 @@ impl ZoneAction {
 }
 
 impl Operation {
-    /// All except zone actions.
     pub(crate) const ALL: [Operation; 5] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
-    /// Whether it may change the content of the device.
     pub fn alters(self) -> bool {
         match self {
             Self::Write | Self::Discard | Self::Other => true,
@@ -65,7 +62,6 @@ impl Operation {
     }
 }
 
-/// A request as issued to the device, with its completion if recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Nanoseconds since the start of the trace.
@@ -79,14 +75,11 @@ pub struct Request {
     pub sectors: u32,
     pub operation: Operation,
     pub sync: bool,
-    /// Metadata of the file system.
     pub meta: bool,
     pub ahead: bool,
     /// Bypasses the device's write cache (force unit access).
     pub fua: bool,
-    /// The device's cache is flushed before it.
     pub preflush: bool,
-    /// A write for which the drive chose the position in the zone.
     pub append: bool,
 }
 

@@ -12,7 +12,6 @@ const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 const COMMIT_MASK: u64 = (1 << 30) - 1;
 
-/// Time stamp and commit word.
 const HEAD: usize = 16;
 /// The kernel's sector number of a request without a sector.
 const NO_PLACE: u64 = u64::MAX;
@@ -26,19 +25,16 @@ pub(crate) struct Formats {
     pub issue: EventFormat,
     pub complete: EventFormat,
     pub requeue: EventFormat,
-    /// Of a zoned NVMe drive.
     pub command: Option<CommandFormat>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PageCount {
-    /// Entries that hold an event, understood or not.
     pub entries: u64,
     /// Events that were not understood, and pages that end inside an entry.
     pub undecoded: u64,
     /// Events that were lost before the page, according to the kernel.
     pub missed: u64,
-    /// Completions with an error.
     pub failed: u64,
 }
 
@@ -95,7 +91,6 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
     count
 }
 
-/// Parses a foreign page and checks that every entry is counted.
 pub(crate) fn judge_page(bytes: &[u8]) {
     let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None };
     let complete = EventFormat { id: 2107, error: Some(28), ..issue };
@@ -108,9 +103,7 @@ pub(crate) fn judge_page(bytes: &[u8]) {
 }
 
 enum RingEntry<'a> {
-    /// The rest of the page is empty.
     End,
-    /// Time passes: an extension, or a discarded event.
     Gap {
         delta_ns: u64,
     },
@@ -217,7 +210,6 @@ mod tests {
         \tfield:int error;\toffset:28;\tsize:4;\tsigned:1;\n\
         \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
 
-    /// The corpus of the fuzz target holds this page.
     #[test]
     fn valid_page_is_parsed() {
         let parts = [(12, 5, event(2104, 800, 8, b"RA")), (TIME_EXTEND, 3, 2u32.to_ne_bytes().to_vec())];

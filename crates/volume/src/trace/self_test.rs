@@ -15,15 +15,12 @@ const BLOCKS: u64 = 256;
 /// Gaps prevent the merging of two reads into one request.
 const STRIDE: u64 = 3;
 
-/// Three counts of the same reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfTest {
-    /// Number of reads, each of one 4 KiB block.
     pub asked: u64,
     pub traced: u64,
     /// The device's counters; other programs may have read it too.
     pub device_stat: DeviceStat,
-    /// Why the trace is not valid; empty if it is.
     pub problems: Vec<String>,
 }
 
@@ -33,7 +30,6 @@ impl SelfTest {
     }
 }
 
-/// Traces direct reads of a small loop device in memory and compares the counts.
 pub fn self_test() -> Result<SelfTest, TargetError> {
     let name = std::path::Path::new("memory of the trace's self-test");
     let memory = rustix::fs::memfd_create("senesce-self-test", MemfdFlags::CLOEXEC);

@@ -44,7 +44,6 @@ pub struct TraceSession {
     reader: Option<JoinHandle<std::io::Result<Collected>>>,
 }
 
-/// The result of the reading thread.
 #[derive(Debug)]
 struct Collected {
     trace: BlockTrace,
@@ -61,7 +60,6 @@ impl TraceSession {
         Self::start_with_buffer(device, BUFFER_KIB)
     }
 
-    /// The same with another buffer per CPU, in KiB.
     pub fn start_with_buffer(device: &BlockDevice, buffer_kib: u64) -> Result<Self, TargetError> {
         let disk = device.disk();
         if disk.attribute("queue/scheduler").is_none_or(|text| text == "none" && !has_request_queue(&disk)) {
@@ -177,7 +175,6 @@ fn zone_commands(disk: &BlockDevice) -> Option<CommandOptions> {
     })
 }
 
-/// Maximum request size of the device.
 fn max_request_bytes(device: &BlockDevice) -> u64 {
     let kib = device.queue("max_sectors_kb").and_then(|text| text.parse().ok()).unwrap_or(1280u64);
     let discard = device.queue("discard_max_bytes").and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -210,7 +207,6 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Probl
         .collect()
 }
 
-/// Events that are known to be missing, and requests that failed.
 fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Both count the same events.
@@ -230,7 +226,6 @@ fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     problems
 }
 
-/// State of the reading thread.
 #[derive(Debug)]
 struct Collector {
     formats: Formats,
@@ -244,7 +239,6 @@ struct Collector {
 }
 
 impl Collector {
-    /// Reads the buffers of every CPU until `stop`, then the rest.
     fn collect(mut self, mut pipes: Vec<File>, stop: &AtomicBool) -> std::io::Result<Collected> {
         // If all CPUs are busy, a fair share would not suffice to empty the buffers in time. Tracing needs root, which
         // may usually raise the priority.
@@ -283,7 +277,6 @@ impl Collector {
     }
 }
 
-/// The clock of the events: CLOCK_MONOTONIC.
 fn now_ns() -> u64 {
     senesce_sys::clock::monotonic().as_nanos() as u64
 }

@@ -7,7 +7,6 @@ use crate::block_device::BlockDevice;
 use crate::device_stat::DeviceStat;
 use crate::error::TargetError;
 
-/// Recordings of several devices at once.
 #[derive(Debug)]
 pub struct TraceSessions(Vec<TraceSession>);
 
@@ -28,7 +27,6 @@ impl TraceSessions {
     }
 }
 
-/// Joins traces, each with the base of its times.
 fn joined(traces: &[(u64, BlockTrace)]) -> BlockTrace {
     let first_ns = traces.iter().map(|(start_ns, _)| *start_ns).min().unwrap_or(0);
     let (mut requests, mut names, mut problems) = (Vec::new(), Vec::new(), Vec::new());

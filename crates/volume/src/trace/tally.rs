@@ -39,10 +39,8 @@ impl Group {
     }
 }
 
-/// Completed requests and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Reads, writes, discards and flushes that ended.
     pub requests: [u64; 4],
     /// Bytes of reads, writes and discards, also of parts of requests.
     pub bytes: [u64; 3],
@@ -50,7 +48,6 @@ pub(crate) struct Tally {
     pub empty_writes: u64,
     /// Writes that began at sector 0: older kernels report the end of the flushes around one like an empty write.
     pub writes_at_zero: u64,
-    /// Commands and their bytes.
     pub commands: u64,
     pub command_bytes: u64,
     /// Completions of requests that were issued before the recording began.
@@ -58,7 +55,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Bytes of a completion, which may be a part of its request.
     pub(crate) fn moved(&mut self, group: Group, bytes: u64) {
         match group {
             Group::Read => self.bytes[0] += bytes,
@@ -69,7 +65,6 @@ impl Tally {
         }
     }
 
-    /// The end of a request that began at `sector`.
     pub(crate) fn ended(&mut self, group: Group, sector: u64) {
         match group {
             Group::Read => self.requests[0] += 1,

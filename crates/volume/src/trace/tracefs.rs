@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 /// The recorded events of a request. A driver that cannot take a request requeues it.
 const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_requeue"];
 
-/// The event of a command that the NVMe driver makes, recorded for zoned drives.
 const COMMAND: &str = "events/nvme/nvme_setup_cmd";
 
 /// Settings that decide which events are recorded; read back at the end.
@@ -32,10 +31,8 @@ const SETTINGS: [&str; 7] = [
     "set_event_notrace_pid",
 ];
 
-/// How long the removal of an instance may be delayed.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Attempts to turn off a setting that another tracer turns on.
 const TRIES: u32 = 5;
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -81,12 +78,10 @@ impl Drop for TraceFs {
 pub(crate) struct InstanceOptions {
     pub issue_filter: String,
     pub complete_filter: String,
-    /// The commands for zones of an NVMe drive.
     pub commands: Option<CommandOptions>,
     pub buffer_kib: u64,
 }
 
-/// Which commands of the NVMe driver are recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandOptions {
     pub filter: String,
@@ -94,12 +89,9 @@ pub(crate) struct CommandOptions {
     pub block_sectors: u64,
 }
 
-/// Events of all CPUs (`per_cpu/cpuN/stats`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct EventCounters {
-    /// Dropped because the buffers were full.
     pub lost: u64,
-    /// Read or waiting to be read.
     pub recorded: u64,
 }
 
@@ -161,7 +153,6 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// All settings that decide which events are recorded, with their values.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let events = EVENTS.map(|event| format!("events/block/{event}"));
         let command = self.formats.command.map(|_| COMMAND.to_string());
@@ -178,7 +169,6 @@ impl Instance {
         names.map(read).collect()
     }
 
-    /// The buffers of all CPUs, for non-blocking reads of whole pages.
     pub(crate) fn pipes(&self) -> Result<Vec<File>, TargetError> {
         let mut pipes = Vec::new();
         for cpu in self.cpus()? {

@@ -132,7 +132,6 @@ impl Deref for ValidTrace<'_> {
 }
 
 impl BlockTrace {
-    /// [`TargetError::InvalidTrace`] names all reasons why the trace is not valid.
     pub fn valid(&self) -> Result<ValidTrace<'_>, TargetError> {
         match self.problems() {
             [] => Ok(ValidTrace(self)),

@@ -20,7 +20,6 @@ const ROOT_INODE: u64 = 1;
 /// The PID namespace of the machine (PROC_PID_INIT_INO of include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// The root of /proc or /sys.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
@@ -28,7 +27,6 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// /proc of any PID namespace.
     pub(crate) fn proc() -> Result<Self, Silent> {
         Self::of("/proc", PROC_MAGIC)
     }
@@ -69,12 +67,10 @@ impl Tree {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Reads a file that always exists.
     pub(crate) fn certain(&self, path: &str) -> Result<String, Silent> {
         self.read(path).map_err(|error| self.silent(path, &error))
     }
 
-    /// Lists a directory that always exists.
     pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, Silent> {
         let names = self.open(path).and_then(|folder| names(&folder));
         Ok(names
@@ -84,7 +80,6 @@ impl Tree {
             .collect())
     }
 
-    /// The reason why a file below gives no answer.
     pub(crate) fn silent(&self, path: &str, error: &io::Error) -> Silent {
         let why = match error.raw_os_error() {
             Some(libc::EXDEV) => "something is mounted over it".into(),

@@ -31,7 +31,6 @@ const LOCAL: [u64; 13] = [
     0x7366_746E, // ntfs3
 ];
 
-/// The user, if something else has the file open.
 pub(crate) fn other_user(file: &File) -> Result<Option<String>, Silent> {
     let begin = Instant::now();
     loop {

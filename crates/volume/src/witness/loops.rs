@@ -19,21 +19,17 @@ pub(crate) const LOOP_MAJOR: u32 = 7;
 struct Attached {
     path: PathBuf,
     under: Under,
-    /// The file's name in the mount namespace of the attach, from sysfs.
     file_name: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 enum Under {
-    /// A file, by file system and inode numbers.
     File((u64, u64)),
     Device((u32, u32)),
     Nothing,
-    /// The device does not answer.
     Unknown(Silent),
 }
 
-/// All attached loop devices, from every witness that answers.
 fn attached() -> Result<Vec<Attached>, Silent> {
     let found = match (in_sysfs(), in_partitions()) {
         (Err(sysfs), Err(partitions)) => return Err(sysfs.and(partitions)),
@@ -47,7 +43,6 @@ fn attached() -> Result<Vec<Attached>, Silent> {
     Ok(found.into_iter().map(|(name, (number, file_name))| of(&name, number, file_name)).collect())
 }
 
-/// Loop devices by name: number, name of the file.
 type Listed = BTreeMap<String, ((u32, u32), Option<PathBuf>)>;
 
 pub(crate) fn is_loop(device: &BlockDevice) -> bool {
@@ -152,7 +147,6 @@ fn is_node(file: &File, number: (u32, u32)) -> bool {
     })
 }
 
-/// The loop devices over a file, by whatever name it was attached.
 pub(crate) fn over_file(known: &Known) -> Result<Vec<PathBuf>, Silent> {
     over(|one| match (&one.under, &one.file_name) {
         (Under::Nothing | Under::Device(_), _) => Ok(false),
@@ -173,7 +167,6 @@ pub(crate) fn over_file(known: &Known) -> Result<Vec<PathBuf>, Silent> {
     })
 }
 
-/// The loop devices over a block device, whatever node of it was attached.
 pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, Silent> {
     over(|one| match &one.under {
         Under::Device(number) => Ok(*number == device.number()),
@@ -241,7 +234,6 @@ pub(crate) fn data_ranges(device: &BlockDevice, size: u64) -> Option<Vec<Range>>
     Some(ranges.into_iter().map(|range| Range { start: range.start - begin, end: range.end - begin }).collect())
 }
 
-/// The name of the attached file, from sysfs.
 pub(crate) fn file_name(device: &BlockDevice) -> Option<PathBuf> {
     let text = Tree::sys().ok()?.read(&format!("block/{}/loop/backing_file", device.name())).ok()?;
     Some(PathBuf::from(text.strip_suffix('\n').unwrap_or(&text)))

@@ -11,11 +11,9 @@ use crate::error::TargetError;
 use std::fmt;
 use std::path::Path;
 
-/// Why a witness does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Silent(pub String);
 
-/// The answer is no, or the witness does not know.
 pub(crate) type Testimony = Result<(), Silent>;
 
 impl fmt::Display for Silent {
@@ -25,7 +23,6 @@ impl fmt::Display for Silent {
 }
 
 impl Silent {
-    /// Both reasons, if neither of two witnesses answers.
     pub(crate) fn and(self, other: Self) -> Self {
         match self == other {
             true => self,

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a process may take to start.
 const START_LIMIT: Duration = Duration::from_secs(2);
 
 const FIRST: u32 = 1;
@@ -17,12 +16,10 @@ const FIRST: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
     Device((u32, u32)),
-    /// A file, by file system and inode numbers.
     File((u32, u32), u64),
 }
 
 impl Opened {
-    /// A file by the numbers of stat(2).
     pub(crate) fn file((device, inode): (u64, u64)) -> Self {
         Self::File((rustix::fs::major(device), rustix::fs::minor(device)), inode)
     }
@@ -107,7 +104,6 @@ fn maps(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'sta
     Ok(None)
 }
 
-/// The address range of a shared writable mapping of a file.
 fn shared_for_writing(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (modes, inode) = (words.get(1)?.as_bytes(), words.get(4)?);

@@ -1,4 +1,4 @@
-//! Cold means cold, also when other mount namespaces hold the file system.
+//! Cold targets, also when other mount namespaces hold the file system.
 
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::{DeviceStat, FileSystem, MountedTarget, OpenOptions, Remounted, TargetError, open};
@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A process with a mount namespace of its own, alive until its input ends.
 struct Elsewhere {
     child: Child,
     input: Option<ChildStdin>,
@@ -47,7 +46,6 @@ fn write(target: &MountedTarget) {
     file.sync_all().unwrap();
 }
 
-/// Bytes that the device delivers for the file.
 fn read(target: &MountedTarget) -> u64 {
     let device = target.block_device_info().unwrap();
     let before = DeviceStat::of(&device).unwrap();
@@ -55,7 +53,6 @@ fn read(target: &MountedTarget) -> u64 {
     DeviceStat::of(&device).unwrap().since(&before).read_bytes
 }
 
-/// A mount namespace made meanwhile keeps a copy of every mount.
 fn is_cold_although_copies_of_its_mount_exist(file_system: FileSystem) {
     let mut target = in_memory(file_system).unwrap();
     write(&target);
@@ -140,7 +137,7 @@ fn memory_image_is_complete_after_refused_remount() {
     write(&target);
     let elsewhere = Elsewhere::begin("--mount", target.mount_point());
     assert_eq!(target.remount().unwrap_err().exit_code(), ExitCode::Refused);
-    // Its file system still lives there: what its device holds is not all.
+    // Its file system is still alive there, so the content of its device is incomplete.
     assert_eq!(target.close().unwrap_err().exit_code(), ExitCode::Refused);
     elsewhere.end();
     let mut target = open(&crate::common::image(&path, "64M"), &OpenOptions::existing()).unwrap();

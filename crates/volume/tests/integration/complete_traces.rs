@@ -1,4 +1,4 @@
-//! No request is lost in silence: traces beside another tracer, under changes of the recording, and of every kind of request.
+//! No request is lost silently: traces next to another tracer, with a changed recording, and of every kind of request.
 
 use crate::common::tracers::{OtherTracer, TraceFs};
 use crate::common::*;
@@ -10,7 +10,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device of 16 MiB and what it needs to stay.
 struct Loop {
     device: BlockDevice,
     direct: fs::File,
@@ -29,7 +28,7 @@ impl Loop {
         Self { device, direct: direct.unwrap(), _attached: attached, _directory: directory }
     }
 
-    /// Reads blocks, one by one, from offsets of which the second byte is no text.
+    /// Reads single blocks, from offsets whose second byte is not text.
     fn read_blocks(&self, count: u64) {
         let mut memory = vec![0u8; 8192];
         let at = memory.as_ptr().align_offset(4096);
@@ -66,7 +65,7 @@ fn self_test_passes_next_to_another_tracer() {
     assert!(found.agrees() && found.asked == 256, "{found:?}");
 }
 
-/// Reads blocks while `disturb` is applied to the recording in the middle; the trace must say what is wrong.
+/// Reads blocks and applies `disturb` to the recording in the middle; the trace must report the problem.
 fn disturbed(disturb: impl FnOnce(&Path)) -> BlockTrace {
     let (target, tracefs) = (Loop::new(), TraceFs::mount());
     let session = TraceSession::start(&target.device).unwrap();
@@ -115,7 +114,7 @@ fn reverted_change_is_found_by_device_counters() {
     let trace = session.stop().unwrap();
     assert!(disagrees(&trace, "reads") && disagrees(&trace, "read_bytes"), "{:?}", trace.problems());
     assert!(!changed(&trace, "tracing_on"));
-    // Whoever empties the buffer takes events away, too.
+    // Another reader of the buffer also removes events.
     let trace = disturbed(|instance| fs::write(instance.join("trace"), "").unwrap());
     assert!(!trace.is_valid());
 }
@@ -134,7 +133,6 @@ fn accounting_is_turned_on_for_the_trace() {
     target.device.set_queue("iostats", &before).unwrap();
 }
 
-/// Writes of all kinds: journal commits, direct and synchronous writes, flushes without data, zeroing and discards.
 fn all_kinds_of_requests(mount_point: &Path) {
     for number in 0..30 {
         let mut file = fs::File::create(mount_point.join(format!("file{number}"))).unwrap();
@@ -153,7 +151,6 @@ fn all_kinds_of_requests(mount_point: &Path) {
     assert!(Command::new("sh").arg("-c").arg(format!("cat {}/* | wc -c", mount_point.display())).output().is_ok());
 }
 
-/// Every kind of request, thrice.
 fn agrees_with_the_counters_of_its_device(file_system: FileSystem, size: &str) {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
@@ -208,7 +205,7 @@ fn zeroing_discards_and_flushes_of_a_device_agree() {
     let trace = session.stop().unwrap();
     assert_eq!(trace.problems(), [], "{:?}", trace.device_stat());
     let device = trace.device_stat().unwrap();
-    // Where the image's file system cannot zero a range, the kernel writes the zeroes after it tried.
+    // If the image's file system cannot zero a range, the kernel writes zeros after the attempt.
     assert!(device.discard_bytes == 1 << 20 && device.write_bytes >= (2 << 20) + 4096, "{device:?}");
     assert_eq!(device.flushes, trace.iter().filter(|request| request.operation == Operation::Flush).count() as u64);
     assert!(device.flushes >= 5);
@@ -225,7 +222,7 @@ fn a_request_that_failed_makes_a_recording_invalid() {
     let direct = fs::File::options().read(true).custom_flags(libc::O_DIRECT).open(attached.path()).unwrap();
     let mut memory = vec![0u8; 8192];
     let at = memory.as_ptr().align_offset(4096);
-    // Behind the end of its file a loop device fails.
+    // A loop device fails beyond the end of its file.
     file.set_len(8 << 20).unwrap();
     let session = TraceSession::start(&device).unwrap();
     direct.read_exact_at(&mut memory[at..at + 4096], 4096).unwrap();

@@ -1,4 +1,4 @@
-//! Copies of images onto devices that held something else.
+//! Copies of images onto devices with old data.
 
 use crate::common::*;
 use senesce_volume::LoopDevice;
@@ -10,7 +10,8 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// An image of 8 MiB with two ranges of data, and a loop device of 9 MiB full of old bytes. The second begin of data is odd.
+/// An image of 8 MiB with two ranges of data, and a loop device of 9 MiB full of old bytes. The second range starts at
+/// an odd offset.
 fn scene(directory: &Path) -> (File, LoopDevice) {
     let image = File::create(directory.join("image")).unwrap();
     image.set_len(8 * MIB).unwrap();
@@ -55,7 +56,7 @@ fn holes_are_zeroed_with_a_given_write_order() {
     is_the_image(directory.path());
 }
 
-/// To read so large a hole takes an hour.
+/// Reading such a hole takes an hour.
 #[test]
 fn holes_of_a_copied_file_are_not_read() {
     let directory = temporary_directory();

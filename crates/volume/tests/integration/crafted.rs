@@ -1,5 +1,5 @@
-//! Snapshots and packed images that somebody damaged or made to do harm: nothing is written but what was named, nothing waits,
-//! and nothing crashes.
+//! Damaged or malicious snapshots and packed images: nothing is written except the named target, nothing blocks, and
+//! nothing crashes.
 
 use crate::common::temporary_directory;
 use rand_pcg::Pcg64;
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 const SIZE: u64 = 4 << 20;
 
-/// A number below `most`.
 fn below(random: &mut Pcg64, most: usize) -> usize {
     (random.next_u64() % most.max(1) as u64) as usize
 }
@@ -26,7 +25,6 @@ fn image(path: &Path) {
     }
 }
 
-/// Everything below a folder: name, inode, size, time of change, content of files.
 fn state(folder: &Path) -> Vec<(PathBuf, u64, u64, i64, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -41,7 +39,6 @@ fn state(folder: &Path) -> Vec<(PathBuf, u64, u64, i64, Vec<u8>)> {
     found
 }
 
-/// Cut, changed, longer, with a piece of itself in another place, or with another number in its text.
 fn damage(whole: &[u8], random: &mut Pcg64) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     match below(random, 5) {
@@ -137,7 +134,7 @@ fn damaged_snapshots_alter_nothing_but_their_image() {
             fs::write(folder.join("journal"), names[below(&mut random, names.len())]).unwrap();
         }
         let result = Snapshots::of(&spec, None).and_then(|mut snapshots| snapshots.rollback("one", round % 2 == 0));
-        // Whatever the files say: a way back that calls itself verified led to the bytes of the digests.
+        // Whatever the files contain: a restore that reports itself as verified gave the bytes of the digests.
         if which != 0 && result.is_ok_and(|report| report.verified) && which == 1 {
             assert_eq!(fs::read(&path).unwrap(), original);
         }
@@ -150,7 +147,7 @@ fn damaged_snapshots_alter_nothing_but_their_image() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// A folder of snapshots may be one of the user's, with images in it.
+/// A folder of snapshots may also be a user's folder with images.
 #[test]
 fn snapshot_name_of_existing_file_is_refused() {
     let directory = temporary_directory();
@@ -187,7 +184,7 @@ fn file_instead_of_snapshot_folder_is_a_usage_error() {
     assert_eq!(fs::read(&file).unwrap(), b"precious");
 }
 
-/// Of a drive that is not mounted, for example.
+/// Of an unmounted drive, for example.
 #[test]
 #[ignore = "needs loop devices"]
 fn dangling_image_link_is_refused_and_stays() {

@@ -1,4 +1,4 @@
-//! File systems by the commands of whoever knows them: what their unmount says is not believed, and what is owed is undone by it.
+//! Custom file systems: the result of their unmount is checked, and the clean-up uses their commands.
 
 use crate::common::*;
 use senesce_volume::custom::CustomFileSystem;
@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// ext4 by its own programs, with this command to unmount it.
 fn opened(path: &Path, unmount: &str) -> MountedTarget {
     let custom = CustomFileSystem {
         mkfs: "mkfs.ext4 -q -F $DEVICE".into(),

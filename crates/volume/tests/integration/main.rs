@@ -1,4 +1,4 @@
-//! What volumes must do, tried from outside.
+//! Integration tests of volumes.
 
 mod cold;
 mod common;

@@ -1,4 +1,4 @@
-//! A way back leads to the target of its snapshot alone.
+//! A restore affects only the target of its snapshot.
 
 use crate::common::temporary_directory;
 use senesce_core::failure::{Classify, ExitCode};
@@ -21,7 +21,6 @@ fn is_full_of(path: &Path, byte: u8) -> bool {
     fs::read(path).unwrap().iter().all(|one| *one == byte)
 }
 
-/// Two images with one folder of snapshots, in which there is one of the first.
 struct Scene {
     directory: tempfile::TempDir,
     first: TargetSpec,
@@ -50,7 +49,7 @@ impl Scene {
         Snapshots::allowing(spec, Some(&self.path("store")), Some(erase))
     }
 
-    /// Makes the description of the snapshot one of a version that did not tell its target.
+    /// Gives the snapshot the description of an old version without a target identity.
     fn forget_the_target(&self) {
         let path = self.path("store/a1.json");
         let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -113,7 +112,7 @@ fn image_moves_together_with_its_snapshot_folder() {
     fs::write(after.join("a.img.snapshots/journal"), "a1").unwrap();
     let report = Snapshots::of(&spec, None).unwrap().rollback("a1", false).unwrap();
     assert!(report.note.unwrap().contains("interrupted") && is_full_of(&after.join("a.img"), 1));
-    // Named from outside, the folder beside one image is not that of another.
+    // With --store, the folder next to one image is not that of another.
     let other = image(&after.join("b.img"), 2);
     let folder = after.join("a.img.snapshots");
     refused(Snapshots::of(&other, Some(&folder)).unwrap().rollback("a1", false), "another target");
@@ -127,7 +126,7 @@ fn snapshots_without_target_identity_stay_usable() {
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
     scene.of(&scene.first).unwrap().rollback("a1", false).unwrap();
     assert!(is_full_of(&scene.path("a.img"), 1));
-    // Nothing tells whose journal this is.
+    // The journal does not name its target.
     scene.forget_the_target();
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
     fs::write(scene.path("store/journal"), "a1").unwrap();
@@ -138,7 +137,6 @@ fn snapshots_without_target_identity_stay_usable() {
     assert!(is_full_of(&scene.path("a.img"), 1));
 }
 
-/// A loop device with two partitions of 4 MiB.
 struct Partitioned {
     disk: LoopDevice,
 }

@@ -1,4 +1,4 @@
-//! Files that overlays show under a second name, and directories that they are made of.
+//! Files that overlays show under a second name, and directories that are layers.
 
 use crate::common::{image as image_spec, temporary_directory};
 use senesce_core::failure::{Classify, ExitCode};
@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An overlay on `merged` of `lower` and `upper`; unmounted when it is dropped.
 struct Overlay {
     directory: tempfile::TempDir,
     mounted: Vec<PathBuf>,
@@ -35,7 +34,6 @@ impl Overlay {
         self.directory.path().join(name)
     }
 
-    /// Covers a directory, as the layers of a container are.
     fn hide(&mut self, name: &str) {
         run(&["mount", "-t", "tmpfs", "none", self.path(name).to_str().unwrap()]);
         self.mounted.push(self.path(name));
@@ -152,7 +150,7 @@ fn the_device_below_an_overlay_is_that_of_its_layer() {
     run(&["mount", "-t", "overlay", "overlay", "-o", &layers.join(","), &text("merged")]);
     let found = BlockDevice::below(&at("merged")).map(|device| device.path().to_path_buf());
     run(&["umount", &text("point")]);
-    // No mount tells of it any more, but the kernel has it.
+    // No mount shows it any more, but the kernel holds it.
     let above = attach(device.path());
     let used = guard::use_of(&BlockDevice::open(above.path()).unwrap()).unwrap();
     run(&["umount", &text("merged")]);

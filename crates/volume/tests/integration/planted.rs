@@ -1,4 +1,4 @@
-//! What somebody else put where a user keeps images and snapshots: it is neither believed nor written into.
+//! Files that another user placed next to a user's images and snapshots: they are neither trusted nor written.
 
 use crate::common::{image as image_spec, temporary_directory};
 use senesce_core::failure::{Classify, ExitCode};
@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 const SIZE: usize = 4 << 20;
 const STRANGER: u32 = 1234;
 
-/// An image with a snapshot and a journal of a way back to it, altered since.
 struct Scene {
     directory: tempfile::TempDir,
     spec: TargetSpec,
@@ -108,7 +107,7 @@ fn snapshot_folder_of_another_user_is_refused() {
     std::os::unix::fs::lchown(scene.folder(), Some(STRANGER), None).unwrap();
     refused(Snapshots::of(&scene.spec, None), "link of user 1234 to a folder of user 0");
     assert!(scene.is_untouched());
-    // Whose the image is may alter it anyway.
+    // The owner of the image may change it anyway.
     chown(scene.path("elsewhere"), Some(STRANGER), None).unwrap();
     for path in [scene.directory.path(), &scene.path("a.img")] {
         chown(path, Some(STRANGER), None).unwrap();

@@ -1,4 +1,4 @@
-//! What is taken for an image: regular files that nobody else writes. What is made of it: for its owner alone.
+//! Images must be regular files that no other process writes. Files made from them are readable by their owner only.
 
 use crate::common::temporary_directory;
 use senesce_core::failure::{Classify, ExitCode};
@@ -105,7 +105,6 @@ fn the_result_of_a_run_in_memory_keeps_the_mode_of_its_image() {
     assert_eq!((mode(&path), path.metadata().unwrap().len()), (0o600, 16 << 20));
 }
 
-/// A process that has a file open for writing, as a virtual machine its disk.
 struct Writer(Child);
 
 impl Writer {

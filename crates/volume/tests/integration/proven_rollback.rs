@@ -1,4 +1,4 @@
-//! A way back is believed because its bytes were compared, not because of a stamp or a trace.
+//! A restore is verified by its bytes, not by a stamp or a trace.
 
 use crate::common::tracers::{OtherTracer, TraceFs};
 use crate::common::*;
@@ -9,7 +9,6 @@ use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A file of 8 MiB as a target, and a snapshot of it.
 struct Saved {
     path: PathBuf,
     spec: TargetSpec,
@@ -26,7 +25,6 @@ impl Saved {
         Self::of(directory, path, before)
     }
 
-    /// An image with a file system.
     fn mountable() -> Self {
         let directory = temporary_directory();
         let path = directory.path().join("a.img");
@@ -102,7 +100,7 @@ fn damaged_snapshot_fails_verification() {
     let saved = Saved::new();
     let snapshot = File::options().write(true).open(saved.file("img")).unwrap();
     snapshot.write_all_at(b"damaged", 5 << 20).unwrap();
-    // What is as it was is not touched, and the damaged place is not needed.
+    // Unchanged parts are not touched, so the damage does not matter.
     assert!(saved.snapshots().rollback("clean", false).unwrap().verified);
     saved.change();
     let manifest = fs::read(saved.file("json")).unwrap();

@@ -1,4 +1,4 @@
-//! Going back: every byte as it was, whatever happened in between.
+//! Restore of snapshots: every byte is as before, whatever happened in between.
 
 use crate::common::*;
 use senesce_core::failure::{Classify, ExitCode};
@@ -20,7 +20,6 @@ fn filled(folder: &Path, file_system: FileSystem, size: &str) -> (PathBuf, Targe
     (path.clone(), TargetSpec::Image { path, size: None })
 }
 
-/// Writes, overwrites, truncates, deletes and discards.
 fn disturb(mount_point: &Path) {
     for number in 0..20 {
         fs::write(mount_point.join(format!("new{number}")), vec![0xAA; 300_000]).unwrap();
@@ -183,7 +182,7 @@ fn an_interrupted_way_back_is_not_completed_on_another_device() {
     };
     let (spec, device, _file) = attach(1);
     Snapshots::of(&spec, Some(directory.path())).unwrap().create("clean", Method::Copy).unwrap();
-    // What a killed rollback leaves.
+    // As left by a killed restore.
     fs::write(directory.path().join("journal"), "clean").unwrap();
     drop(device);
     let (spec, device, file) = attach(2);

@@ -18,7 +18,6 @@ fn minimal_size(file_system: FileSystem) -> &'static str {
     }
 }
 
-/// From an empty image to an empty machine.
 fn is_made_used_checked_and_undone(file_system: FileSystem) {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
@@ -263,7 +262,7 @@ fn child_that_holds_a_target() {
     until_killed();
 }
 
-/// Starts that process; where it has mounted its target.
+/// Starts that process and returns its mount point.
 fn start_child(path: &Path) -> (std::process::Child, PathBuf) {
     let mut process = child("targets::child_that_holds_a_target", path).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -300,7 +299,7 @@ fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
     assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
-/// Runs a program that the system may lack; `false` when it cannot do it.
+/// Runs a program that may be missing; `false` if it fails.
 fn can(program: &str, arguments: &[&str]) -> bool {
     std::process::Command::new(program)
         .args(arguments)
@@ -341,7 +340,7 @@ fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused(
     let device =
         LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
     let name = device.path().to_string_lossy().into_owned();
-    // The kernel is asked to read the partitions, which it does for loop devices only on demand.
+    // The kernel reads the partitions of loop devices only on request.
     let partition = std::path::PathBuf::from(format!("{name}p1"));
     assert!(made && can("partx", &["-a", &name]) && partition.exists());
     let unused = ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
@@ -392,7 +391,7 @@ fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
     let file = fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     file.set_len(64 << 20).unwrap();
     let device = LoopDevice::attach(&file, "test device", false).unwrap();
-    // It has the lock of the device; the file below is somebody else's to lock.
+    // It has the lock of the device, but not of the file below.
     let living = open(&TargetSpec::Device(device.path().into()), &OpenOptions::default()).unwrap();
     fs::write(living.mount_point().join("new"), "x").unwrap();
     let erase = Some(path.to_string_lossy().into_owned());

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kernel's text of the same events, from an instance of tracefs that the library knows nothing of.
 struct TextTrace {
     mounted: tempfile::TempDir,
     instance: PathBuf,
@@ -58,7 +57,6 @@ impl Drop for TextTrace {
     }
 }
 
-/// A file system with files in pieces, cold.
 fn fragmented() -> MountedTarget {
     let mut target = open(&"memory:64M".parse().unwrap(), &OpenOptions::default()).unwrap();
     use std::io::Write;
@@ -132,7 +130,6 @@ fn the_trace_holds_what_the_kernels_text_and_blkparse_say() {
     compare_with_blkparse(&trace, &issued, &completed);
 }
 
-/// Writes the kernel's events in blktrace's form, lets blkparse print them and compares.
 fn compare_with_blkparse(
     trace: &BlockTrace,
     issued: &[(u64, String, u64, u32)],
@@ -176,12 +173,12 @@ fn compare_with_blkparse(
     fs::write(&text, blkparse(&[])).unwrap();
     let parsed = senesce_volume::trace::blkparse::import(&text, None).unwrap();
     assert_eq!(DynamicLayout::of(parsed.valid().unwrap()), expected);
-    // The text does not tell which completion is a flush's.
+    // The text does not show which completion ends a flush.
     let timed = parsed.iter().filter(|request| request.latency_ns.is_some()).count();
     assert!(timed <= trace.len() && timed >= trace.iter().filter(|request| request.sectors > 0).count(), "{timed}");
 }
 
-/// Its place in the line is that of proc_pid_stat(5), counted behind the name.
+/// The field as in proc_pid_stat(5), counted after the name.
 fn nice_of_thread(name: &str) -> Option<i32> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());

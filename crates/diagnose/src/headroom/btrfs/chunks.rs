@@ -25,7 +25,6 @@ pub(super) enum Turn {
     Before(u64),
 }
 
-/// Chunks of one use while files are created.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Growing {
     pub total: f64,
@@ -34,11 +33,9 @@ pub(super) struct Growing {
     pub held_back: f64,
     /// Bytes reserved in addition when no further file fits.
     pub promised: f64,
-    /// The same while further files fit.
     pub promised_before: f64,
     /// With less free space another chunk may be made at any time.
     pub little_room: f64,
-    /// Bytes of a file.
     pub each: f64,
     pub profile: Profile,
     /// Maximum bytes of a chunk, and of a stripe of it.
@@ -57,12 +54,10 @@ impl Growing {
         Self { promised: self.promised + bytes, ..self.clone() }
     }
 
-    /// Bytes that this number of files needs beyond the existing chunks.
     fn wanted(&self, files: f64) -> f64 {
         (self.used + self.held_back + self.promised + files * self.each - self.total).max(0.0)
     }
 
-    /// Files until this number of bytes is used.
     fn files_until(&self, end: f64) -> f64 {
         if self.each > 0.0 { ((end - self.used) / self.each).max(0.0) } else { f64::INFINITY }
     }
@@ -96,7 +91,6 @@ impl Growing {
         self.total - self.used - self.held_back - self.promised < self.little_room
     }
 
-    /// Whether reservations exceed the chunks and the part of the unallocated space that may be reserved.
     fn is_short(&self, devices: &Devices, kept_for_data: u64) -> bool {
         let short = self.used + self.held_back + self.promised_before - self.total;
         let spare = (devices.unallocated() / self.profile.copies).saturating_sub(kept_for_data);
@@ -104,7 +98,6 @@ impl Growing {
     }
 }
 
-/// A file system while files are created.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FillState {
     pub data: Growing,
@@ -120,7 +113,6 @@ pub(super) struct Outcome {
 }
 
 impl FillState {
-    /// Creates files until none fits.
     pub(super) fn filled(mut self, mut turn: Turn) -> Outcome {
         let (mut files, mut data_chunks) = (0.0, 0);
         loop {

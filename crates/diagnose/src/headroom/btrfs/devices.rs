@@ -6,10 +6,8 @@ use senesce_layout::space::Profile;
 pub(super) const STRIPE: u64 = 65_536;
 /// Stripes that are reduced to limit their chunk are rounded up to this.
 const ROUNDED_TO: u64 = 16 << 20;
-/// Stripe size for computing the capacity with chunks of any size.
 const SMALL: u64 = 1 << 20;
 
-/// Ranges without a chunk, by device and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Devices(pub Vec<Vec<u64>>);
 
@@ -21,7 +19,6 @@ pub(super) struct Stripes {
     ranges: Vec<(usize, usize)>,
 }
 
-/// Capacity of chunks of one profile if there were only these.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reach {
     pub bytes: f64,
@@ -35,7 +32,6 @@ impl Reach {
     }
 }
 
-/// The range of a device for a stripe.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     device: usize,
@@ -45,7 +41,6 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The first range that holds all requested bytes, else the largest.
     fn of(device: usize, ranges: &[u64], wanted: u64) -> Option<Self> {
         let whole = ranges.iter().position(|range| *range >= wanted);
         let largest = || (0..ranges.len()).max_by_key(|range| (ranges[*range], std::cmp::Reverse(*range)));
@@ -59,7 +54,6 @@ impl Devices {
         self.0.iter().flatten().sum()
     }
 
-    /// The next chunk of a profile, with limits for its bytes and those of its stripes.
     pub(super) fn place(&self, profile: Profile, chunk: u64, stripe: u64) -> Option<Stripes> {
         let on_device = profile.on_device;
         let candidates = self.0.iter().enumerate();

@@ -7,16 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Leaves after which the growth is continued in proportion.
 const MOST_LEAVES: usize = 1 << 19;
 
-/// Capacities of the blocks of a directory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shape {
     pub names: u64,
     /// Names that a split moves to the new leaf.
     pub moved: u64,
-    /// Entries of the root, and of a block below it.
     pub root: usize,
     pub node: usize,
     /// Maximum number of index levels above a leaf.
@@ -40,29 +37,24 @@ impl Shape {
         }
     }
 
-    /// Names with every block full.
     pub(super) fn fullest(&self) -> f64 {
         self.root as f64 * (self.node as f64).powi(self.levels as i32 - 1) * self.names as f64
     }
 }
 
-/// A directory while names are added to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Growth {
-    /// Names when each block was added, ascending.
     added: Vec<f64>,
     pub full: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Leaf {
-    /// Share of all hashes.
     width: f64,
     node: usize,
 }
 
 impl Growth {
-    /// Adds names until there are `most` or the index is full.
     pub(super) fn drawn(shape: Shape, most: f64, seed: u64) -> Self {
         Drawing::new(shape, seed).until(most)
     }
@@ -80,7 +72,6 @@ struct Drawing {
     shape: Shape,
     random: Random,
     leaves: Vec<Leaf>,
-    /// Leaves of each block of the index, ascending by hash.
     nodes: Vec<Vec<u32>>,
     /// When each leaf is full: bits of a non-negative float, which sort like the number.
     full_at: BinaryHeap<Reverse<(u64, u32)>>,

@@ -17,7 +17,6 @@ pub(super) struct PerName {
     pub least: f64,
     pub usual: f64,
     pub most: f64,
-    /// Blocks that the directory takes in addition.
     pub partly_full: f64,
     in_block: f64,
 }

@@ -10,7 +10,6 @@ const CLUSTER_BYTES: u64 = 16 << 10;
 /// the longest extent.
 const REFILL: u64 = 2;
 
-/// Sites for chunks of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sites {
     pub whole: u64,
@@ -62,7 +61,6 @@ impl Chunk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counted {
-    /// In groups with an extent that the kernel searches.
     pub usable: Sites,
     pub lasting: Sites,
     /// In extents that are long enough also while the group must refill its list of free blocks.

@@ -5,19 +5,14 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joined {
-    /// Their sum, with the first error of any of them.
     pub job: Job,
-    /// Number of clones; 1: a single job.
     pub clones: usize,
-    /// Number of entries in the file.
     entries: usize,
 }
 
-/// The number of jobs in an entry of the file, from the sum of their runtimes and the longest one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum OneOrSeveral {
     One,
-    /// This number, if all ran equally long.
     Several(usize),
     Unknown,
 }
@@ -29,7 +24,6 @@ const ALONE: f64 = 0.05;
 const TWO: f64 = 1.5;
 
 impl Joined {
-    /// fio's own sum over all clients.
     pub fn of_clients(output: &Output) -> Option<Self> {
         Some(Self { job: output.all_clients.clone()?, clones: output.jobs.len(), entries: 1 })
     }
@@ -183,7 +177,6 @@ fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
     all.into_iter().collect()
 }
 
-/// The first bin that at least this percentage of the samples does not exceed.
 fn percentile(bins: &[(u64, u64)], percent: f64) -> Option<(f64, f64)> {
     let wanted = percent / 100.0 * bins.iter().map(|bin| bin.1 as f64).sum::<f64>();
     let mut seen = 0.0;

@@ -17,7 +17,6 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// For a job whose latencies and options (or global options) are in the file.
     pub fn of(joined: &Joined, global: &Options) -> Option<Self> {
         let options = &joined.job.options;
         if options.is_empty() && global.is_empty() {
@@ -34,7 +33,6 @@ impl Concurrency {
         self.measured > IMPOSSIBLE * self.allowed
     }
 
-    /// A caveat if they do not fit.
     pub fn caveat(self, job: &str) -> Option<String> {
         let Self { measured, allowed } = self;
         let fits = measured <= TOLERANCE * allowed;

@@ -109,7 +109,6 @@ impl RawLatency {
 
 const MOST_MESSAGES: usize = 10;
 
-/// The last complete result, and caveats about others and about messages.
 pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
     let start = text.find('{').ok_or("no JSON in it; run fio with --output-format=json or json+")?;
     let (mut rest, mut last, mut complete, mut cut) = (&text[start..], None::<RawOutput>, 0, "");
@@ -145,7 +144,6 @@ pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
     Ok((last.ok_or("empty")?, caveats))
 }
 
-/// Warnings and errors among fio's messages.
 fn messages(text: &str) -> Vec<String> {
     let warns = |line: &&str| {
         let line = line.to_lowercase();

@@ -13,14 +13,12 @@ pub type Options = BTreeMap<String, String>;
 pub struct Output {
     pub version: String,
     pub time: String,
-    /// The same in seconds since 1970, if the file has it.
     pub timestamp: Option<u64>,
     pub options: Options,
     pub disks: Vec<String>,
     pub jobs: Vec<Job>,
     /// Of several clients: fio's own sum over all of them.
     pub all_clients: Option<Job>,
-    /// Caveats about the file.
     pub caveats: Vec<String>,
 }
 
@@ -33,11 +31,9 @@ pub struct Job {
     pub error: i64,
     /// Failed operations after which fio continued (`continue_on_error`).
     pub failed_operations: u64,
-    /// The criterion of a steady state that it did not reach.
     pub not_steady: Option<String>,
     /// Its runtime in milliseconds; the sum of clones that are reported as one.
     pub runtime_ms: Option<f64>,
-    /// Its options; of a client also its `host`.
     pub options: Options,
     /// Its directions: read, write, trim; mixed if fio reports these as one; zone resets and finishes of a fork of fio
     /// for zoned drives.
@@ -61,7 +57,6 @@ impl Job {
     }
 }
 
-/// The name of syncs among the directions.
 pub const SYNC: &str = "sync";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +69,6 @@ pub struct Direction {
     pub samples: Option<f64>,
     /// Bytes per second.
     pub bandwidth: f64,
-    /// Operations per second.
     pub iops: f64,
     /// Runtime in milliseconds.
     pub runtime_ms: f64,
@@ -85,7 +79,6 @@ pub struct Direction {
     pub percentiles: Vec<(f64, f64)>,
     /// Whether these are of the total latency (`lat_percentiles`).
     pub percentiles_of_total: bool,
-    /// Completion latencies (ns) and their counts (json+), rising.
     pub bins: Vec<(u64, u64)>,
 }
 
@@ -125,7 +118,6 @@ pub fn parse(text: &str) -> Result<Output, String> {
     })
 }
 
-/// Global options, and with several clients those of each host.
 fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
     let map = |value: Value| value.as_object().map(|map| plain(map.clone())).unwrap_or_default();
     let Value::Array(clients) = raw else { return (map(raw), BTreeMap::new()) };
@@ -154,7 +146,6 @@ fn plain(options: impl IntoIterator<Item = (String, Value)>) -> Options {
     options.into_iter().map(|(name, value)| (printable(&name), printable(&text(value)))).collect()
 }
 
-/// Sections of a fork of fio that times zone commands, and their names here.
 const ZONE_SECTIONS: [(&str, &str); 3] =
     [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
 
@@ -244,7 +235,6 @@ fn intervals(job: &BTreeMap<String, Value>) -> Vec<Interval> {
     all
 }
 
-/// Options that make operations of more than one size.
 const SIZES: [&str; 9] = [
     "bsrange",
     "blocksize_range",
@@ -257,7 +247,6 @@ const SIZES: [&str; 9] = [
     "num_range",
 ];
 
-/// The size of each operation, if the options determine it.
 fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
     let has = |name: &str| job.option(global, name).is_some();
     if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(name)) || has("kb_base") {
@@ -276,7 +265,6 @@ fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
     size(sizes.get(at).or(sizes.last())?)
 }
 
-/// `4k`, `1MiB`, `512`.
 fn size(text: &str) -> Option<f64> {
     let text = text.trim().to_lowercase();
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
@@ -359,7 +347,6 @@ fn percentiles(latency: &RawLatency) -> Result<Vec<(f64, f64)>, String> {
     Ok(all)
 }
 
-/// Nanoseconds and counts, rising.
 fn bins(latency: &RawLatency) -> Result<Vec<(u64, u64)>, String> {
     let bin = |(value, count): (&String, &u64)| {
         Ok((value.parse().map_err(|_| format!("bins: '{}' is no latency", printable(value)))?, *count))

@@ -22,7 +22,6 @@ fn document(jobs: &[String]) -> String {
     format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[\n{}]}}\n", jobs.join(",\n"))
 }
 
-/// Measured values by metric and direction, and the caveats.
 fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));

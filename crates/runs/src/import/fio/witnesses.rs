@@ -16,7 +16,6 @@ const SHARE_ROUNDING_PERCENT: f64 = 0.5;
 /// Below this share (fraction) of the operations, the intervals do not add up to all.
 const MOST_OPERATIONS: f64 = 0.99;
 
-/// A share of all latencies, and their interval (ns).
 #[derive(Debug, Clone, Copy)]
 pub struct Interval {
     pub least_ns: f64,
@@ -24,12 +23,9 @@ pub struct Interval {
     pub percent: f64,
 }
 
-/// One direction of a job with the job's related numbers.
 pub struct Evidence<'a> {
     pub direction: &'a RawDirection,
-    /// Operations of this size (bytes), if the options determine it.
     pub block_bytes: Option<f64>,
-    /// Requests that may have been in flight at the beginning and the end.
     pub in_flight: f64,
     /// `latency_ns`, `latency_us` and `latency_ms` of the job, if this is its only direction.
     pub intervals: Vec<Interval>,
@@ -69,7 +65,6 @@ fn bins(latency: &RawLatency) -> Vec<(f64, f64)> {
     all
 }
 
-/// Smallest and largest latency; `None` without samples.
 fn extremes(latency: &RawLatency) -> Option<(f64, f64)> {
     Some((latency.min.unwrap_or(0.0), latency.max?)).filter(|_| latency.measured())
 }
@@ -114,7 +109,6 @@ fn share_below(intervals: &[Interval], ns: f64) -> (f64, f64) {
     (least, most)
 }
 
-/// The cross-checks of a latency section.
 pub fn latency_rules<'a>() -> [Rule<Latency<'a>>; 9] {
     [
         Rule {
@@ -244,7 +238,6 @@ pub fn latency_rules<'a>() -> [Rule<Latency<'a>>; 9] {
     ]
 }
 
-/// The cross-checks of a direction with its job.
 pub fn direction_rules<'a>() -> [Rule<Evidence<'a>>; 9] {
     [
         Rule {

@@ -76,7 +76,6 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
     Ok(found)
 }
 
-/// Checks the single times against the file's own statistics.
 fn check(outcome: &Outcome) -> Result<(), String> {
     let stated = [outcome.mean, outcome.min, outcome.max].into_iter().chain(outcome.user).chain(outcome.system);
     let mut all = outcome.times.iter().flatten().chain(&outcome.memory_usage_byte).copied().chain(stated);

@@ -15,14 +15,12 @@ use std::collections::BTreeMap;
 const COLUMNS: usize = 10;
 const MIB: f64 = 1_048_576.0;
 
-/// One test: its options and its rows.
 #[derive(Debug, Default)]
 struct Test {
     options: BTreeMap<String, String>,
     rows: Vec<Row>,
     /// `Max Write` and `Max Read` (MiB/s), if printed.
     most: BTreeMap<&'static str, Printed>,
-    /// Why its rows do not count.
     fault: Option<String>,
     /// IOR moved another number of bytes than the options require.
     moved_otherwise: bool,
@@ -39,7 +37,6 @@ struct Row {
     repetition: u32,
 }
 
-/// A row of the table at the end.
 #[derive(Debug, PartialEq)]
 struct Total {
     operation: &'static str,
@@ -55,7 +52,6 @@ pub(super) fn rules() -> Vec<&'static str> {
     all_rules().map(|rule| rule.name).to_vec()
 }
 
-/// The current section of the text.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Head,
@@ -161,7 +157,6 @@ fn row(line: &str) -> Result<Option<Row>, String> {
     }))
 }
 
-/// `Max Write: 1280.00 MiB/sec (1342.18 MB/sec)`
 fn largest(line: &str) -> Option<(&'static str, Printed)> {
     let (name, rest) = line.strip_prefix("Max ")?.split_once(':')?;
     Some((transfer(&name.to_lowercase())?, Printed::of(rest.split_whitespace().next()?)?))
@@ -185,7 +180,6 @@ fn total(line: &str) -> Result<Option<Total>, String> {
     Ok(Some(Total { operation, numbers: Some(numbers), is_stonewalled }))
 }
 
-/// Checks the rows against their options and the table at the end, test by test.
 fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<(), String> {
     if totals.is_empty() {
         found.caveats.push("the table at the end is missing: the run was cut off, and its sums are not checked".into());

@@ -7,7 +7,6 @@ use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use std::collections::BTreeMap;
 
-/// Maximum, minimum, mean and standard deviation over the iterations.
 type Statistics = [f64; 4];
 
 #[derive(Debug, Default)]
@@ -16,11 +15,9 @@ struct Launch {
     iterations: usize,
     rates: BTreeMap<String, Statistics>,
     times: BTreeMap<String, Statistics>,
-    /// Why its rows do not count.
     fault: Option<String>,
 }
 
-/// The table of the current line.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Head,
@@ -151,12 +148,10 @@ fn last(launches: &mut Vec<Launch>) -> &mut Launch {
     launches.last_mut().expect("there is one")
 }
 
-/// `SUMMARY rate (in ops/sec): (of 2 iterations)`
 fn iterations(line: &str) -> Option<usize> {
     line.split_once("(of ")?.1.split_whitespace().next()?.parse().ok().filter(|count| *count > 0)
 }
 
-/// `mdtest-4.0.0 was launched with 10 total task(s) on 2 node(s)`
 fn tasks(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.windows(2).find(|two| two[1] == "total").map_or_else(String::new, |two| printable(two[0]))

@@ -20,7 +20,6 @@ struct ParsedResults {
     caveats: Vec<String>,
 }
 
-/// One kind of file: its name, its description and its parser, which returns problems in words.
 pub struct Format {
     name: &'static str,
     about: &'static str,
@@ -56,7 +55,6 @@ impl Importer for Format {
     }
 }
 
-/// Writes the content of a file.
 fn record(
     found: ParsedResults,
     source: &Path,

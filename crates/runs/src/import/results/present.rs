@@ -8,10 +8,8 @@ use senesce_runner::Recorded;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Metric and unit.
 type Metric<'a> = (&'a str, &'a str);
 
-/// The values of a metric by condition.
 type Conditions<'a> = BTreeMap<String, Vec<&'a Measurement>>;
 
 pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
@@ -35,7 +33,6 @@ pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
     }
 }
 
-/// Limit of figures on a page.
 const MOST_FIGURES: usize = 40;
 
 fn figures(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>, spec: &Spec) -> Vec<Figure> {
@@ -68,7 +65,6 @@ fn table(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>) -> Table {
     table
 }
 
-/// Every single value over its condition.
 fn figure(index: usize, spec: &Spec, (metric, unit): Metric<'_>, conditions: &Conditions<'_>) -> Figure {
     let at = |(place, of): (usize, &Vec<&Measurement>)| {
         values(of).into_iter().map(move |value| (place as f64, value)).collect::<Vec<_>>()

@@ -8,7 +8,6 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// Finite and not negative.
     pub fn of(word: &str) -> Option<Self> {
         let value = word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
         let digits = word.split_once('.').map_or(0, |(_, digits)| digits.len());
@@ -25,7 +24,6 @@ impl Printed {
         self.value + self.rounding
     }
 
-    /// Bounds of a product.
     pub fn times(self, other: Self) -> (f64, f64) {
         (self.least() * other.least(), self.most() * other.most())
     }

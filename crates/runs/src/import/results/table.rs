@@ -15,13 +15,10 @@ use std::path::Path;
 pub const TABLE: &str = "table";
 
 const MOST_ROWS: usize = 100_000;
-/// Number of skipped lines that a caveat shows.
 const SHOWN_LINES: usize = 3;
 
-/// A table whose map is unknown.
 pub struct Tables;
 
-/// The importer before its map is known.
 pub static TABLES: Tables = Tables;
 
 struct Mapped {
@@ -29,7 +26,6 @@ struct Mapped {
     texts: Vec<String>,
 }
 
-/// One value with its labels and its position.
 #[derive(Debug)]
 struct Row {
     at: String,
@@ -40,7 +36,6 @@ struct Row {
     conditions: Vec<(String, String)>,
 }
 
-/// The rows of a file, and the lines that are not rows.
 #[derive(Debug, Default)]
 struct Rows {
     rows: Vec<Row>,
@@ -91,7 +86,6 @@ impl Importer for Mapped {
     }
 }
 
-/// Entry point for the fuzzer.
 pub fn check(map: &str, text: &str) {
     if let Ok(map) = Map::parse(map) {
         drop(read(&[map], text, ""));

@@ -117,7 +117,6 @@ const SLOW: &str = include_str!("../../../tests/imports/ior-slow.out");
 const EARLY: &str = include_str!("../../../tests/imports/ior-early.out");
 const ITERATIONS: &str = include_str!("../../../tests/imports/mdtest-4.1.out");
 
-/// The exit code of an import, the number of recorded values, and the caveats.
 fn imported(format: &Format, text: &str) -> (Option<ExitCode>, usize, String) {
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (directory.path().join("file"), directory.path().join("run"));

@@ -1,7 +1,6 @@
 use super::*;
 use crate::guardian::boots::outlives_a_boot;
 
-/// A ledger with a folder of an ended process and one of this process.
 fn ledger() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -84,7 +83,6 @@ fn newer_entry_stays_and_unwritable_path_is_an_error() {
     assert!(!dead.join("00000001").exists());
 }
 
-/// A ledger of another boot with a setting and a tree, written before or after this boot.
 fn of_another_boot(parent: &Path, is_older: bool) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir_in(parent).unwrap();
     let path = |name: &str| directory.path().join(name);

@@ -39,15 +39,12 @@ const FIO_IOLOG: &str = "fio-iolog";
 const FIO_IOLOG_2: &str = "device op offset size";
 const FIO_IOLOG_3: &str = "time:us device op offset size";
 
-/// The columns of a line, the separator, and the units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     columns: Vec<Column>,
-    /// `None`: any blanks.
     separator: Option<char>,
     /// Nanoseconds or bytes, by field.
     units: [u64; FIELDS],
-    /// A log of fio whose version is not read yet.
     is_iolog: bool,
 }
 
@@ -112,7 +109,6 @@ impl Pattern {
         self.columns.contains(&Column::One(field))
     }
 
-    /// Whether the first line is a header.
     pub fn takes_header(&mut self, line: &str) -> Result<bool, String> {
         if self.is_iolog {
             let columns = match line {
@@ -194,7 +190,6 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// A required cell.
     pub fn get(&self, field: Field) -> Result<&'a str, String> {
         self.found[field as usize].ok_or_else(|| format!("it ends before the column '{}'", name(field)))
     }

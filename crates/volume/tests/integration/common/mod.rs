@@ -1,4 +1,4 @@
-//! What the integration tests share.
+//! Helpers of the integration tests.
 
 pub mod tracers;
 
@@ -7,7 +7,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A directory for images: memory where there is some.
 pub fn temporary_directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
@@ -21,7 +20,6 @@ pub fn open_image(path: &Path, size: &str) -> MountedTarget {
     open(&image(path, size), &OpenOptions::default()).unwrap()
 }
 
-/// Loop devices attached to files below `folder`, and mounts of them.
 pub fn left_over(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
@@ -33,7 +31,6 @@ pub fn left_over(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Starts one test of this test program in a process of its own.
 pub fn child(test: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env("SENESCE_TEST_CHILD", path);
@@ -41,12 +38,10 @@ pub fn child(test: &str, path: &Path) -> Command {
     command
 }
 
-/// In the child: waits to be killed, or for the end of its parent.
 pub fn until_killed() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// The path given by [`child`], in the child.
 pub fn is_child() -> Option<PathBuf> {
     std::env::var_os("SENESCE_TEST_CHILD").map(PathBuf::from)
 }

@@ -33,8 +33,8 @@ impl Drop for TraceFs {
     }
 }
 
-/// Another instance that records timers and system calls through filters: then the kernel assembles filtered events in a page
-/// for each processor, which keeps what stood there. The arguments of system calls stand where our letters will.
+/// Another instance that records timers and system calls through filters. The kernel assembles filtered events in one
+/// page per CPU, which keeps old bytes: the arguments of system calls lie at the position of our letters.
 pub struct OtherTracer {
     instance: PathBuf,
     _tracefs: TraceFs,

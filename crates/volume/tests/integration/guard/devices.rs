@@ -1,10 +1,9 @@
-//! Devices that hold something, and devices that somebody uses: upwards, sideways and downwards.
+//! Devices with data, and devices in use: from above, from the side and from below.
 
 use super::{Answer, Free, Holds, MIB, Never, SIZE, Situation, attach, image, losetup, mkfs, mount, run, text, undo};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
-/// Signatures on a device without anything else, each at its place.
 pub fn signatures(directory: &Path, list: &mut Vec<Situation>) {
     let known: &[(&'static str, u64, &[u8], &'static str)] = &[
         ("ext4", 1080, &[0x53, 0xEF], "ext4"),
@@ -34,7 +33,6 @@ pub fn signatures(directory: &Path, list: &mut Vec<Situation>) {
     }
 }
 
-/// Devices that somebody uses: upwards, sideways and downwards.
 pub fn devices_in_use(directory: &Path, list: &mut Vec<Situation>) {
     let mut push = |name, target: PathBuf, answer, said, held| {
         list.push(Situation { name, target, answer, said, _held: held });

@@ -1,4 +1,4 @@
-//! What is put in the place of a target between two looks at it.
+//! Replacement of a target between two checks.
 
 use super::{MIB, attach, hash_of_data, image, run, text};
 use crate::common::temporary_directory;
@@ -20,7 +20,7 @@ fn facts(path: &Path) -> (u64, String) {
     (path.metadata().unwrap().ino(), hash_of_data(path))
 }
 
-/// A device that was claimed while it was empty gets no file system once it holds something or is used.
+/// A device that was claimed while it was empty gets no file system if it holds data or is used by then.
 #[test]
 #[ignore = "needs loop devices"]
 fn device_is_checked_again_before_first_write() {
@@ -43,7 +43,7 @@ fn device_is_checked_again_before_first_write() {
     assert_eq!(facts(&path), before);
 }
 
-/// A node that somebody may exchange is not handed to a program that opens it by its name.
+/// A node that other users may replace is not passed to a program that opens it by name.
 #[test]
 #[ignore = "needs loop devices"]
 fn a_node_outside_of_dev_is_refused() {
@@ -66,7 +66,7 @@ fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> 
     open(&spec, &OpenOptions { in_memory: true, ..OpenOptions::default() })
 }
 
-/// The result of a run in memory does not replace a file that was not there when the guard looked.
+/// The result of a run in memory does not replace a file that did not exist at the time of the check.
 #[test]
 #[ignore = "needs loop devices"]
 fn file_that_took_the_name_of_a_memory_image_is_kept() {
@@ -82,7 +82,7 @@ fn file_that_took_the_name_of_a_memory_image_is_kept() {
     assert_eq!(result.metadata().unwrap().len(), 16 * MIB, "the result of the run is kept beside it");
 }
 
-/// Where the name of an image is a link, the result goes into the file, and the link stays.
+/// If the name of an image is a link, the result goes into the file, and the link stays.
 #[test]
 #[ignore = "needs loop devices"]
 fn the_result_of_a_run_in_memory_follows_a_link() {
@@ -95,7 +95,7 @@ fn the_result_of_a_run_in_memory_follows_a_link() {
     assert_eq!(file.metadata().unwrap().len(), 16 * MIB);
 }
 
-/// The image that was opened is the one that is emptied and attached, whatever has its name meanwhile.
+/// The opened image is emptied and attached, whatever file has its name meanwhile.
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_is_used_by_its_descriptor() {

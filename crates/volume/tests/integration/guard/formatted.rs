@@ -1,4 +1,4 @@
-//! File systems as their own mkfs makes them, whose first and last MiB were zeroed as `wipefs` and `dd` leave them.
+//! File systems from their own mkfs whose first and last MiB were zeroed, as by `wipefs` and `dd`.
 
 use super::{Holds, MIB, Situation, claim_device, hash_of_data, judge, losetup, run, text};
 use crate::common::temporary_directory;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const SIZE: u64 = 320 * MIB;
 
-/// Makes a file system from `start` on, on a disk that it fills up to its end or 1 MiB before it.
+/// Makes a file system at `start` on a disk, up to its end or to 1 MiB before it.
 fn make(disk: &Path, words: &[&str], start: u64, behind: u64) {
     File::create(disk).unwrap().set_len(SIZE - behind).unwrap();
     let (device, detach) = losetup(disk, start);

@@ -1,5 +1,5 @@
-//! The guard in more than forty situations, in images and on loop devices alone. Whatever it refuses keeps its bytes and its
-//! inode, and what is in use is refused with `--erase` too.
+//! The guard in more than forty situations, on images and loop devices. Refused targets keep their bytes and inodes,
+//! and targets in use are refused with `--erase` too.
 
 use crate::common::temporary_directory;
 use senesce_core::failure::{Classify, ExitCode};
@@ -20,26 +20,20 @@ mod witnesses;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 160 * MIB;
 
-/// What the guard must answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
-    /// Nothing is there: it may be used.
     Free,
-    /// It holds something: only with `--erase`.
     Holds,
-    /// It is in use or no target at all: never.
     Never,
 }
 use Answer::{Free, Holds, Never};
 
-/// A state of a target, and what holds it.
 struct Situation {
     name: &'static str,
     target: PathBuf,
     answer: Answer,
-    /// What the refusal must say.
     said: &'static str,
-    /// Dropped in order when it was looked at.
+    /// Dropped in order after the check.
     _held: Vec<Box<dyn Any>>,
 }
 
@@ -66,7 +60,6 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// An image with bytes at places.
 fn image(directory: &Path, name: &str, content: &[(u64, &[u8])]) -> PathBuf {
     let path = directory.join(name);
     let file = File::create(&path).unwrap();
@@ -79,7 +72,6 @@ fn attach(path: &Path) -> LoopDevice {
     LoopDevice::attach(&File::options().read(true).write(true).open(path).unwrap(), "guard test", false).unwrap()
 }
 
-/// A second loop device over something, made by losetup(8).
 fn losetup(path: &Path, offset: u64) -> (PathBuf, Box<dyn Any>) {
     let output = Command::new("losetup").args(["-f", "--show", "-o", &offset.to_string()]).arg(path).output().unwrap();
     let name = String::from_utf8(output.stdout).unwrap().trim().to_string();
@@ -96,12 +88,11 @@ fn mount(device: &Path, directory: &Path, name: &str, options: &str) -> Box<dyn 
 }
 
 fn mkfs(device: &Path) {
-    // Nothing is left for the kernel to initialise after the mount.
+    // Leaves no initialisation to the kernel after the mount.
     let lazy = "lazy_itable_init=0,lazy_journal_init=0";
     assert!(run(&["mkfs.ext4", "-q", "-F", "-E", lazy, text(device)]), "mkfs.ext4 {}", device.display());
 }
 
-/// Claims a device: what the refusal says.
 fn claim_device(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     ClaimedDevice::claim(path, erase).map(drop)
 }
@@ -119,12 +110,11 @@ fn hash_of_data(path: &Path) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Inode and bytes of all images.
 fn state(directory: &Path) -> Vec<(PathBuf, u64, String)> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .flatten()
-        // The kernel writes to its swap space when it likes.
+        // The kernel writes to its swap space at any time.
         .filter(|entry| entry.file_type().unwrap().is_file() && entry.file_name() != "swap")
         .map(|entry| (entry.path(), entry.metadata().unwrap().ino(), hash_of_data(&entry.path())))
         .collect();
@@ -172,7 +162,7 @@ fn devices() {
     list.into_iter().for_each(drop);
 }
 
-/// Opens an image: what is made of it where that is allowed is thrown away.
+/// Opens an image and discards the result.
 fn claim_image(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     let spec = TargetSpec::Image { path: path.into(), size: None };
     open(&spec, &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()

@@ -1,4 +1,4 @@
-//! What other processes and other parts of the kernel do with a device or an image, where no mount can be seen.
+//! Use of a device or an image by other processes and other parts of the kernel, without a visible mount.
 
 use super::{
     Answer, Free, Never, Situation, attach, claim_device, claim_image, image, judge, mkfs, mount, run, state, text,
@@ -25,7 +25,7 @@ impl Drop for Process {
     }
 }
 
-/// A process of `words`, once it has said that it is ready.
+/// A process of `words`, after it has reported that it is ready.
 pub fn process(words: &[&str]) -> Box<Process> {
     let mut child = Command::new(words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -34,7 +34,6 @@ pub fn process(words: &[&str]) -> Box<Process> {
     Box::new(Process(child))
 }
 
-/// A shell that has a file open (`3<FILE` or `3<>FILE`).
 fn holding(how: &str, path: &Path) -> Box<Process> {
     process(&["sh", "-c", &format!("exec 3{how}\"$1\"; echo ready; exec sleep 600"), "sh", text(path)])
 }

@@ -17,7 +17,7 @@ fn never(name: &'static str, target: &Path, said: &'static str) -> Situation {
     Situation { name, target: target.into(), answer: Never, said, _held: vec![] }
 }
 
-/// Sends a descriptor that nobody receives (unix(7), SCM_RIGHTS).
+/// Sends a descriptor that no process receives (unix(7), SCM_RIGHTS).
 fn send(socket: &UnixStream, file: &File) {
     let byte = [0u8; 1];
     let mut data = libc::iovec { iov_base: byte.as_ptr() as *mut _, iov_len: 1 };
@@ -36,7 +36,7 @@ fn send(socket: &UnixStream, file: &File) {
     }
 }
 
-/// Neither made anew, nor brought back to its snapshot.
+/// Refuses both emptying the image and restoring its snapshot.
 fn is_refused(name: &'static str, path: &Path) {
     judge(&never(name, path, ""), claim_image);
     let spec = TargetSpec::Image { path: path.into(), size: None };
@@ -76,7 +76,7 @@ fn an_image_with_a_hidden_user_is_refused() {
     Snapshots::of(&spec, None).unwrap().rollback("s0", true).unwrap();
 }
 
-/// A process outside of the PID namespace from which the guard asks.
+/// A process outside of the PID namespace of the guard.
 #[test]
 #[ignore = "needs root"]
 fn an_image_open_in_another_pid_namespace_is_refused() {

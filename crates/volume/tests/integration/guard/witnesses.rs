@@ -1,5 +1,6 @@
-//! The sources of the guard's knowledge, each of them missing, empty, of another namespace, or lying: nothing that is in use is taken,
-//! and nothing that holds data is taken without `--erase`. A child asks in a mount namespace in which the source is spoilt.
+//! The sources of the guard's knowledge, each of them missing, empty, of another namespace, or false. Targets in use
+//! are never taken, and targets with data never without `--erase`. A child runs the checks in a mount namespace with
+//! the spoiled source.
 
 use super::others::{Process, process};
 use super::{image, losetup, mkfs, mount, state, text};
@@ -15,8 +16,9 @@ use std::process::Command;
 
 const WAYS: [&str; 4] = ["missing", "empty", "other", "lying"];
 
-/// Files and folders that the guard reads: in shell words, with `$B` the busy loop device's name, `$F` a free one's, `$H` a process
-/// that has an image and a device open, and `$$` the asking process. The second word says which namespace is exchanged.
+/// Files and folders that the guard reads, in shell words: `$B` is the name of the busy loop device, `$F` of a free
+/// one, `$H` a process with an open image and device, and `$$` the checking process. The second word names the
+/// namespace that is replaced.
 const SOURCES: [(&str, &str); 42] = [
     ("/proc", "pid"),
     ("/proc/$$", "pid"),
@@ -64,7 +66,6 @@ const SOURCES: [(&str, &str); 42] = [
 
 const FEW: [&str; 6] = ["/proc", "/proc/$H/fd", "/proc/swaps", "/sys", "/sys/block", "/dev"];
 
-/// Shell functions that spoil a source.
 const SHELL: &str = r#"
 cover() { mount -t tmpfs none "$1"; }
 missing() {
@@ -89,19 +90,18 @@ lying() {
 }
 "#;
 
-/// The command that runs a child in the spoilt surroundings.
 fn surroundings(way: &str, source: &str, namespace: &str) -> String {
     match (way, namespace) {
         ("other", "pid") => "exec unshare --pid --fork --mount-proc \"$@\"".into(),
         ("other", "net") => "exec unshare --net sh -c 'mount -t sysfs none /sys && exec \"$@\"' sh \"$@\"".into(),
         ("other", "chroot") => {
-            // The table of mounts of a process in a chroot lacks what lies outside.
+            // The mount table of a process in a chroot lacks mounts outside.
             "mkdir -p $D/root && mount --bind / $D/root && for at in proc sys dev tmp run; do mount --rbind /$at $D/root/$at; done\n\
              exec chroot $D/root \"$@\""
                 .into()
         }
         ("other", _) => {
-            // As a container has it: few nodes, and a ledger of its own.
+            // As in a container: few nodes, and a ledger of its own.
             "mount -t tmpfs none /run && mkdir $D/dev && mount -t tmpfs none $D/dev && cp -a /dev/null /dev/zero /dev/urandom /dev/$F $D/dev\n\
              mount --rbind $D/dev /dev && exec \"$@\""
                 .into()
@@ -110,7 +110,7 @@ fn surroundings(way: &str, source: &str, namespace: &str) -> String {
     }
 }
 
-/// What the child asks: a name, and whether it is in use or holds data.
+/// The questions of the child: a name, and whether it is in use or holds data.
 fn questions(folder: &Path) -> Vec<(&'static str, bool, Result<(), TargetError>)> {
     let at = |name: &str| folder.join(name);
     let device = |name: &str| std::fs::read_to_string(at(name)).unwrap();
@@ -141,7 +141,6 @@ fn questions(folder: &Path) -> Vec<(&'static str, bool, Result<(), TargetError>)
     ]
 }
 
-/// In the child: one line for each question.
 #[test]
 #[ignore = "needs loop devices"]
 fn asked() {
@@ -153,7 +152,6 @@ fn asked() {
     }
 }
 
-/// Targets in every state, and who uses them.
 struct Scene {
     folder: tempfile::TempDir,
     names: BTreeMap<&'static str, String>,
@@ -203,7 +201,8 @@ impl Scene {
         Self { folder, names: short, _held: held }
     }
 
-    /// Contents of all targets. The kernel may write to the mounted image at any time, so its file and identity stand for it.
+    /// Contents of all targets. The kernel may write to the mounted image at any time, so its file and identity stand
+    /// for it.
     fn contents(&self) -> Vec<(PathBuf, u64, String)> {
         let mut contents = state(self.folder.path());
         let image = self.folder.path().join("busy.img");
@@ -220,10 +219,10 @@ impl Scene {
         contents
     }
 
-    /// What a child says in the surroundings: codes of what must be refused, then of what is free.
+    /// The exit codes of a child with this source: of the questions that must be refused, then of the free targets.
     fn ask(&self, script: &str) -> Result<[Vec<u8>; 2], String> {
         let own = std::env::current_exe().unwrap();
-        // All that the surroundings need lies in a file system of their own.
+        // All files for this lie in a file system of their own.
         let script = format!("{SHELL}\nmkdir -p $D && mount -t tmpfs none $D || exit 99\n{script}\n");
         let words = ["--mount", "--propagation", "private", "sh", "-c", &script, "sh", own.to_str().unwrap()];
         let test = ["--exact", "guard::witnesses::asked", "--nocapture", "--include-ignored"];
@@ -271,7 +270,6 @@ fn cell([refused, free]: &[Vec<u8>; 2]) -> String {
     format!("{} / {}", distinct(refused), distinct(free))
 }
 
-/// Asks in every surrounding of these sources; a line of the table for each.
 fn table(sources: &[(&str, &str)]) -> Vec<String> {
     let scene = Scene::new();
     let before = scene.contents();
@@ -305,7 +303,7 @@ fn lost_witness_never_allows_a_write() {
     assert_eq!(table(&few).len(), FEW.len());
 }
 
-/// The table of docs/security.md; with SENESCE_TABLE the rows are written to that file.
+/// The table of docs/security.md; SENESCE_TABLE names a file for the rows.
 #[test]
 #[ignore = "long: needs root, loop devices"]
 fn every_source_may_be_lost() {

@@ -19,7 +19,6 @@ fn real_results_are_read() {
     assert!(read.percentiles.iter().any(|(percent, latency)| *percent == 99.0 && *latency > 0.0));
 }
 
-/// `jobs[0].read.clat_ns.N` of the file.
 const PLUS_READS: u64 = 13967;
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A real result with another value in one field.
 fn altered(text: &str, path: &str, value: serde_json::Value) -> String {
     let mut document: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let field = document.pointer_mut(path).unwrap_or_else(|| panic!("{path}"));

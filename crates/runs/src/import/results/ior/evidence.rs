@@ -4,7 +4,6 @@ use super::{MIB, Row, Test, Total};
 use crate::import::results::printed::Printed;
 use crate::import::rules::{Compared, Rule};
 
-/// The rows of an operation of a test, with all related numbers of the file.
 pub(super) struct Evidence<'a> {
     pub test: &'a Test,
     pub rows: Vec<&'a Row>,
@@ -50,7 +49,6 @@ fn mib(text: &str) -> Option<Printed> {
     Some(Printed { value: one.value * factor, rounding })
 }
 
-/// Maximum, minimum, mean and deviation, each with the rounding of all.
 fn statistics(values: &[Printed]) -> [(f64, f64); 4] {
     let plain: Vec<f64> = values.iter().map(|one| one.value).collect();
     let rounding = values.iter().map(|one| one.rounding).fold(0.0, f64::max);

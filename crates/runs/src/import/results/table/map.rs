@@ -2,11 +2,9 @@
 
 use crate::import::printable;
 
-/// Shown for a wrong or missing map.
 pub const EXAMPLE: &str = "write --map \"name=benchmark,value=time,unit='ms'\": each COL is the name of a column, its number \
                            from 1, a path in JSON (results[].mean), or a text in single quotes that holds for all rows";
 
-/// The source of a part of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column {
     Text(String),
@@ -22,14 +20,12 @@ pub struct Map {
     pub unit: Column,
     pub better: Option<Column>,
     pub conditions: Vec<(String, Column)>,
-    /// Rows of these names only; empty: all.
     rows: Vec<String>,
     /// None: by the extension of the file and by its header.
     pub separator: Option<Separator>,
     text: String,
 }
 
-/// The separator of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Separator {
     Character(char),

@@ -13,7 +13,6 @@ fn values(maps: &[&str], text: &str, extension: &str) -> Result<Vec<(String, f64
     Ok(found.measurements.iter().map(shown).collect())
 }
 
-/// The words of the examples `senesce runs import table FILE ...` on the page.
 fn examples() -> Vec<(String, Vec<String>)> {
     let lines = PAGE.lines().map(str::trim).filter_map(|line| line.strip_prefix("senesce runs import table "));
     let read = |line: &str| {

@@ -60,7 +60,6 @@ fn by_extension(extension: &str) -> Separator {
 
 type Header = Option<(usize, Vec<String>)>;
 
-/// The first line that has all the names, and its separator.
 fn header(map: &Map, text: &str, names: &[&str]) -> Result<(Header, Separator), String> {
     let separators = map.separator.map_or(KNOWN.to_vec(), |separator| vec![separator]);
     for (index, line) in text.lines().enumerate() {
