@@ -340,7 +340,6 @@ impl<T: Transport> Coordinator<T> {
         self.end(ending);
     }
 
-    /// Aborts all ranks at once.
     fn force(&mut self) {
         let ending = self.state.inner().ending.clone();
         let code = ending.as_ref().map_or(5, |ending| i32::from(ending.code));

@@ -20,10 +20,7 @@ pub enum ClusterError {
         "--mpi: the batch system started {started} tasks, but MPI sees a single rank\nhint: start them with an interface that \
          this MPI supports (Slurm: `srun --mpi=pmix` or `--mpi=pmi2`, see `srun --mpi=list`), or with mpirun"
     )]
-    Apart {
-        /// Number of tasks according to the batch system.
-        started: u32,
-    },
+    Apart { started: u32 },
     #[error("--mpi: {0}")]
     Mpi(String),
     #[error("the ranks differ: {difference}\nhint: start all of them with the same program and the same arguments")]

@@ -48,7 +48,6 @@ pub struct Member {
 pub struct Timing {
     /// A rank without messages for this time counts as dead. Living ranks send five times as often.
     pub silence: Duration,
-    /// Time for ranks to join.
     pub join: Duration,
     /// Time after an end until working ranks are aborted.
     pub grace: Duration,

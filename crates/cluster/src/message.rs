@@ -7,7 +7,6 @@ pub enum MessageKind {
     Reached = 1,
     /// From rank 0: every operation below `number` is done everywhere.
     Floor = 2,
-    /// A value of the step `number`.
     Value = 3,
     /// To rank 0: a signal asks this rank to stop, or the run requests it.
     WantStop = 4,

@@ -179,7 +179,6 @@ pub struct Watched {
     watched: bool,
 }
 
-/// Processor usage so far.
 #[derive(Debug, Clone, Copy)]
 struct ProcessorUsage {
     /// Clock ticks of all processors: all, stolen, idle.

@@ -26,7 +26,6 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Number of bytes of an existing file that are read to detect its format.
 const BEGINNING: usize = 1024;
 
 const BLOCK_DEVICE: &str = "it is a block device, and its content would be lost";

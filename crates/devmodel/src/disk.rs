@@ -239,7 +239,6 @@ impl DiskState {
         there + self.wait(target.stream_ns, there)
     }
 
-    /// Time from `at` until a position of the stream passes.
     fn wait(&self, stream_ns: f64, at: f64) -> f64 {
         let rotation = self.layout.rotation_ns;
         let ahead = stream_ns - at;

@@ -95,7 +95,6 @@ impl<P: Probe> Procedure<'_, P> {
         read.map(|ns| ns as f64).map_err(|source| ModelError::Read { offset, bytes, source })
     }
 
-    /// A random block-aligned offset with space for `bytes`.
     fn place(&mut self, bytes: u64) -> u64 {
         let blocks = (self.probe.size() - bytes) / BLOCK + 1;
         (self.uniform() * blocks as f64) as u64 * BLOCK

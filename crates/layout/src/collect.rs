@@ -31,7 +31,6 @@ pub struct Collector {
 #[derive(Debug, Default)]
 pub struct Collected {
     pub shapes: Vec<FileShape>,
-    /// Totals over all files.
     pub totals: Totals,
     /// Mappings for the layout map; empty unless requested.
     pub map: Vec<MapExtent>,
@@ -60,7 +59,7 @@ impl Collector {
         }
     }
 
-    /// Adds the file with index `file`; its mappings are in file order.
+    /// `extents` are in file order.
     pub fn file(&mut self, file: u32, extents: &[Extent]) {
         let shape = self.totals.file(extents);
         self.shapes.push((file, shape));

@@ -17,7 +17,6 @@ use std::path::Path;
 
 /// Inodes further apart than this are read separately.
 const GAP: u64 = 32 << 10;
-/// Maximum bytes per read.
 const PIECE: u64 = 256 << 10;
 
 #[derive(Debug)]

@@ -8,7 +8,6 @@ pub const SCORE_BLOCK: u64 = 4096;
 pub struct Extent {
     pub logical: u64,
     pub physical: u64,
-    /// Bytes of the file.
     pub length: u64,
     /// Bytes of the address space; less than `length` if data are compressed.
     pub physical_length: u64,

@@ -2,7 +2,6 @@
 //! levels (kernel documentation, filesystems/ext4/: "Direct/Indirect Block Addressing").
 
 const DIRECT: u64 = 12;
-/// Bytes of a pointer.
 const POINTER: u64 = 4;
 
 /// Map blocks of a file with `data` blocks and no hole.

@@ -53,7 +53,7 @@ pub struct LayoutMap {
 }
 
 impl LayoutMap {
-    /// `paths`: the files' paths in `find` order.
+    /// `paths` are in `find` order.
     pub fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
         extents.sort_unstable();
         let (mut names, mut hashes) = (Vec::new(), Vec::new());

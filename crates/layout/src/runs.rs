@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// A contiguous range of the file system's address space that is read in one go, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
-    /// First byte.
     pub start: u64,
     pub length: u64,
 }

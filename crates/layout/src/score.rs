@@ -53,7 +53,6 @@ pub struct Discontinuities {
 }
 
 impl Discontinuities {
-    /// Adds a jump from the end of one block to the start of the next.
     pub fn add(&mut self, from: u64, to: u64) {
         let bucket = (from.abs_diff(to) / SCORE_BLOCK).max(1).ilog2() as usize;
         if self.log2_blocks.len() <= bucket {

@@ -183,7 +183,6 @@ pub struct FileLayout {
     pub static_layout_score: Option<f64>,
 }
 
-/// All files, in `find` order.
 pub(crate) fn per_file(tree: &Tree, collected: &Collected) -> Vec<FileLayout> {
     let files = tree.files.iter().zip(&collected.shapes).enumerate();
     files

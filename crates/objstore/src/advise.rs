@@ -52,7 +52,6 @@ impl Volume {
         Some(Self { source, ..volume })
     }
 
-    /// Current free space of the file system mounted at `path`.
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
         let found = rustix::fs::statvfs(path).map_err(io("determine the space of", path))?;
         let (file_system, free) = free_space_of(path, &found)?;
@@ -67,7 +66,6 @@ fn unused_by_chunks(size: u64) -> u64 {
     (size / 8).min((512 << 20) + size / 32) + (24 << 20)
 }
 
-/// Name and current free space of the file system mounted at `path`.
 pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static str, FreeSpace), StoreError> {
     let kind = rustix::fs::statfs(path).map_err(io("determine the file system of", path))?.f_type as u64;
     let known = FileSystem::by_statfs_magic(kind);

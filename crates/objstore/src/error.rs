@@ -72,7 +72,6 @@ impl Classify for StoreError {
     }
 }
 
-/// For `map_err`: `file.read(..).map_err(io("read", path))`.
 pub(crate) fn io<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> StoreError + use<E> {
     let path = path.to_path_buf();
     move |source| {

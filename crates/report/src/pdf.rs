@@ -16,7 +16,6 @@ use senesce_core::analysis::Figure;
 use senesce_core::failure::{Classify, ExitCode};
 use std::collections::BTreeSet;
 
-/// Object numbers.
 const CATALOG: Ref = Ref::new(1);
 const PAGES: Ref = Ref::new(2);
 const PAGE: Ref = Ref::new(3);

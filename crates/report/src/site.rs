@@ -30,13 +30,11 @@ struct Index<'a> {
     runs: &'a [Listed],
 }
 
-/// Content of `index.html`.
 pub fn index(title: &str, runs: &[Listed]) -> String {
     let summary = format!("{} run{}.", runs.len(), if runs.len() == 1 { "" } else { "s" });
     laid_out(&Index { frame: PageFrame::new(false), title, version: env!("CARGO_PKG_VERSION"), summary, runs })
 }
 
-/// Page of a run, with a link to the index.
 pub fn page(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, true)
 }

@@ -77,7 +77,6 @@ impl TreeSearch {
 pub struct Space {
     /// `BTRFS_BLOCK_GROUP_*`.
     pub flags: u64,
-    /// Bytes allocated.
     pub total: u64,
     pub used: u64,
 }
@@ -186,7 +185,6 @@ struct DeviceRequest {
 pub struct Device {
     /// Bytes in chunks.
     pub used: u64,
-    /// Bytes.
     pub total: u64,
 }
 

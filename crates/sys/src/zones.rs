@@ -10,7 +10,6 @@ const BLKRESETZONE: Opcode = opcode::write::<Range>(0x12, 131);
 const BLKOPENZONE: Opcode = opcode::write::<Range>(0x12, 134);
 const BLKCLOSEZONE: Opcode = opcode::write::<Range>(0x12, 135);
 const BLKFINISHZONE: Opcode = opcode::write::<Range>(0x12, 136);
-/// Maximum number of zones per call.
 const AT_ONCE: u32 = 256;
 
 /// `struct blk_zone`.

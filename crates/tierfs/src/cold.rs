@@ -130,7 +130,6 @@ pub struct Latency {
     pub read: Duration,
     /// Before the first byte of a write.
     pub write: Duration,
-    /// Flush of the disk's cache.
     pub sync: Duration,
     /// 0 means that bytes are free.
     pub bytes_per_s: u64,

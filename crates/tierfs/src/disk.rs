@@ -83,7 +83,6 @@ impl SlowDisk {
         }
     }
 
-    /// First slot and number of the blocks around `len` bytes at `offset`.
     fn around(offset: u64, len: usize) -> (u32, usize) {
         let (first, end) = (offset / BLOCK as u64, (offset + len as u64).div_ceil(BLOCK as u64));
         (first as u32, (end - first) as usize)

@@ -24,7 +24,6 @@ pub enum TierError {
     },
     #[error(transparent)]
     Output(#[from] senesce_core::output::OutputError),
-    /// Not part of a tier file system.
     #[error("{path} is not the {role} of a tier file system: {found}\nhint: make one with `senesce tier mkfs`")]
     Foreign { path: PathBuf, role: &'static str, found: String },
     #[error(

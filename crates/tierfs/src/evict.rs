@@ -157,7 +157,6 @@ impl TierFs {
         }
     }
 
-    /// `block` now holds `leaf`.
     pub(crate) fn adopt(&self, block: u32, leaf: Leaf) {
         self.evictor.grown_to(self.heat.adopt(block, leaf));
     }

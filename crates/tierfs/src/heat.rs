@@ -42,7 +42,6 @@ impl Heat {
         self.resident.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// `block` is free.
     pub fn release(&self, block: u32) {
         if self.state[block as usize].swap(0, Ordering::AcqRel) & LEAF != 0 {
             self.resident.fetch_sub(1, Ordering::Relaxed);
@@ -57,7 +56,6 @@ impl Heat {
         }
     }
 
-    /// A writer changed `block` in place.
     pub fn change(&self, block: u32) {
         self.state[block as usize].fetch_or(REFERENCED | CHANGED, Ordering::Release);
     }

@@ -91,7 +91,6 @@ impl TierFs {
         })
     }
 
-    /// Number of holes in blocks `first..last`.
     fn holes(&self, ino: u32, first: u64, last: u64) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

@@ -183,7 +183,6 @@ pub fn open_locked(path: &Path) -> Result<File, TierError> {
 /// Time for a server to make everything durable after umount(8) has returned.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// Locks an open file until it is closed.
 pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
     let begun = Instant::now();
     loop {

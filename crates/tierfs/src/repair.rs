@@ -302,7 +302,6 @@ impl TierFs {
         Err(Errno::EXIST)
     }
 
-    /// Sets all link counts from a walk.
     fn correct_links(&self) {
         let found = crate::survey::survey(&self.region, self.identity, Purpose::default());
         for (ino, links) in found.miscounted {

@@ -51,7 +51,6 @@ impl Scrubbed {
         *progress = Progress { running: true, ended: progress.ended, ..Progress::default() };
     }
 
-    /// `wanted`: a scrub is requested.
     pub(crate) fn progress(&self, wanted: bool) -> Progress {
         let progress = self.0.lock().clone();
         Progress { running: progress.running || wanted, ..progress }

@@ -68,7 +68,6 @@ impl Space {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Numbers available to ordinary writers.
     pub fn available(&self) -> u64 {
         self.free().saturating_sub(self.reserve)
     }

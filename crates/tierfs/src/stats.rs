@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const MOST_PRINTED: u64 = 100;
 
-/// Counters since the mount.
 #[derive(Default)]
 pub struct Counters {
     pub cold: AtomicU64,
@@ -21,7 +20,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of a mount that finds `cold` blocks in the cold store.
     pub fn starting_with(cold: u64) -> Self {
         Self { cold: AtomicU64::new(cold), ..Self::default() }
     }
@@ -135,7 +133,6 @@ impl TierFs {
         }
     }
 
-    /// Blocks available to ordinary writers in both tiers.
     pub fn available_blocks(&self) -> u64 {
         let cold = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         self.blocks.available() + cold

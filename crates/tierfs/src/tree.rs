@@ -48,7 +48,6 @@ impl<'a> Cursor<'a> {
         Self { region, root, node: None }
     }
 
-    /// The pointer to block `index`.
     pub fn get(&mut self, index: u64) -> Pointer {
         match self.slot(index) {
             PointerLocation::Root => self.root.plain(),
@@ -58,7 +57,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Location of the pointer to block `index`.
     pub fn slot(&mut self, index: u64) -> PointerLocation {
         let height = self.root.height();
         if self.root.is_hole() || index >= capacity(height) {

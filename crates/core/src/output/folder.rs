@@ -157,7 +157,6 @@ struct Walk {
     makes: bool,
 }
 
-/// Position, and its path.
 struct At {
     folder: OwnedFd,
     path: PathBuf,

@@ -92,7 +92,6 @@ fn first_word(bytes: &[u8]) -> Option<String> {
     Some(text[..begin + length].to_string())
 }
 
-/// Describes the beginning of a file for a message.
 pub(super) fn describe(beginning: &[u8]) -> String {
     const SHOWN: usize = 24;
     let shown = &beginning[..beginning.len().min(SHOWN)];

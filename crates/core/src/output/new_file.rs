@@ -46,7 +46,6 @@ impl NewFile {
         Self::with_mode(folder, name, 0o600)
     }
 
-    /// A file in an open folder.
     pub(crate) fn within(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<Self> {
         Self::with_mode(folder.try_clone()?, name.into(), mode)
     }

@@ -24,7 +24,6 @@ pub(super) fn check_size(size: u64, path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Event line with the current time.
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_value(data).expect("event data are plain");
     let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 };

@@ -67,7 +67,6 @@ impl Overview {
 /// Missing part reported for directories that are not runs.
 const FIRST: &str = "file 'format'";
 
-/// Opens a run directory for reading.
 pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
     Within::open(path).map_err(|error| not_a_run(path, &error))
 }

@@ -48,7 +48,6 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Opens an existing folder.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = Folder::open(path).map_err(|error| match Planted::in_error(&error) {
             Some(planted) => RecordError::NoDirectory(planted.into()),
@@ -57,7 +56,6 @@ impl RunFolder {
         Ok(Self { folder, path: path.into() })
     }
 
-    /// Creates it and missing parents.
     pub(super) fn make(path: &Path) -> Result<(Self, Made), RecordError> {
         let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
         let missing = |path: &Path| path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
@@ -74,7 +72,6 @@ impl RunFolder {
         Within::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
     }
 
-    /// Whether an entry of this name exists.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.folder.stat_of(OsStr::new(name)).is_ok()
     }
@@ -110,12 +107,10 @@ impl RunFolder {
         files.into_iter().try_for_each(|name| look(self.folder.stat_of(OsStr::new(name)), &self.path.join(name)))
     }
 
-    /// Opens the file of events for appending.
     pub(super) fn open_events(&self) -> Result<File, RecordError> {
         self.open_own("events.jsonl", OFlags::APPEND, 0o666)
     }
 
-    /// Takes the lock.
     pub(super) fn lock(&self) -> Result<Locked, RecordError> {
         let name = self.path.join("lock");
         let file = self.open_own("lock", OFlags::empty(), LOCK_MODE)?;
@@ -138,7 +133,6 @@ impl RunFolder {
             .map_err(io_error("open", &self.path.join(name)))
     }
 
-    /// Writes a file atomically.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
     }

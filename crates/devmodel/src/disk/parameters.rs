@@ -75,7 +75,6 @@ impl Disk {
         self.zones.iter().map(zone).fold(0u64, u64::saturating_add).saturating_mul(u64::from(self.heads))
     }
 
-    /// Checks the parameters; `name` names the file.
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| ModelError::Parameter { name: name.into(), parameter, value, expected };

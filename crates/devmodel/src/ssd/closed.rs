@@ -20,7 +20,6 @@ pub(crate) struct Closed {
 }
 
 impl Closed {
-    /// `blocks`: number of blocks, each of `pages` pages.
     pub fn new(policy: Policy, blocks: u32, pages: u32) -> Self {
         let lists = policy == Policy::Greedy;
         let links = if lists { blocks as usize } else { 0 };

@@ -183,7 +183,6 @@ impl Flash {
         self.capacity_bytes / PAGE
     }
 
-    /// Checks the parameters; `name` names the file.
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| Err(ModelError::Parameter { name: name.into(), parameter, value, expected });

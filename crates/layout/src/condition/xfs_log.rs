@@ -29,7 +29,6 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
 
 struct Log<'a> {
     device: &'a File,
-    /// Byte offset.
     start: u64,
     blocks: u64,
 }

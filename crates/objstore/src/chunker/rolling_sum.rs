@@ -7,7 +7,6 @@ use super::{Chunker, ZeroChunks};
 pub struct RollingSum {
     /// The last `window` bytes, a ring buffer initialised with zeros.
     ring: Vec<u8>,
-    /// Position of the next byte.
     head: usize,
     /// Whether the ring has been filled since the start (or the reset).
     filled: bool,
@@ -148,7 +147,6 @@ impl Divisibility {
     }
 }
 
-/// Bytes per unrolled step.
 const STEP: usize = 16;
 
 #[inline(always)]

@@ -41,7 +41,6 @@ pub struct Trial {
     /// Chunk sizes in order. The study used the index of the last byte as the size of the first chunk, so that one is a byte
     /// short.
     pub sizes: Vec<u64>,
-    /// Bytes of the stream that were read.
     pub bytes: u64,
 }
 

@@ -36,7 +36,6 @@ pub const FULL_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackEntry {
     pub id: ObjectId,
-    /// Offset of its first byte.
     pub offset: u64,
     pub length: u32,
 }

@@ -101,7 +101,6 @@ impl Names {
         Self { taken: AtomicU64::new(0), most }
     }
 
-    /// Adds `count` names, of the file at `path`.
     pub fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
         if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());

@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 /// Offset and length.
 pub type Hole = (u64, u64);
 
-/// A file that is read from its start.
 pub(super) struct Source<'a> {
     file: &'a File,
     position: u64,
@@ -26,7 +25,6 @@ impl<'a> Source<'a> {
         Self { file, position: 0, part_end, in_hole: false, holes: Vec::new() }
     }
 
-    /// Bytes so far.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -36,7 +34,6 @@ impl<'a> Source<'a> {
         if self.in_hole { self.part_end - self.position } else { 0 }
     }
 
-    /// Skips bytes of the current hole.
     pub fn skip(&mut self, bytes: u64) {
         self.position += bytes.min(self.hole_left());
     }

@@ -54,7 +54,6 @@ impl Store {
         let _ = self.empty_staging();
     }
 
-    /// Bytes on disk staged by a running or failed commit.
     pub(super) fn staged_bytes(&self) -> Result<u64, StoreError> {
         let staging = self.path.join("staging");
         if staging.symlink_metadata().is_err() {

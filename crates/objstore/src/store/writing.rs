@@ -5,7 +5,6 @@ use senesce_core::failure::errno_message;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A file written from its start.
 pub(super) struct SparseWriter<'a> {
     file: &'a File,
     size: u64,
@@ -15,7 +14,6 @@ pub(super) struct SparseWriter<'a> {
 }
 
 impl<'a> SparseWriter<'a> {
-    /// `size`: bytes of the new file.
     pub fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
         data_bytes(size, holes).ok_or("its holes do not fit")?;
         Ok(Self { file, size, written: 0, holes })

@@ -31,7 +31,7 @@ impl Font {
         text.chars().map(glyph).collect()
     }
 
-    /// Width of glyphs, in the unit of the font size.
+    /// In the unit of `size`.
     pub fn width(&self, glyphs: &[u16], size: f64) -> f64 {
         let units: f64 = glyphs.iter().map(|glyph| self.advance(*glyph)).sum();
         units * size / f64::from(self.face.units_per_em())

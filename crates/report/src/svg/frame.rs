@@ -21,7 +21,6 @@ impl Frame {
         self.x.place(value).map(|share| self.left + share * self.width)
     }
 
-    /// Horizontal position, clamped to the frame.
     pub fn at_x_clamped(&self, value: f64) -> f64 {
         self.left + self.x.place_clamped(value) * self.width
     }
@@ -52,7 +51,6 @@ pub enum Sample {
     Fill,
 }
 
-/// Additional space next to and inside the plotting area.
 pub struct ExtraSpace {
     /// To the right, for labels at the ends of lines.
     pub right: f64,

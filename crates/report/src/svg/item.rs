@@ -3,7 +3,6 @@
 use super::{Anchor, escape, n};
 use std::fmt::Write;
 
-/// Painting of a path in addition to its class.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Paint {
     pub no_stroke: bool,

@@ -110,7 +110,6 @@ pub enum Anchor {
     End,
 }
 
-/// The drawing under construction; grows downwards.
 pub struct Canvas {
     pub format: Format,
     pub items: Vec<Item>,

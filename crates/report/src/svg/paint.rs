@@ -181,7 +181,6 @@ fn look(index: usize, dash: &'static [u8], hollow: bool, hatch: usize, provenanc
     }
 }
 
-/// Path of a mark of radius `r` around a point.
 pub fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
     let n = super::n;
     let polygon = |points: &[(f64, f64)]| {

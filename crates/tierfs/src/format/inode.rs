@@ -61,7 +61,6 @@ impl Inode {
         matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
     }
 
-    /// Value of `size` for a symbolic link to `target`.
     pub fn size_of_target(target: &[u8]) -> u64 {
         target.len() as u64 | u64::from(crc32c(target)) << 16
     }

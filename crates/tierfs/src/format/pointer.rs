@@ -28,7 +28,6 @@ impl Pointer {
         Self(COLD_BIT | u64::from(slot))
     }
 
-    /// The word to store in a node.
     #[inline]
     pub fn seal(self) -> u64 {
         let check = u64::from(sum::of_word(self.0));

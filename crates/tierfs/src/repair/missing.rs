@@ -38,7 +38,6 @@ pub(super) fn give_up(region: &Region, found: &Survey, at: usize, first: u32, he
     region.commit_pointer(at, rest.unwrap_or(Pointer::HOLE));
 }
 
-/// Stores the root of the table of inodes and its copy.
 pub(super) fn set_root(region: &Region, root: Pointer) {
     region.commit_pointer(superblock::INODE_TREE, root);
     region.commit_pointer(superblock::INODE_TREE_COPY, root);

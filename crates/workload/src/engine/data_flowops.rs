@@ -12,7 +12,6 @@ use senesce_core::failure::errno_message;
 struct Access {
     slot: usize,
     file: FileId,
-    /// Working set in bytes.
     workingset: u64,
 }
 

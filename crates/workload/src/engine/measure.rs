@@ -8,7 +8,6 @@ use crate::result::{FlowopResult, Interval, IntervalFlowop, Repetition};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// All counters and histograms at one time.
 #[derive(Clone)]
 pub struct Sample {
     /// Count, bytes and latency sum in ns, by flowop.

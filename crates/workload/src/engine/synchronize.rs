@@ -23,7 +23,6 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// `blocks`: number of block flowops by name.
     pub fn new(blocks: usize) -> Self {
         Self { blocks: (0..blocks).map(|_| Block::default()).collect(), ..Self::default() }
     }

@@ -23,7 +23,6 @@ pub struct BatchDirectory<'a> {
 }
 
 impl<'a> BatchDirectory<'a> {
-    /// `count`: number of instances.
     pub fn new(directory: BorrowedFd<'a>, count: usize, content: &'a [u8]) -> Self {
         let names = |form: &dyn Fn(usize) -> String| -> Vec<CString> {
             (0..count).map(|index| CString::new(form(index)).unwrap_or_default()).collect()

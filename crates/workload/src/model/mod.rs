@@ -34,7 +34,6 @@ pub struct FilesetSpec {
     /// Parent directory; a leading [`TARGET_PLACEHOLDER`] stands for the target.
     pub path: String,
     pub entries: Value,
-    /// File size in bytes.
     pub size: Value,
     /// Mean entries per directory.
     pub dirwidth: Value,
@@ -50,9 +49,7 @@ pub struct FilesetSpec {
     pub reuse: bool,
     /// Whether to trust an existing tree without checks.
     pub trusttree: bool,
-    /// Open files read-only.
     pub readonly: bool,
-    /// Open files write-only.
     pub writeonly: bool,
     /// Keep files in the page cache.
     pub cached: bool,

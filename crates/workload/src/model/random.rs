@@ -25,7 +25,7 @@ pub struct GlibcRand {
     index: usize,
 }
 
-/// Maximum of `rand()`.
+/// Of `rand()`.
 pub const RAND_MAX: u64 = 0x7fff_ffff;
 
 impl GlibcRand {

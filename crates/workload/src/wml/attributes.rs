@@ -80,7 +80,6 @@ pub const FLOWOP: Entity = Entity {
 /// `define flowop`.
 pub const COMPOSITE: Entity = Entity { name: "composite flowop", attributes: &["name", "iters"] };
 
-/// `randvar(...)`.
 pub const RANDOM: Entity = Entity {
     name: "random variable",
     attributes: &["name", "type", "randsrc", "seed", "gamma", "mean", "min", "round", "randtable"],

@@ -12,7 +12,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the start of `self` to the end of `other`.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }

@@ -64,7 +64,6 @@ pub struct TableEntry {
     pub to: Spanned<Expression>,
 }
 
-/// Right-hand side of `set`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Assigned {
     /// A constant, or another variable's value.

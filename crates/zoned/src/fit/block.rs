@@ -34,7 +34,6 @@ pub struct Observed {
     pub count: u32,
 }
 
-/// Key: probe and value.
 pub type Observations = BTreeMap<(String, String), Observed>;
 
 /// Groups the repetitions of each value.

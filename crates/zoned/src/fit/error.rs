@@ -35,7 +35,6 @@ pub fn timed(job: &Job) -> Job {
     job
 }
 
-/// Runs `point` on `model` and compares all its values.
 pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
     let job = timed(&point.job);
     let interrupt = Interrupt::new();

@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 
 /// Maximum relative change of a constant.
 const ALTERED: f64 = 0.25;
-/// Number of passes over all constants.
 const SWEEPS: u32 = 2;
 const REPETITIONS: u32 = 3;
 

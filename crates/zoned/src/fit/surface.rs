@@ -48,7 +48,6 @@ struct Surface {
     uncertain: f64,
     /// Scatter of runs at the centre.
     own: f64,
-    /// Scatter of runs with one seed around the surface.
     scatter: f64,
     /// Derivatives valid in both directions, moved towards 0 by their standard errors: 0 if indistinguishable from
     /// scatter.

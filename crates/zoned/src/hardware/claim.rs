@@ -238,7 +238,6 @@ impl ClaimedDrive {
         })
     }
 
-    /// Switches to another path.
     pub fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
         if way == self.way {
             return Ok(());

@@ -5,7 +5,6 @@ use crate::geometry::{ZoneInfo, ZoneState};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Maximum number of zones whose content is sampled.
 const SAMPLES: usize = 32;
 
 /// How far each zone of a drive is written, and with which content. Reports with equal write pointers are equal, even

@@ -81,7 +81,6 @@ pub struct ZonedIdentity {
     pub max_active: u32,
     /// 0: no limit.
     pub max_open: u32,
-    /// Maximum bytes of an append.
     pub append_limit: u64,
 }
 

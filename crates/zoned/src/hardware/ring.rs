@@ -36,7 +36,6 @@ pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
 const POLL_IDLE_MS: u32 = 1000;
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
-    /// Sizes the ring for `commands` in flight.
     pub fn new(commands: u32, path: &str, options: RingOptions) -> Result<Self, ZonedError> {
         let mut builder = IoUring::<S, C>::builder();
         builder.setup_cqsize(commands.max(1).next_power_of_two() * 2);

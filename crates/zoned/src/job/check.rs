@@ -63,7 +63,6 @@ pub(super) fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<S
     ZonedError::Job { place: place.into(), problem: problem.into(), remedy: remedy.into() }
 }
 
-/// `zones` is the drive's current state.
 pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<CheckedJob, ZonedError> {
     if job.actors.is_empty() {
         return Err(wrong("job", "it has no actor", "add an [[actor]] with an op, or give --op"));

@@ -49,7 +49,6 @@ enum Phase {
     Ended,
 }
 
-/// A zone assigned to this worker.
 #[derive(Debug, Clone, Copy)]
 struct OwnZone {
     zone: u32,

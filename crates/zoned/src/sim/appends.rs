@@ -30,7 +30,6 @@ impl SimDevice {
         appends.last = slot;
     }
 
-    /// The data of an append are in the buffer: starts the next one.
     pub(super) fn end_append(&mut self, zone: u32) {
         let Some(appends) = self.appends.get_mut(zone as usize) else { return };
         let slot = appends.first;

@@ -262,7 +262,6 @@ impl Flash {
         !self.padding.done.is_empty()
     }
 
-    /// Assigns programs to free dies in order.
     fn feed(&mut self, now: u64, events: &mut EventQueue) {
         if now < self.stopped_until {
             return;
@@ -291,7 +290,6 @@ impl Flash {
         &mut self.channels[index]
     }
 
-    /// Starts the transfer of a program's data to its die.
     fn load(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let time = self.load;
         let load = self.channel(die).load(now, time);

@@ -135,7 +135,6 @@ impl SimDevice {
         self.flash.pad(self.now, quiet.slot, left, &mut self.events);
     }
 
-    /// The last padding of a finish was assigned to a die.
     pub(super) fn end_padding(&mut self, slot: u32) {
         let Some(manager) = &self.manager else { return };
         let constant = ns(manager.model.finish_us);

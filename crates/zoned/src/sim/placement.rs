@@ -42,7 +42,6 @@ pub struct Placement {
     zone_units: u64,
     capacity: u64,
     streams: Vec<Stream>,
-    /// First die of each zone.
     first_dies: Vec<u32>,
     garbage: Option<Garbage>,
     slow_threshold: u64,

@@ -26,7 +26,6 @@ impl Room {
         Self { buffer, piece, waiting: VecDeque::with_capacity(1024), least: u64::MAX }
     }
 
-    /// Allocates for `commands`.
     pub fn reserve(&mut self, commands: usize) {
         self.waiting.reserve(commands);
     }
@@ -48,7 +47,6 @@ impl Room {
         self.waiting.push_back((slot, need));
     }
 
-    /// Takes the first waiting command that fits.
     #[inline]
     pub fn next(&mut self, buffered: u64) -> Option<u32> {
         let room = self.buffer.saturating_sub(buffered);

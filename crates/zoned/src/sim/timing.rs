@@ -3,7 +3,6 @@
 use super::model::{Curve, Model, PathModel, WriteModel, at, ns};
 use crate::command::Operation;
 
-/// Path from the program to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPath {
     /// User-space driver; the same as passthrough on a real drive, which has none.
@@ -110,7 +109,6 @@ impl Phases {
     }
 }
 
-/// All costs of simulated commands.
 #[derive(Debug)]
 pub struct Timing {
     pub write: WriteTiming,

@@ -36,7 +36,6 @@ impl Effort {
 pub struct Design {
     /// Constants with the probes that show them, in fitting order.
     pub blocks: Vec<Block>,
-    /// Probes to which nothing is fitted.
     pub checks: Vec<Probe>,
     /// Reason: probes that the drive cannot run, or unused table rows.
     pub left_out: BTreeMap<String, Vec<String>>,

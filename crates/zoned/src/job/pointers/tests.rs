@@ -9,7 +9,6 @@ use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed, Silent};
 
-/// Tag of commands by another program.
 const STRANGER: u32 = u32::MAX;
 
 /// A drive to which another program sends a command before the command with number `before`, from 0.

@@ -88,7 +88,6 @@ impl Worker {
         }
     }
 
-    /// Continues a round after one of its commands.
     pub(super) fn advance(&mut self, done: &InFlight, completion: &Completion) {
         if self.phase == Phase::Ended || self.places.is_empty() {
             return;
