@@ -54,7 +54,7 @@ const FAMILIES: [(&str, &str); 4] = [
 ];
 
 /// Typed results of verbs with `--json`: title, crate, type.
-const RESULTS: [(&str, &str, &str); 1] = [("`senesce diagnose --json`", "prognosis", "Prognosis")];
+const RESULTS: [(&str, &str, &str); 1] = [("`senesce diagnose --json`", "diagnose", "Prognosis")];
 
 #[test]
 fn reference_of_files_matches_the_types() {
