@@ -23,7 +23,7 @@ pub enum LayoutError {
     Method { method: &'static str, path: PathBuf, reason: String },
     #[error("{structure}: {problem}\nhint: check the file system with its fsck")]
     Malformed { structure: &'static str, problem: String },
-    #[error("{source}; {}", reasons.join("; "))]
+    #[error("{}; {source}", reasons.join("; "))]
     Unsound { reasons: Vec<String>, source: Box<LayoutError> },
     /// The image or device could not be examined.
     #[error("cannot read {path}: {source}")]
