@@ -234,7 +234,6 @@ fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, E
 }
 
 struct Listing {
-    /// For each expected file of the directory: whether it exists and is a file.
     seen: Vec<bool>,
     strangers: Vec<PathBuf>,
     directories: Vec<PathBuf>,

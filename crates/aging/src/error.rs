@@ -5,39 +5,25 @@ use senesce_core::{Bytes, Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
 
-/// Failure of a profile, a plan or its execution.
 #[derive(Debug, thiserror::Error)]
 pub enum AgingError {
-    /// An unreadable or inconsistent profile.
     #[error("profile {name}: {problem}")]
-    Profile {
-        name: String,
-        /// The problem and its remedy.
-        problem: String,
-    },
+    Profile { name: String, problem: String },
     #[error("cannot plan: {0}")]
     Plan(String),
-    /// A volume that cannot hold the histograms of a profile.
     #[error("cannot plan: {problem}; the volume must have at least {} ({least})", least.0)]
-    TooSmall {
-        problem: String,
-        /// Required size of the volume.
-        least: Bytes,
-    },
+    TooSmall { problem: String, least: Bytes },
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The target does not match the plan.
     #[error("{0}")]
     Target(String),
 }
 
 impl AgingError {
-    /// An I/O failure without a particular remedy.
     pub fn io(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         IoFailure::new(operation, path, source).into()
     }
 
-    /// Whether the file system is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.source.raw_os_error() == Some(libc::ENOSPC))
     }

@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file of a plan, or a directory with some, in the top of an aged directory.
 #[derive(Debug)]
 pub struct Leftover(DirectoryEntry);
 
@@ -16,7 +15,6 @@ pub struct Leftover(DirectoryEntry);
 struct DirectoryEntry {
     path: PathBuf,
     is_directory: bool,
-    /// Whether the name is one of a plan or of its parts.
     bears_our_name: bool,
 }
 
@@ -47,7 +45,6 @@ fn entries(directory: &Path) -> Result<Vec<DirectoryEntry>, AgingError> {
     fs::read_dir(directory).map_err(failed)?.map(entry).collect::<io::Result<_>>().map_err(failed)
 }
 
-/// Whether a directory name is one of a plan or of its parts.
 fn names_directory(name: &[u8]) -> bool {
     let number = name.strip_prefix(b"d").filter(|digits| !digits.is_empty());
     number.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) || part_of_name(name).is_some()

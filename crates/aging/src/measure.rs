@@ -44,7 +44,6 @@ pub struct ChiSquares {
 }
 
 impl ChiSquares {
-    /// The smallest p of the three tests.
     pub fn least_p(&self) -> f64 {
         self.age.p.min(self.size.p).min(self.depth.p)
     }
@@ -142,7 +141,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds the counts of another part of the same divided plan.
     pub fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.creates += other.creates;

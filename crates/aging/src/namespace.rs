@@ -8,7 +8,6 @@ use std::ops::Range;
 /// A live file with its path relative to the aged directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveFile {
-    /// Path relative to the aged directory.
     pub path: String,
     pub file: File,
 }
@@ -20,7 +19,6 @@ pub struct Namespace<'a> {
 }
 
 impl Planner {
-    /// The current live files, sorted by path (bytewise).
     pub fn namespace(&self) -> Namespace<'_> {
         let ranks = self.plan().directories().ranks();
         let every = 0..ranks.len() as u32;
@@ -47,7 +45,6 @@ impl Planner {
         in_hex(digest)
     }
 
-    /// The live files in directories with these ranks, sorted by path.
     fn sorted(&self, ranks: &[u32], which: &Range<u32>, files: usize) -> Namespace<'_> {
         let live = self.live();
         let rank = |index: &u32| ranks[live.record(*index).directory as usize];
@@ -58,7 +55,6 @@ impl Planner {
     }
 }
 
-/// Number of pieces of the namespace for its digest.
 const PIECES: usize = 8;
 
 fn in_hex(digest: Sha256) -> String {
@@ -94,7 +90,6 @@ impl Namespace<'_> {
         })
     }
 
-    /// For each of `directories` directories, the range of its files.
     pub fn places(&self, directories: u32) -> Vec<Range<usize>> {
         let mut places = vec![0..0; directories as usize];
         for place in 0..self.len() {

@@ -10,7 +10,6 @@ use senesce_volume::FileSystem;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The built-in profiles, one row each.
 pub fn list() -> Result<Table, AgingError> {
     let heads = ["profile", "mean size", "size bins", "depths", "directories", "age bins", "source"];
     let mut table = Table::new("profiles", "Built-in profiles", &heads);
@@ -30,7 +29,6 @@ pub fn list() -> Result<Table, AgingError> {
     Ok(table)
 }
 
-/// A profile's histograms with bars and, with a plan, its numbers for a volume.
 pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     let mean = profile.mean_size();
     let mut analysis = Analysis {
@@ -176,7 +174,6 @@ pub fn edge_costs(edges: &[AgeEdge]) -> Table {
     table
 }
 
-/// Changes of files by class of size between two snapshots.
 pub fn observed_changes(observed: &Observed) -> Table {
     let heads = ["size up to", "created", "deleted", "kept", "appends", "truncations", "overwrites", "renames"];
     let mut table = Table::new("observed", "Files between the two snapshots", &heads);
@@ -188,7 +185,6 @@ pub fn observed_changes(observed: &Observed) -> Table {
     table
 }
 
-/// How the files of two snapshots were matched.
 pub fn told_by_words(told_by: ToldBy) -> &'static str {
     match told_by {
         ToldBy::Inode => "changes: files matched by inode and time of birth",

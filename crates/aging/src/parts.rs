@@ -10,7 +10,6 @@ use std::fmt::Write;
 /// Maximum number of parts: names have four digits.
 pub const MOST_PARTS: u32 = 9999;
 
-/// Directory of a part below the aged directory.
 pub fn part_name(part: u32) -> String {
     format!("part-{part:04}")
 }
@@ -58,16 +57,13 @@ pub struct Interleaved<'a> {
     own: Vec<(u32, &'a mut Planner)>,
     len: u64,
     position: u64,
-    /// The next part of `own`, and the next operation of each part.
     turn: usize,
     due: u64,
 }
 
-/// An operation with its position among all parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     pub position: u64,
-    /// Index of the part in this process.
     pub own: usize,
     pub operation: Operation,
     /// Whether the file system must commit after all operations up to this one.
@@ -87,12 +83,10 @@ impl<'a> Interleaved<'a> {
         Self::new(1, vec![(0, planner)], position, len)
     }
 
-    /// Number of operations of `part`, one of `parts`, below `position`.
     pub fn operations_of(part: u32, parts: u32, position: u64) -> u64 {
         (position + u64::from(parts) - 1 - u64::from(part)) / u64::from(parts)
     }
 
-    /// Position after the last operation.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -152,7 +146,6 @@ impl<'a> Interleaved<'a> {
         self.own().find(|(part, _)| *part == 0).map(|(_, planner)| planner.commits())
     }
 
-    /// Changes that follow the last operation of one of the parts in this process.
     pub(crate) fn changes(&self, own: usize) -> &[Change] {
         self.own.get(own).map_or(&[], |(_, planner)| planner.changes())
     }

@@ -10,7 +10,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Minimum length of a prefix of a run's hash.
 const LEAST_PREFIX: usize = 3;
 
 /// Reads a RUN: a run directory, `latest`, or a prefix of the name or the hash of a run in `senesce-runs`.
@@ -68,7 +67,6 @@ pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Refuses a single output file for several runs.
 pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
     match out {
         Some(_) if runs.len() > 1 => {
@@ -91,23 +89,19 @@ fn is_plain(word: &str) -> bool {
     !word.starts_with('-') && word.chars().all(is_plain)
 }
 
-/// Completes built-in profiles.
 pub fn complete_profile(begun: &OsStr) -> Vec<CompletionCandidate> {
     let names = senesce_aging::profile::builtin_names();
     matching(begun, names.map(str::to_string))
 }
 
-/// Completes file systems.
 pub fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, FileSystem::ALL.iter().map(ToString::to_string))
 }
 
-/// Completes pages.
 pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, crate::pages::names().into_iter().map(str::to_string))
 }
 
-/// Completes releases of kernels in the cache.
 pub fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
     let kernels = senesce_guest::cached_kernels().unwrap_or_default();
     matching(begun, kernels.into_iter().map(|kernel| kernel.version))

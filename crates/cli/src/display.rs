@@ -42,7 +42,6 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the result of a run, the path of its record, and how to complete it.
 pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     session.clear();
     let path = outcome.path.display();
@@ -53,7 +52,6 @@ pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Fa
     Ok(show_record(outcome))
 }
 
-/// Prints the path of the record, and how to complete it.
 pub fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {

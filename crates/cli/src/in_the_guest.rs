@@ -36,7 +36,6 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// Refuses verbs that cannot run in a guest.
 fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
     match (verb, arguments.subcommand_name()) {
         ("vm", _) => Err(Failure::usage("cannot run `senesce vm` in a guest\nhint: omit --vm")),
@@ -70,7 +69,6 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
     Ok(kept)
 }
 
-/// Adds the hint that a guest needs no root, if one is set up.
 pub fn hinted(failure: Failure) -> Failure {
     let wants_root = failure.exit_code() == ExitCode::Missing && !is_root() && failure.to_string().contains("root");
     if !wants_root || !is_set_up() {

@@ -39,7 +39,6 @@ use global::Global;
 use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
-/// The whole command line: global options and one subcommand per verb.
 fn command() -> Command {
     let root = Command::new("senesce")
         .version(ranks::VERSION)
@@ -152,7 +151,6 @@ fn has_processes() -> Result<(), Failure> {
     }
 }
 
-/// Whether this word is at the position of the verb, after flags only.
 fn is_verb_position(word: &str) -> bool {
     std::env::args().skip(1).find(|argument| !argument.starts_with('-')).is_some_and(|first| first == word)
 }
@@ -161,10 +159,8 @@ fn code(exit: ExitCode) -> std::process::ExitCode {
     std::process::ExitCode::from(exit as u8)
 }
 
-/// Exit status of a verb: one of ours, or that of the command that it ran.
 pub enum Exit {
     Code(ExitCode),
-    /// The exit status of the COMMAND of `trace`, `vm run` and others.
     Command(u8),
 }
 
@@ -192,7 +188,6 @@ mod tests {
         super::command().debug_assert();
     }
 
-    /// Checks that `-o` always names an output and nothing else.
     fn out_is_o(command: &Command) {
         for argument in command.get_arguments() {
             let is_out = argument.get_long() == Some("out");

@@ -53,7 +53,6 @@ impl Output {
         if self.force { Replace::Anything } else { Replace::SameFormat }
     }
 
-    /// Whether the user allows overwriting any output file.
     pub fn replaces(self) -> bool {
         self.force
     }

@@ -63,7 +63,6 @@ pub fn names() -> Vec<&'static str> {
     pages.chain(REGISTRY.experiments().map(|experiment| experiment.kind())).collect()
 }
 
-/// The text of a page.
 pub fn page(name: &str) -> Result<&'static str, Failure> {
     if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
         return Ok(text);

@@ -3,7 +3,6 @@
 use senesce_runner::Registry;
 use senesce_runs::import::{self, Importer};
 
-/// Every experiment and every verb with records.
 pub const REGISTRY: Registry = Registry {
     experiments: &[
         senesce_exp_aging::EXPERIMENTS,
@@ -16,7 +15,6 @@ pub const REGISTRY: Registry = Registry {
     verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
 };
 
-/// The importers of `senesce runs import`.
 pub const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];
 
 #[cfg(test)]

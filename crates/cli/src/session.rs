@@ -13,7 +13,6 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
 
-/// The process as a verb sees it.
 pub struct Session {
     display: Box<dyn Progress>,
     bar: Option<ProgressBar>,
@@ -46,12 +45,10 @@ impl Session {
         Self { display: Box::new(Lines::default()), bar: None }
     }
 
-    /// The display that receives the progress of a run.
     pub fn progress(&self) -> &dyn Progress {
         &*self.display
     }
 
-    /// Removes the progress bar before other output.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -80,7 +77,6 @@ impl Session {
     }
 }
 
-/// Runs are stored here unless `--out` is given.
 pub fn runs_directory() -> PathBuf {
     PathBuf::from("senesce-runs")
 }
@@ -144,7 +140,6 @@ struct LineState {
     last: Option<Instant>,
 }
 
-/// Time between two lines of a phase.
 fn line_interval(in_ci: bool) -> Duration {
     Duration::from_secs(if in_ci { 60 } else { 10 })
 }

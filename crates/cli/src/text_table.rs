@@ -70,7 +70,6 @@ fn write_row(out: &mut impl Write, cells: &[String], numeric: &[bool], widths: &
     Ok(())
 }
 
-/// `head: cell`, wrapped, and an empty line after the row.
 fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usize) -> io::Result<()> {
     for (head, cell) in heads.iter().zip(row) {
         for (index, line) in wrap(&format!("{head}: {cell}"), limit.saturating_sub(2 * GAP).max(1)).iter().enumerate() {

@@ -56,7 +56,6 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
     Err(failed("continue as another user with", Path::new("/proc/self/exe"))(error))
 }
 
-/// Finds a line of passwd(5) by name or number.
 fn find(accounts: &str, name: &str) -> Result<User, Failure> {
     let of = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();

@@ -12,9 +12,7 @@ use std::fmt::Write;
 
 /// One verb: its options and its action. Parsing has no effects.
 pub trait Verb: Args + FromArgMatches {
-    /// The word on the command line.
     const NAME: &'static str;
-    /// One line for the list of verbs.
     const ABOUT: &'static str;
     /// Commands that work when pasted, for the end of the help.
     const EXAMPLES: &'static [&'static str];
@@ -43,7 +41,6 @@ fn build<V: Verb>() -> Command {
         .defer(|command| global::complete(V::augment_args(command)).about(V::ABOUT))
 }
 
-/// The last part of a help text.
 pub fn examples(commands: &[&str]) -> String {
     commands.iter().fold("Examples:".into(), |text, command| format!("{text}\n  {command}"))
 }

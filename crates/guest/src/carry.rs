@@ -14,7 +14,6 @@ use std::time::Duration;
 const SHARE: &str = "guest";
 const RECORD: &str = "run";
 
-/// The folder that a guest may write, by its number from 1.
 fn share(run: &Path, number: usize) -> PathBuf {
     match number {
         1 => run.join(SHARE),
@@ -70,14 +69,12 @@ impl GuestBooted {
     }
 }
 
-/// The reason why steps given to a guest are not done.
 pub struct NotDone<S> {
     each: Vec<(S, String)>,
     others: String,
 }
 
 impl<S: PartialEq> NotDone<S> {
-    /// From the steps that failed in a guest, or the failure of the guest.
     pub fn of(outcome: Result<Vec<(S, String)>, Failure>) -> Self {
         match outcome {
             Ok(each) => Self { each, others: "the guest did not run it".into() },
@@ -205,7 +202,6 @@ pub fn own_program() -> Result<String, Failure> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Reads the steps in a file that [`run_in_guest`] wrote.
 pub fn read_steps(path: &Path) -> Result<Vec<Value>, Failure> {
     let text = fs::read_to_string(path).map_err(failed("read", path))?;
     serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))

@@ -7,25 +7,19 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// Invalid command line.
     #[error("{0}")]
     Usage(String),
-    /// Missing software or permission.
     #[error("{what}: {remedy}")]
     Missing { what: String, remedy: String },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A program used by the guest failed.
     #[error("{program} failed ({status}): {output}")]
     Program { program: String, status: String, output: String },
-    /// Unreadable kernel image or module.
     #[error(
         "{path}: {problem}; `senesce vm setup --again` fetches it again, or name another with --kernel and \
          --modules"
     )]
     Kernel { path: PathBuf, problem: String },
-    /// The guest ended without an exit status of the command.
     #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]
     Guest { end: GuestEnd, what: String, console: String, remedy: String },
     /// A scratch directory cannot be created, or its cleanup cannot be registered.
@@ -35,15 +29,12 @@ pub enum GuestError {
     Interrupted,
 }
 
-/// The end of a guest without an exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestEnd {
     Panic,
     /// It did not boot in time.
     SlowBoot,
-    /// The user's time limit expired.
     TimeLimit,
-    /// Its kernel ran out of memory.
     OutOfMemory,
     /// It ended by itself, or never started.
     Other,

@@ -96,7 +96,6 @@ fn load(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Mounts the host's root read-only with an overlay in memory, and changes the root.
 fn enter_host_tree() -> Result<(), String> {
     for folder in ["/host", "/memory", "/root"] {
         fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
@@ -131,7 +130,6 @@ fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) 
         .map_err(|errno| format!("mount {kind} {source} on {place}: {errno}"))
 }
 
-/// Mounts the usual kernel file systems. Missing ones are reported on the console.
 fn mount_rest() {
     let wanted = [
         ("proc", "/proc"),

@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
     pub files: Vec<PathBuf>,
-    /// Also use files that the guest did not create.
     pub foreign: bool,
 }
 
-/// The open files by the number of their drive.
 pub type Kept = BTreeMap<usize, KeptDrive>;
 
 impl Keep {
@@ -32,7 +30,6 @@ impl Keep {
         self.of(drives)?.into_iter().map(open).collect()
     }
 
-    /// Maximum growth of each file in bytes.
     pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, GuestError> {
         let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
         Ok(self.of(drives)?.into_iter().map(of).collect())

@@ -27,7 +27,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The image for QEMU: an ELF image, or a `vmlinuz`.
     pub fn image(&self) -> PathBuf {
         self.folder.join("vmlinux")
     }
@@ -36,7 +35,6 @@ impl Kernel {
         self.folder.join("modules")
     }
 
-    /// The available modules and their load order.
     pub fn index(&self) -> Result<ModuleIndex, GuestError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -54,7 +52,6 @@ pub fn cache_folder() -> Result<PathBuf, GuestError> {
     })
 }
 
-/// The kernels in the cache, newest release first.
 pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     let folder = cache_folder()?.join("kernels");
     let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
@@ -133,7 +130,6 @@ fn version_of(modules: &Path) -> String {
     modules.file_name().unwrap_or(OsStr::new("kernel")).to_string_lossy().into_owned()
 }
 
-/// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
 fn stage(
     image: &Path,
     modules: &Path,

@@ -54,7 +54,6 @@ pub struct ModuleIndex {
 }
 
 impl ModuleIndex {
-    /// Whether this kernel was set up with all of these modules.
     pub fn has(&self, wanted: &[String]) -> bool {
         wanted
             .iter()
@@ -117,7 +116,6 @@ impl ModuleIndex {
         nodes.collect()
     }
 
-    /// The files of these modules, dependencies first, each once.
     pub fn files(&self, names: &[&str]) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in names.iter().filter_map(|name| self.load.get(*name)).flatten() {
@@ -148,7 +146,6 @@ fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> boo
     }
 }
 
-/// A module's declarations about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ModuleInfo {
     depends: Vec<String>,

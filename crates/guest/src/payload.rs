@@ -193,7 +193,6 @@ pub(crate) mod tests {
         ]
     }
 
-    /// Long enough for several blocks, and not uniform.
     fn kernel() -> Vec<u8> {
         let numbers = (0..9_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes());
         b"\x7fELF".iter().copied().chain(numbers).collect()

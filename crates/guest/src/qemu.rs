@@ -48,10 +48,8 @@ pub struct Machine<'a> {
     pub drives: Vec<(&'a Drive, Image)>,
 }
 
-/// Storage of a drive's content.
 #[derive(Debug)]
 pub enum Image {
-    /// A file that is deleted with the run.
     Scratch(PathBuf),
     /// An open file that is kept. QEMU gets the descriptor, because its name could refer to another file by then.
     Kept(RawFd),
@@ -60,7 +58,6 @@ pub enum Image {
 }
 
 impl Image {
-    /// The content in QEMU's syntax.
     fn source(&self) -> String {
         match self {
             Self::Scratch(path) => format!("file={},aio=threads", escape(path)),

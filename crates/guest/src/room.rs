@@ -9,7 +9,6 @@ use std::path::PathBuf;
 /// Locations where drives and output of the guests grow, and whether one was full at some time.
 pub struct Room<'a> {
     pub places: &'a [PathBuf],
-    /// The first location that was full.
     pub was_full: Option<PathBuf>,
 }
 

@@ -37,7 +37,6 @@ pub struct GuestRun {
     pub command: Vec<String>,
     /// Existing folders of the host that the guest may write, at the same paths.
     pub shares: Vec<PathBuf>,
-    /// Maximum duration of the guest.
     pub time_limit: Option<Duration>,
 }
 
@@ -305,7 +304,6 @@ fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<Path
     Ok(file)
 }
 
-/// Storage of a drive's content; served with a time per request if the drive has a latency.
 fn image(scratch: &Scratch, number: usize, drive: &Drive, kept: Option<&KeptDrive>) -> Result<Image, GuestError> {
     let scratch = || scratch_image(scratch, number, drive);
     let Some(latency) = drive.latency else {

@@ -13,7 +13,6 @@ const FULL: u64 = 64 << 10;
 pub struct Growth {
     pub folder: PathBuf,
     pub bytes: u64,
-    /// Remedy if the growth is too large.
     pub remedy: &'static str,
 }
 

@@ -25,7 +25,6 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 pub struct Limit {
     pub since: Instant,
     pub length: Duration,
-    /// Time for which the guests of earlier boots waited for a processor.
     pub waited: Duration,
 }
 
@@ -48,11 +47,8 @@ pub struct Watched<'a> {
     pub control: &'a Path,
     pub console: &'a Path,
     pub begin: Instant,
-    /// Seconds until the start of the command, once it started.
     pub boot_seconds: Option<f64>,
-    /// Locations where its drives and output grow.
     pub places: &'a [PathBuf],
-    /// A location that was full at some time.
     pub was_full: Option<PathBuf>,
 }
 
@@ -101,7 +97,6 @@ impl Watched<'_> {
         }
     }
 
-    /// Time for which the guest has waited for a processor.
     pub fn waited(&self) -> Duration {
         usage::longest_wait_of(self.child.id()).unwrap_or_default()
     }
@@ -146,7 +141,6 @@ impl<'a> Tail<'a> {
         Self { control, name, file: None, at: 0, to }
     }
 
-    /// Forwards new output: one piece, or everything.
     fn forward(&mut self, everything: bool) -> io::Result<()> {
         if self.file.is_none() {
             self.file = match open_shared(self.control, self.name) {
@@ -167,7 +161,6 @@ fn processor_time(pid: u32) -> Duration {
     usage::of_process(pid).map_or(Duration::ZERO, |(user, system)| user + system)
 }
 
-/// Whether the guest with this control share started its command.
 pub fn started(control: &Path) -> bool {
     control.join("started").exists()
 }
@@ -205,7 +198,6 @@ fn exit_status(control: &Path) -> Option<u8> {
     text.trim().parse().ok()
 }
 
-/// Output of the guest's console and of QEMU.
 fn said(console: &Path) -> String {
     let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
@@ -221,7 +213,6 @@ fn last_lines(said: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The end of watching a sleeping process that was started `ago`.
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
         let temporary = tempfile::tempdir().unwrap();
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();

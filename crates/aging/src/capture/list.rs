@@ -9,7 +9,6 @@ use std::io::{self, BufRead};
 pub enum ListError {
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// A line is not "SIZE TIME PATH".
     #[error("line {line}: {problem}; expected bytes, seconds since 1970 and a path, separated by blanks")]
     Line { line: u64, problem: String },
 }
@@ -67,7 +66,6 @@ pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
     Ok(newest)
 }
 
-/// Counts the files of a list. Memory is proportional to the number of directories (8 bytes each plus the table's overhead).
 pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     let mut tally = Tally::default();
     let mut known = HashSet::new();
@@ -81,7 +79,6 @@ pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     Ok(tally)
 }
 
-/// Counts the unknown directories above a file, from the lowest up.
 fn count_directories(path: &[u8], known: &mut HashSet<u64>, tally: &mut Tally) {
     let mut above = path;
     while let Some(cut) = above.iter().rposition(|byte| *byte == b'/') {

@@ -10,7 +10,6 @@ use senesce_core::Bytes;
 const STEPS: usize = 8;
 const AGE_BINS: usize = 64 * STEPS;
 
-/// Counts of files by size, age and depth.
 #[derive(Debug, Clone)]
 pub struct Tally {
     /// Files and bytes by power of two: bin 0 holds empty files, bin `k` sizes in (2^(k-2), 2^(k-1)].
@@ -26,7 +25,6 @@ pub struct Tally {
     /// Files whose age is that of their last modification, because their birth is unknown.
     pub by_modification: u64,
     pub unreadable: u64,
-    /// Entries that disappeared during the walk.
     pub vanished: u64,
     /// Mount points below the top, which are skipped.
     pub other_file_systems: u64,

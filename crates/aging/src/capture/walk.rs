@@ -14,7 +14,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// State shared by all threads.
 struct Walk<'a> {
     top: &'a Path,
     root: OwnedFd,
@@ -96,7 +95,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Counts the files of one directory and collects its subdirectories.
     fn list(&self, relative: &Path, depth: usize, tally: &mut Tally, below: &mut Vec<PathBuf>) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(&self.root, relative, flags, Mode::empty())?;
@@ -181,7 +179,6 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Seconds and nanoseconds since 1970.
 fn birth(found: &Statx) -> Option<(i64, u32)> {
     let known = found.stx_mask & StatxFlags::BTIME.bits() != 0 && found.stx_btime.tv_sec > 0;
     known.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec))

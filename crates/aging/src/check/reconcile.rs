@@ -33,10 +33,8 @@ pub fn reconcile(
     clear(planner, backend, shard)?.restore(planner, backend)
 }
 
-/// A directory without the files that its recorded state does not have.
 #[derive(Debug)]
 pub struct Cleared {
-    /// Indexes in the namespace of the files to create.
     missing: Vec<u32>,
     done: Reconciled,
 }

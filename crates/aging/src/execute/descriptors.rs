@@ -30,13 +30,11 @@ pub fn budget(threads: usize, files: usize) -> usize {
     (most.saturating_sub(open + RESERVE) / threads.max(1)).saturating_sub(files).clamp(4, MOST)
 }
 
-/// Open directories, evicted by the second-chance rule.
 #[derive(Debug)]
 pub struct Descriptors {
     plan: Arc<AgingPlan>,
     top: OwnedFd,
     top_path: PathBuf,
-    /// Cache entry of each directory, or `NONE`.
     entry_of: Vec<u32>,
     entries: Vec<CachedDescriptor>,
     capacity: usize,

@@ -30,12 +30,10 @@ pub struct DirectoryTarget<'a> {
 }
 
 impl<'a> DirectoryTarget<'a> {
-    /// Executes `plan` in `directory`; `data` is how files get their content.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
         Self { plan, directory, data, below: String::new(), prepared: false, writers: 1 }
     }
 
-    /// Uses the subdirectory `name` of the claimed one.
     pub fn below(self, name: String) -> Self {
         Self { below: name, ..self }
     }
@@ -136,7 +134,6 @@ pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
 /// Bytes by which each of several files grows in turn: a typical write of a program.
 const PIECE: u64 = 64 << 10;
 
-/// A file that is being written.
 #[derive(Debug)]
 struct Growing {
     made: OwnedFd,
@@ -145,7 +142,6 @@ struct Growing {
     sync: bool,
 }
 
-/// Creates, changes and deletes files for one thread.
 #[derive(Debug)]
 pub struct DirectoryHand {
     descriptors: Descriptors,
@@ -209,7 +205,6 @@ impl DirectoryHand {
         Ok(())
     }
 
-    /// Deletes a file, which must exist.
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
         self.complete(file.birth)?;
         let name = Name::of(file);
@@ -291,7 +286,6 @@ fn make(above: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Adds a remedy to an error of the file system.
 pub(crate) fn explain(operation: &'static str, path: PathBuf, errno: Errno) -> AgingError {
     let remedy = match errno {
         Errno::NOSPC | Errno::DQUOT => {

@@ -22,7 +22,6 @@ impl Filler {
         Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
     }
 
-    /// Extends a file from `from`, a multiple of the block size, to `to`.
     pub fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
         // fallocate of length 0 fails with EINVAL.
         if from == to {

@@ -74,7 +74,6 @@ pub struct ExecuteOptions {
     /// Sync every n-th created file to the device; 0: none.
     pub fsync_every: u64,
     pub threads: usize,
-    /// Execute only this share of the directories.
     pub shard: Option<Shard>,
     /// Operations by which threads may drift apart.
     pub window: u64,
@@ -113,9 +112,7 @@ pub struct ExecuteOutcome {
     /// Issued operations of this shard.
     pub executed: u64,
     pub commits: u64,
-    /// Files synced to the device at their creation.
     pub synced: u64,
-    /// Completed changes of files.
     pub changes: ChangeCounts,
 }
 
@@ -167,7 +164,6 @@ struct Run<'a, 'b, B: PlanTarget> {
     counts: Counts,
 }
 
-/// Rounds between two checks that the target still exists.
 const ROUNDS_PER_CHECK: u64 = 256;
 /// Interval between queries of the progress of other shards.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
@@ -246,7 +242,6 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         self.pace.reached(position);
     }
 
-    /// The reason not to start another round, if any.
     fn stop_before(&mut self, round: u64) -> Result<Option<Stop>, AgingError> {
         if self.parts.position() >= self.parts.len() {
             return Ok(Some(Stop::Finished));
@@ -271,7 +266,6 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         (self.options.window / 2).max(1)
     }
 
-    /// Waits until the pace allows the next round.
     fn keep_pace(&self) {
         let Some(pace) = self.options.pace else { return };
         let (begun, from) = self.from;

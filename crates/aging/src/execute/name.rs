@@ -4,7 +4,6 @@ use crate::planner::{File, RENAMED};
 use std::ffi::CStr;
 use std::path::Path;
 
-/// Name of a file for the kernel, without an allocation.
 pub(crate) struct Name {
     bytes: [u8; 16],
     length: usize,
@@ -35,7 +34,6 @@ impl Name {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 
-    /// The birth in one of our names, and whether the file is renamed.
     pub fn parse(name: &[u8]) -> Option<(u64, bool)> {
         let first = name.strip_suffix(RENAMED.as_bytes());
         let digits = first.unwrap_or(name).strip_prefix(b"f").filter(|digits| digits.len() == 12)?;

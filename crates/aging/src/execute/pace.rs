@@ -14,7 +14,6 @@ pub trait Pace: Sync {
     fn earlier_done(&self, position: u64) -> bool;
 }
 
-/// A pace without other shards.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Alone;
 

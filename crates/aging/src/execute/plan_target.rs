@@ -3,7 +3,6 @@
 use crate::error::AgingError;
 use crate::planner::{Change, Operation};
 
-/// A target on which files are created and deleted.
 pub trait PlanTarget: Sync {
     type Hand: Hand;
 
@@ -28,7 +27,6 @@ pub trait PlanTarget: Sync {
     fn commit(&self) -> Result<(), AgingError>;
 }
 
-/// Executes operations for one thread.
 pub trait Hand: Send {
     /// Executes one operation; `sync` requests that a created file is on the device before it returns.
     ///
@@ -49,7 +47,6 @@ pub trait Hand: Send {
     }
 }
 
-/// Does nothing, for measuring the planner and testing the executor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullTarget;
 

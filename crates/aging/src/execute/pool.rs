@@ -15,14 +15,11 @@ const ROUNDS_IN_FLIGHT: usize = 2;
 
 struct Batch {
     tasks: Vec<Task>,
-    /// The first operation after the round.
     end: u64,
 }
 
-/// A thread's report on a batch.
 struct Report {
     lane: Vec<Task>,
-    /// Number of completed operations of the lane.
     done: usize,
     failure: Option<(u64, AgingError)>,
     stalls: u64,
@@ -77,7 +74,6 @@ pub(super) fn play<B: PlanTarget>(run: &mut Run<'_, '_, B>) -> Result<Stop, Agin
     })
 }
 
-/// Issues rounds until the plan ends or something stops it, then waits for rounds in flight.
 fn conduct<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
     hands: &mut [B::Hand],
@@ -140,18 +136,14 @@ fn conduct<B: PlanTarget>(
 
 #[derive(Default)]
 struct Flight {
-    /// The first operation after each round, oldest first.
     ends: Vec<u64>,
     spare: Vec<Vec<Task>>,
     left: Vec<Task>,
-    /// Completed tasks of incomplete rounds.
     ahead: Vec<Task>,
-    /// The earliest operation that failed.
     failure: Option<(u64, AgingError)>,
 }
 
 impl Flight {
-    /// Waits for the oldest round.
     fn land<B: PlanTarget>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker]) {
         let end = self.ends.remove(0);
         let reports: Vec<Report> = workers.iter().filter_map(|worker| worker.reports.recv().ok()).collect();

@@ -39,7 +39,6 @@ impl Work {
         }
     }
 
-    /// Reverts the count of a change that will be repeated.
     pub fn discount(&mut self, task: &Task) {
         let mut once = Self::default();
         once.count(task);
@@ -87,7 +86,6 @@ impl Task {
         (self.sequence, self.step)
     }
 
-    /// Bytes by which an existing file grows.
     pub fn grew_by(&self) -> u64 {
         match self.act {
             Act::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-/// The file with the count of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitWitness {
     file: PathBuf,
@@ -30,7 +29,6 @@ impl CommitWitness {
         self.counts_fsync
     }
 
-    /// Commits since the mount.
     pub fn count(&self) -> Option<u64> {
         count(&fs::read_to_string(&self.file).ok()?)
     }
@@ -55,7 +53,6 @@ fn btrfs_of(file_systems: &Path, directory: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(entry.path().join("commit_stats")).filter(|file| file.exists())
 }
 
-/// The source in `/proc/self/mountinfo` of the mount with an open directory.
 fn source_of(directory: BorrowedFd<'_>) -> Option<String> {
     use std::os::fd::AsRawFd;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", directory.as_raw_fd())).ok()?;

@@ -16,11 +16,9 @@ use senesce_core::Bytes;
 pub(crate) struct Segment {
     pub creates: Vec<u64>,
     pub deletes: Vec<u64>,
-    /// Creates per class that stay to the end.
     pub stay: Vec<u64>,
     /// Creates per depth (as in `AgingPlan::depths`) that stay to the end.
     pub stay_depths: Vec<u64>,
-    /// Number of initial operations that should be deletes.
     pub leading_deletes: u8,
 }
 
@@ -105,7 +103,6 @@ impl<'a> Draft<'a> {
         Ok((segments, Timeline::new(&spans, operations)))
     }
 
-    /// A run that ends before the volume is filled: only creates.
     fn part_of_the_fill(&self, operations: u64) -> Segment {
         let shares: Vec<f64> = self.classes.iter().map(|class| class.files as f64).collect();
         let none = vec![0; self.classes.len()];
@@ -261,7 +258,6 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Creates per class in segments, plus those `before` them.
 pub(super) fn creates(segments: &[Segment], before: &[u64]) -> Vec<u64> {
     let of = |class: usize| segments.iter().map(|segment| segment.creates[class]).sum::<u64>();
     before.iter().enumerate().map(|(class, before)| before + of(class)).collect()
@@ -285,13 +281,11 @@ pub(super) fn churn_pairs(
     fit_scaled(&targets, &shares, stay, &high, total).ok_or_else(|| impossible("churn"))
 }
 
-/// Number of a bin's stayers that come from its creates in the fill.
 pub(super) fn fill_share(total: u64, span: &Span) -> u64 {
     let share = total as f64 * span.fill as f64 / span.capacity().max(1) as f64;
     (share.round() as u64).clamp(total.saturating_sub(span.pairs), total.min(span.fill))
 }
 
-/// The bin's stayers that come from its creates in the fill.
 fn fill_part(stay: &[u64], span: &Span) -> Result<Vec<u64>, AgingError> {
     part(stay, fill_share(stay.iter().sum(), span)).ok_or_else(|| impossible("the fill"))
 }

@@ -34,7 +34,6 @@ impl ChangeCounts {
         self.bytes_overwritten += other.bytes_overwritten;
     }
 
-    /// Takes other counts away, which must be part of these.
     pub fn subtract(&mut self, other: &Self) {
         self.appends -= other.appends;
         self.truncations -= other.truncations;

@@ -6,18 +6,15 @@ use super::{Churn, PlanSpec};
 /// Files of one size, or of one stratum of a size bin if sizes are spread.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Class {
-    /// Row of the profile's size histogram.
     pub row: usize,
     /// Exclusive lower bound of sizes (equal to `high`: every file has exactly that size).
     pub low: f64,
     pub high: f64,
-    /// Mean size in whole blocks.
     pub allocated: f64,
     /// Live files when the volume is filled.
     pub files: u64,
     /// Additional slots, empty at every edge of an age bin.
     pub ghosts: u64,
-    /// Share of the creates and deletes at constant fullness.
     pub churn: f64,
 }
 
@@ -78,7 +75,6 @@ fn band(classes: &[Class], capacity: f64) -> f64 {
 pub(crate) struct Shortfall {
     /// First class of too large files; the number of classes if none is too large.
     pub large: usize,
-    /// Class of the file that fills the gap.
     filler: Option<usize>,
 }
 
@@ -115,7 +111,6 @@ impl Shortfall {
     }
 }
 
-/// Pairs of the file that fills the gap, for a stretch that replaces large files.
 const FILLER_PAIRS: u64 = 3;
 
 fn normalise(classes: &mut [Class]) {

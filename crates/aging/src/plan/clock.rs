@@ -31,7 +31,6 @@ impl CommitShare {
         (percent > 0.0 && percent.is_finite()).then_some(Self { percent: Some(percent) })
     }
 
-    /// The share; `None` without one.
     pub fn share(self) -> Option<f64> {
         self.percent.map(|percent| percent / 100.0)
     }
@@ -92,15 +91,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Only the file system's own commits.
     pub const NONE: Self = Self { commit_share: CommitShare::NONE, sync_every: 0 };
 
-    /// Whether only the file system's own commits occur.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// Bytes that may be freed between two commits on a volume; `None` without a share.
     pub fn bytes_between(&self, capacity: Bytes, fullness: f64) -> Option<Bytes> {
         let share = self.commit_share.share()?;
         Some(Bytes((share * (1.0 - fullness) * capacity.0 as f64) as u64))
@@ -143,7 +139,6 @@ impl fmt::Display for Clock {
 pub(crate) struct Ticks {
     between: u64,
     every: u64,
-    /// The next commit by bytes, and the next by operations.
     next: (u64, u64),
     pub commits: u64,
 }

@@ -61,12 +61,10 @@ pub(crate) struct Timeline {
     /// Starts of stretches, ascending: executed and represented operations, linear in between; the last point is the end of the
     /// plan.
     points: Vec<(u64, u64)>,
-    /// First executed operation of each age class, oldest first; empty without compression.
     classes: Vec<u64>,
 }
 
 impl Timeline {
-    /// All of `operations` are executed.
     pub fn even(operations: u64) -> Self {
         Self { points: vec![(0, 0), (operations, operations)], classes: Vec::new() }
     }

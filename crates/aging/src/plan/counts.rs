@@ -2,17 +2,14 @@
 
 use super::sizes::SizeBin;
 
-/// Bins of large files whose rounding is chosen jointly.
 const JOINT: usize = 12;
 /// Allowed deviation of the bytes, as a share of the capacity.
 const TOLERANCE: f64 = 2e-4;
 
-/// The rounding of every bin, with its bytes and its squared error.
 #[derive(Clone)]
 struct Rounding {
     up: Vec<bool>,
     square: f64,
-    /// Bytes above the target.
     excess: f64,
 }
 

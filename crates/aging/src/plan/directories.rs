@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 /// A tree of numbered directories, level by level; 0 is the top. A file of depth `d` is in a directory of level `d`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryTree {
-    /// Number of the first directory of each level, then the number of all directories.
     first: Vec<u32>,
 }
 
@@ -30,7 +29,6 @@ impl DirectoryTree {
         self.first.len() as u32 - 1
     }
 
-    /// First directory of a level, and the number of its directories.
     pub fn level(&self, level: u32) -> (u32, u32) {
         let first = self.first[level as usize];
         (first, self.first[level as usize + 1] - first)

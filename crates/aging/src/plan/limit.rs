@@ -70,7 +70,6 @@ fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Ve
     Ok(found.into_iter().map(|steps| operations_of(steps, files)).collect())
 }
 
-/// A length in creates until `filled`, and in pairs after that.
 pub(super) fn steps(operations: u64, filled: u64) -> u64 {
     operations.min(filled) + operations.saturating_sub(filled) / 2
 }

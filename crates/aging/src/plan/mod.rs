@@ -42,7 +42,6 @@ pub const DEFAULT_FULLNESS: f64 = 0.8;
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSpec {
     pub profile: Profile,
-    /// Declared size of the volume.
     pub capacity: Bytes,
     /// Allocated bytes of files over `capacity`; `None`: the profile's own, else [`DEFAULT_FULLNESS`].
     pub fullness: Option<f64>,
@@ -50,17 +49,14 @@ pub struct PlanSpec {
     pub churn: Churn,
     /// Whether sizes are drawn inside their bin, log-uniformly, instead of being the bin's own.
     pub spread_sizes: bool,
-    /// How to handle size bins that cannot fit.
     pub truncate: Truncate,
     pub limit: Limit,
-    /// When the file system must commit.
     pub clock: Clock,
     /// The executed share of each age class; `None`: everything. Only for [`Limit::Bound`].
     pub compression: Option<Compression>,
 }
 
 impl PlanSpec {
-    /// A plan to the bound with default options.
     pub fn new(profile: Profile, capacity: Bytes, seed: Seed) -> Self {
         Self {
             profile,
@@ -146,7 +142,6 @@ pub struct AgingPlan {
     pub(crate) large: usize,
     pub(crate) tree: DirectoryTree,
     pub(crate) size_rows: Vec<(usize, f64)>,
-    /// Depths with files, and their shares.
     pub(crate) depths: Vec<(u32, f64)>,
     pub(crate) ages: Vec<AgeBin>,
     pub(crate) timeline: Timeline,
@@ -185,7 +180,6 @@ impl AgingPlan {
         &self.tree
     }
 
-    /// Updates the summary after the segments were planned again from a state.
     fn resummarise(&mut self, state: &State) {
         let (live, bytes_before) = (state.survivors.len() as u64, state.bytes_created);
         let count = |counts: &[u64]| counts.iter().sum::<u64>();

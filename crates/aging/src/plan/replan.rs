@@ -8,12 +8,10 @@ use super::search::Search;
 use super::{AgingPlan, Limit, Timeline};
 use crate::error::AgingError;
 
-/// A live file in a new plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Survivor {
     pub birth: u64,
     pub class: u16,
-    /// Row of `AgingPlan::depths`.
     pub depth: u16,
 }
 
@@ -25,10 +23,8 @@ pub(crate) struct State {
     pub survivors: Vec<Survivor>,
 }
 
-/// Decisions of a new plan about the existing files.
 pub(crate) struct Decision {
     pub plan: AgingPlan,
-    /// For each survivor: whether it stays to the end.
     pub stays: Vec<bool>,
 }
 
@@ -92,7 +88,6 @@ struct Draft<'a> {
     repair: &'a Repair,
 }
 
-/// Capacity of an age bin at the end.
 #[derive(Clone, Copy)]
 struct Room {
     existing: u64,
@@ -152,7 +147,6 @@ impl Draft<'_> {
         Ok(found.into_iter().map(|steps| operations_of(steps, filled)).collect())
     }
 
-    /// The first length from here whose reachable ages are good, else the last one tried.
     fn nearest(&self, good: impl Fn(&[u64], &[f64]) -> bool) -> u64 {
         let shares: Vec<f64> = self.plan.ages.iter().map(|bin| bin.share).collect();
         let bound = schedule::bound(&self.plan.ages, self.files());
@@ -168,7 +162,6 @@ impl Draft<'_> {
         }
     }
 
-    /// The age bins of a run of `operations`, and their capacities.
     fn rooms(&self, operations: u64) -> Vec<(Span, Room)> {
         let spans = schedule::spans(&self.plan.ages, operations, self.repair.filled.min(operations));
         let survivors = &self.state.survivors;
@@ -217,7 +210,6 @@ impl Draft<'_> {
         if operations >= sum { counts.to_vec() } else { apportion(&weights, operations) }
     }
 
-    /// The creates of the repair and the pairs, bin by bin.
     fn fresh_segments(
         &self,
         rooms: &[(Span, Room)],
@@ -274,15 +266,12 @@ impl Draft<'_> {
 
 /// Number of files of each class that should stay, of the existing and the future ones.
 struct Quotas {
-    /// Existing files, per class.
     kept: Vec<u64>,
-    /// Future files, per age bin and class.
     fresh: Vec<Vec<u64>>,
     depths: Vec<u64>,
 }
 
 impl Quotas {
-    /// Decides and marks the existing files that stay.
     fn new(draft: &Draft<'_>, rooms: &[(Span, Room)], stays: &mut [bool]) -> Result<Self, AgingError> {
         let plan = draft.plan;
         let most: Vec<u64> = rooms.iter().map(|(_, room)| room.all()).collect();
@@ -309,7 +298,6 @@ impl Quotas {
     }
 }
 
-/// Files that may still be chosen to stay.
 struct Budget {
     classes: Vec<u64>,
     depths: Vec<u64>,
@@ -352,7 +340,6 @@ fn fit_part(counts: &[u64], total: u64) -> Vec<u64> {
     fit(&targets, &vec![0; counts.len()], counts, total).unwrap_or_else(|| counts.to_vec())
 }
 
-/// Scales counts to another sum.
 fn fit_to(counts: &[u64], total: u64) -> Vec<u64> {
     let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
     if counts.iter().sum::<u64>() == 0 {
@@ -363,7 +350,6 @@ fn fit_to(counts: &[u64], total: u64) -> Vec<u64> {
     apportion(&weights, total)
 }
 
-/// Root mean square of the differences between counts and shares, in files.
 fn rms(counts: &[u64], shares: &[f64]) -> f64 {
     let total = counts.iter().sum::<u64>() as f64;
     let square: f64 = counts.iter().zip(shares).map(|(count, share)| (*count as f64 - share * total).powi(2)).sum();

@@ -35,12 +35,10 @@ pub fn bound(bins: &[AgeBin], files: u64) -> f64 {
     young.fold(files / bins[0].time, f64::max)
 }
 
-/// The operations of one age bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub start: u64,
     pub fill: u64,
-    /// Pairs of one delete and one create at constant fullness.
     pub pairs: u64,
     /// Executed pairs: all, unless the plan is compressed.
     pub played: u64,
@@ -49,7 +47,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// Maximum number of files of this bin that can stay.
     pub fn capacity(&self) -> u64 {
         self.fill + self.pairs
     }

@@ -8,16 +8,12 @@ use crate::error::AgingError;
 const BY_MEAN: usize = 16;
 const TRIES: usize = 40;
 
-/// A search. Lengths are in steps: operations, or pairs of them.
 pub(super) struct Search {
-    /// Bytes to create.
     pub target: f64,
     pub at_most: bool,
-    /// Minimum and maximum length.
     pub range: (u64, u64),
 }
 
-/// A length, and its bytes above the target.
 type Tried = (u64, f64);
 
 impl Search {
@@ -42,7 +38,6 @@ impl Search {
         Ok(self.chosen(&tried))
     }
 
-    /// The next length to try; `None` if none lies between the nearest two.
     fn next(&self, tried: &[Tried], last: Tried, mean: &impl Fn(u64) -> f64) -> Option<u64> {
         let by_mean = self.within(last.0 as f64 + steps_missing(last, mean(last.0)));
         let known = |steps: u64| tried.iter().any(|(other, _)| *other == steps);
@@ -78,7 +73,6 @@ fn steps_missing((_, excess): Tried, mean: f64) -> f64 {
     (-excess / mean).round()
 }
 
-/// The longest tried length that creates no more than the target.
 fn greatest_below(tried: &[Tried]) -> Option<Tried> {
     tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by_key(|(steps, _)| *steps).copied()
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// Fullness counts allocated blocks of this size.
 pub const BLOCK: u64 = 4096;
 
-/// A bin of the size histogram that fits the volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeBin {
     pub row: usize,
@@ -20,7 +19,6 @@ pub struct SizeBin {
     pub high: u64,
     /// Mean size in whole blocks, in bytes.
     pub allocated: f64,
-    /// Share of files; the shares of all bins sum to 1.
     pub share: f64,
 }
 
@@ -35,7 +33,6 @@ pub struct Truncated {
     pub clamped: bool,
 }
 
-/// The bins that fit a volume, removed bins, and the number of files of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     pub bins: Vec<SizeBin>,
@@ -91,7 +88,6 @@ fn check_count(spec: &PlanSpec, fullness: f64, mean: f64, count: f64) -> Result<
     Ok(())
 }
 
-/// Keeps the bins whose files can fit; refuses, drops or clamps the others.
 fn truncate(spec: &PlanSpec, room: f64) -> Result<(Vec<SizeBin>, Vec<Truncated>), AgingError> {
     let rows = &spec.profile.sizes;
     let total: f64 = rows.iter().map(|row| row.weight).sum();

@@ -74,7 +74,6 @@ fn one() -> u32 {
 }
 
 impl Summary {
-    /// The totals of all parts of a divided plan; `None` without a part.
     pub fn of_parts(parts: &[Self]) -> Option<Self> {
         let sum = |pick: fn(&Self) -> u64| parts.iter().map(pick).sum::<u64>();
         let first = parts.first()?;

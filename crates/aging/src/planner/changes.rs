@@ -12,7 +12,6 @@ use crate::plan::{AgingPlan, BLOCK, ChangeCounts, OVERWRITTEN_BLOCKS, UNDER_WAY,
 use crate::profile::ChangeRow;
 use std::collections::{HashSet, VecDeque};
 
-/// A change of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     Append {
@@ -29,7 +28,6 @@ pub enum ChangeKind {
         from: u64,
         bytes: u64,
     },
-    /// It is renamed within its directory.
     Rename,
 }
 
@@ -60,7 +58,6 @@ impl ChangeCounts {
     }
 }
 
-/// A file with a pending change.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     birth: u64,
@@ -68,7 +65,6 @@ struct Waiting {
     directory: u32,
 }
 
-/// The changes of a plan, and the pending ones.
 #[derive(Debug, Clone)]
 pub(super) struct Changes {
     key: u64,
@@ -83,9 +79,7 @@ pub(super) struct Changes {
     /// Bytes by which files with pending changes are smaller, and larger, than planned; in whole blocks.
     missing: u64,
     extra: u64,
-    /// Bytes freed so far in addition to the plan's deletes.
     freed: i64,
-    /// The changes that follow the last operation.
     due: Vec<Change>,
     done: ChangeCounts,
 }
@@ -95,7 +89,6 @@ fn unit(draw: u64) -> f64 {
 }
 
 impl Changes {
-    /// `None` if the profile has no changes.
     pub fn new(plan: &AgingPlan) -> Option<Box<Self>> {
         let rows = &plan.spec.profile.changes;
         let sums = |bytes: f64| {
@@ -208,7 +201,6 @@ impl Changes {
         }
     }
 
-    /// The changes that follow the last operation.
     pub fn due(&self) -> &[Change] {
         &self.due
     }
@@ -217,7 +209,6 @@ impl Changes {
         self.done
     }
 
-    /// Number of live files with a pending change.
     pub fn under_way(&self) -> u64 {
         self.pending.len() as u64
     }

@@ -77,7 +77,6 @@ unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
     unsafe { start.write_bytes(0xa5, bytes) };
 }
 
-/// Requests a value without waiting for it.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn prefetch<T>(value: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -95,7 +94,6 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Regions with space for the given number of files of each class.
     pub fn new(capacities: impl Iterator<Item = u32>) -> Self {
         let mut base = 0;
         let mut classes = Vec::new();
@@ -106,12 +104,10 @@ impl Live {
         Self { records: arena(base), classes }
     }
 
-    /// Whether the records exceed the cache of a processor.
     pub fn is_far(&self) -> bool {
         self.records.len() > CACHED_RECORDS
     }
 
-    /// Prefetches a record that will be used soon.
     pub fn fetch(&self, class: usize, passing: u32) {
         if let Some(record) = self.records.get(self.classes[class].base + passing as usize) {
             prefetch(record);
@@ -143,7 +139,6 @@ impl Live {
         slots.passing == 1
     }
 
-    /// Removes one of the files that do not stay.
     pub fn remove(&mut self, class: usize, passing: u32) -> Record {
         let slots = &mut self.classes[class];
         slots.passing -= 1;
@@ -169,7 +164,6 @@ impl Live {
         self.indices().map(|index| &self.records[index as usize])
     }
 
-    /// Indexes of all live files in the arena.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.classes.iter().flat_map(|slots| {
             let end = slots.base as u32 + slots.capacity;

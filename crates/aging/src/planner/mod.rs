@@ -26,7 +26,6 @@ pub struct File {
     pub size: u64,
     /// Its directory, a number in the plan's [`DirectoryTree`](crate::plan::DirectoryTree).
     pub directory: u32,
-    /// Whether it was renamed.
     pub renamed: bool,
 }
 
@@ -51,7 +50,6 @@ pub struct Operation {
     pub file: File,
 }
 
-/// Remaining counts of one class in the current segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
     creates: u64,
@@ -78,7 +76,6 @@ struct Band {
     most: i64,
 }
 
-/// Totals so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub operations: u64,
@@ -117,7 +114,6 @@ pub struct Planner {
     band: Band,
     totals: Totals,
     ticks: Ticks,
-    /// A commit follows the last operation.
     commit: bool,
     sizes: SizeDraw,
     changes: Option<Box<Changes>>,
@@ -188,7 +184,6 @@ impl Planner {
         self.totals.operations
     }
 
-    /// Executes operations until `position` are done, or the plan ends.
     pub fn skip_to(&mut self, position: u64) {
         while self.totals.operations < position && self.next().is_some() {}
     }
@@ -198,7 +193,6 @@ impl Planner {
         self.totals.live_now() as f64 / self.plan.spec.capacity.0 as f64
     }
 
-    /// Bytes created so far over the capacity.
     pub fn overwrites(&self) -> f64 {
         self.totals.bytes_created as f64 / self.plan.spec.capacity.0 as f64
     }
@@ -207,12 +201,10 @@ impl Planner {
         self.totals.creates
     }
 
-    /// Commits required by the operations so far.
     pub fn commits(&self) -> u64 {
         self.ticks.commits
     }
 
-    /// Changes after the last operation, before the next.
     pub fn changes(&self) -> &[Change] {
         self.changes.as_ref().map_or(&[], |changes| changes.due())
     }
@@ -221,12 +213,10 @@ impl Planner {
         self.changes.as_ref().map_or(ChangeCounts::default(), |changes| changes.done())
     }
 
-    /// Live files with a pending change.
     pub fn changes_under_way(&self) -> u64 {
         self.changes.as_ref().map_or(0, |changes| changes.under_way())
     }
 
-    /// Whether the file system must commit after the last operation, before the next.
     pub fn commit_follows(&self) -> bool {
         self.commit
     }
@@ -278,7 +268,6 @@ impl Planner {
         self.changes.as_ref().map_or(planned, |changes| changes.now(record.class(), planned))
     }
 
-    /// A file in the form after its pending change.
     fn planned(&self, record: &Record) -> File {
         let birth = record.birth();
         File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory, renamed: false }
@@ -286,7 +275,6 @@ impl Planner {
 }
 
 impl Totals {
-    /// Bytes of live files.
     pub fn live_now(&self) -> u64 {
         self.bytes_live.wrapping_add_signed(self.bytes_under_way)
     }

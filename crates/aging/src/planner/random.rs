@@ -35,7 +35,6 @@ impl Draws {
         scale(raw, bound)
     }
 
-    /// The result of the last draw in advance.
     pub fn farthest(&self, bound: u64) -> u64 {
         scale(self.raw[(self.next + AHEAD - 1) % AHEAD], bound)
     }

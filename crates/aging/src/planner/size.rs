@@ -3,7 +3,6 @@
 use super::random::mix;
 use crate::plan::Class;
 
-/// Computes sizes of files from class and birth, so that they need not be stored.
 #[derive(Debug, Clone)]
 pub(super) struct SizeDraw {
     key: u64,

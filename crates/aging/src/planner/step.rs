@@ -6,7 +6,6 @@ use super::{File, Left, Operation, OperationKind, Planner};
 use crate::plan::Segment;
 
 impl Planner {
-    /// Starts the next segment; `false` at the end.
     fn advance(&mut self) -> bool {
         let plan = self.plan.clone();
         let Some(segment) = plan.segments.get(self.segment) else { return false };
@@ -115,7 +114,6 @@ impl Planner {
         }
     }
 
-    /// The same for a coming create.
     fn fetch_slot(&self) {
         if self.live.is_far()
             && let Some(class) = self.empty.get(self.choose_slot.farthest(self.empty.len() as u64) as usize)
@@ -124,7 +122,6 @@ impl Planner {
         }
     }
 
-    /// Fills a random empty slot whose class has creates left.
     fn create(&mut self) -> Option<Operation> {
         while !self.empty.is_empty() {
             let slot = self.choose_slot.below(self.empty.len() as u64) as usize;

@@ -1,6 +1,5 @@
 //! The built-in profiles.
 
-/// Name and TOML text of every built-in profile.
 pub const BUILTIN: [(&str, &str); 8] = [
     ("agrawal", include_str!("../../data/profiles/agrawal.toml")),
     ("meyer", include_str!("../../data/profiles/meyer.toml")),

@@ -26,12 +26,10 @@ pub struct ChangeRow {
 }
 
 impl ChangeRow {
-    /// The four rates: appends, truncations, overwrites, renames.
     pub fn rates(&self) -> [f64; 4] {
         [self.appends, self.truncations, self.overwrites, self.renames]
     }
 
-    /// The row for files of this size.
     pub fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
         rows.iter().find(|row| bytes <= row.bytes.0).or(rows.last())
     }
@@ -48,7 +46,6 @@ impl fmt::Display for ChangeRow {
     }
 }
 
-/// Tolerance for the floating-point sum of rates.
 const ROUNDING: f64 = 1e-9;
 
 pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {

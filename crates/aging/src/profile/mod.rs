@@ -119,7 +119,6 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile as TOML, with one row of a histogram per line.
     pub fn to_toml(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
         let mut text = format!("name = {}\nsource = {}\n", quoted(&self.name), quoted(&self.source));
@@ -159,7 +158,6 @@ impl Profile {
         text
     }
 
-    /// Mean file size, not rounded to blocks.
     pub fn mean_size(&self) -> f64 {
         let total: f64 = self.sizes.iter().map(|row| row.weight).sum();
         self.sizes.iter().map(|row| row.weight * row.bytes.0 as f64).sum::<f64>() / total

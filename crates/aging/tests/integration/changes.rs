@@ -36,7 +36,6 @@ fn all_kinds(seed: u64) -> Arc<AgingPlan> {
     plan(&spec(vec![row(1 << 30, [0.25; 4])], seed))
 }
 
-/// Files after the stream of operations and changes; every step must fit the previous one.
 #[derive(Default)]
 struct Model {
     files: HashMap<u64, File>,
@@ -358,7 +357,6 @@ fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     assert!(sum(|class| class.renames) > 0 && sum(|class| class.appends) > 0 && sum(|class| class.overwrites) > 0);
 }
 
-/// The time of a file created now.
 fn now_of(room: &tempfile::TempDir) -> (i64, u32) {
     use std::os::unix::fs::MetadataExt;
     let path = room.path().join("probe");

@@ -29,7 +29,6 @@ fn plan(clock: Clock) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(&spec(clock)).unwrap())
 }
 
-/// Completed operations at each commit, by the planner only.
 fn schedule(plan: &Arc<AgingPlan>) -> Vec<u64> {
     let mut planner = plan.operations();
     let mut commits = Vec::new();

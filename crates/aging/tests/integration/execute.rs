@@ -122,7 +122,6 @@ fn missing_directory_is_reported_even_if_it_was_empty() {
     assert_eq!((report().strangers, report().missing_directories), (1, 1), "a link does not count: {:?}", report());
 }
 
-/// The last directory of a plan, which has no subdirectories.
 fn last_directory(plan: &AgingPlan, room: &tempfile::TempDir) -> PathBuf {
     let tree = plan.directories();
     room.path().join(tree.path(tree.count() - 1).trim_end_matches('/'))
@@ -406,7 +405,6 @@ impl Pace for Witness<'_> {
 struct SmallHand<'a> {
     volume: &'a SmallVolume,
     slow: bool,
-    /// The volume was full at the last operation.
     refused: bool,
 }
 
@@ -431,7 +429,6 @@ impl<'a> PlanTarget for &'a SmallVolume {
 }
 
 impl SmallHand<'_> {
-    /// Stops waiting for space.
     fn tries(&mut self) {
         if std::mem::take(&mut self.refused) {
             self.volume.tell(|others| others.waiting -= 1);

@@ -28,7 +28,6 @@ fn interleaved(planners: &mut [(u32, Planner)], parts: u32, from: u64, len: u64)
     Interleaved::new(parts, planners.iter_mut().map(|(part, planner)| (*part, planner)).collect(), from, len)
 }
 
-/// All operations of one of `ranks` from `from`, in rounds of `round` positions.
 fn played(rank: u32, ranks: u32, parts: u32, from: u64, round: u64) -> Vec<(u64, u32, Placed)> {
     let limit = Limit::Operations(600);
     let mut planners = planners((0..parts).filter(|part| part % ranks == rank), parts, Bytes::mib(64), limit);

@@ -22,7 +22,6 @@ fn allocated(file: &File) -> u64 {
     file.size.next_multiple_of(4096)
 }
 
-/// Follows a plan and checks that every operation is possible.
 fn watch(plan: &Arc<AgingPlan>) -> Watched {
     let capacity = plan.spec().capacity.0 as f64;
     let fill = plan.summary().files;
@@ -77,7 +76,6 @@ fn rmse(counts: &[f64], shares: &[f64]) -> f64 {
     (square / shares.len() as f64).sqrt()
 }
 
-/// Checks every guarantee of a plan at its bound, for a profile without truncation.
 fn check(plan: &Arc<AgingPlan>) -> Watched {
     let (profile, summary) = (&plan.spec().profile, plan.summary());
     let seen = watch(plan);
@@ -288,7 +286,6 @@ prop_compose! {
     }
 }
 
-/// A volume with about `files` live files of the profile.
 fn volume(profile: &Profile, files: f64) -> Bytes {
     let share = shares(profile.sizes.iter().map(|row| row.weight));
     let mean: f64 =

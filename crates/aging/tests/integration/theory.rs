@@ -6,7 +6,6 @@ use senesce_aging::{AgingPlan, Clock, Compression, Limit, OperationKind, PlanSpe
 use senesce_core::{Bytes, Seed};
 use std::sync::Arc;
 
-/// Profiles with any ages and a few sizes.
 fn profiles() -> impl Strategy<Value = Profile> {
     let ages = prop::collection::vec((0.05f64..1.0, 0.02f64..1.0), 1..7);
     let sizes = prop::collection::vec(0.1f64..1.0, 1..4);

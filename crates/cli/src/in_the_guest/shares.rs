@@ -101,7 +101,6 @@ impl Shares {
     }
 }
 
-/// The existing folder of an option's path.
 fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
     let folder = path.parent().unwrap_or(path);
     match folder.is_dir() {
@@ -138,7 +137,6 @@ fn is_file(verb: &str, arguments: &ArgMatches) -> bool {
 mod tests {
     use super::*;
 
-    /// The shared folders for these arguments, and the contents of `here` during and after the run.
     fn shared(here: &Path, words: &[&str]) -> Result<[Vec<String>; 3], String> {
         let matches = crate::command().try_get_matches_from([&["senesce", "--vm"], words].concat()).unwrap();
         let (verb, arguments) = matches.subcommand().unwrap();

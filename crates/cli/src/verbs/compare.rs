@@ -117,7 +117,6 @@ impl Verb for Compare {
 }
 
 impl Compare {
-    /// Checks outputs before anything is run or written.
     fn check_outputs(&self, page: &[u8]) -> Result<(), Failure> {
         let page = (self.markdown.as_deref(), Format::Text, page);
         let ktap = (self.ktap.as_deref(), Format::Text, &b"KTAP version 1"[..]);

@@ -8,7 +8,6 @@ use clap::Args;
 use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};
 
-/// The variable with which a shell requests completions from senesce.
 pub const VARIABLE: &str = "COMPLETE";
 
 /// Print shell completions

@@ -121,7 +121,6 @@ impl FromStr for StateBefore {
 }
 
 impl Simulate {
-    /// Returns the text for standard output.
     fn run(&self) -> Result<String, Failure> {
         let model = DeviceModel::load(&self.model)?;
         let trace = simulated::load(&self.trace)?;
@@ -184,7 +183,6 @@ impl Verb for Device {
 }
 
 impl Measure {
-    /// Measures; returns the text for standard output.
     fn run(self, session: &Session) -> Result<String, Failure> {
         self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;

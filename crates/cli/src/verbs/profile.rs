@@ -199,7 +199,6 @@ impl Capture {
     }
 }
 
-/// Describes the captured files on standard error.
 fn tell(captured: &Captured) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
@@ -235,7 +234,6 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Prints a profile as TOML, or writes it to a file.
 fn write(profile: &Profile, path: Option<&Path>, output: Output) -> Result<(), Failure> {
     output.write(path.unwrap_or(Path::new("-")), Format::Text, profile.to_toml().as_bytes())
 }

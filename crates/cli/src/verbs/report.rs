@@ -87,7 +87,6 @@ impl Report {
         self.runs.iter().map(|path| export(&REGISTRY, Record::open(path)?)).collect()
     }
 
-    /// Writes no report if one of them would be refused.
     fn pages(&self) -> Result<(), Failure> {
         arguments::one_output(&self.out, &self.runs)?;
         let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| page_of(run, self.out.as_deref()));

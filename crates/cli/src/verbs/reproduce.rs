@@ -18,7 +18,6 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
-/// The clap command with one subcommand per experiment, whose flags are built on demand.
 pub fn command() -> Command {
     let root = Command::new("reproduce")
         .about("Run a published experiment and test its claims")
@@ -106,7 +105,6 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     Ok(ExitCode::RunFailed.into())
 }
 
-/// Whether a completed run has neither a testable claim nor a value.
 fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
     let findings = &outcome.analysis.findings;
     let is_untested = !findings.is_empty() && findings.iter().all(|finding| finding.verdict == Verdict::NotTestable);

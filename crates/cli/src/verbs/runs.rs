@@ -146,7 +146,6 @@ fn listed(directory: &Path) -> Table {
 }
 
 impl Remove {
-    /// Checks all runs before it removes the first.
     fn run(self) -> Result<Exit, Failure> {
         let mut names = self.runs;
         names.sort();

@@ -18,7 +18,6 @@ bytes = \"1g\"
 appends = 0.5
 ";
 
-/// Writes a file with a built-in profile and changes.
 fn changing(directory: &Path, changes: &str) {
     let shown = run(directory, &["profile", "show", "wang_os", "--toml"]);
     let text = String::from_utf8(shown.stdout).expect("text") + changes;

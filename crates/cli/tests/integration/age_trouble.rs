@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// A small ext4 in a loop image, unmounted at the end.
 struct Mounted {
     point: PathBuf,
 }

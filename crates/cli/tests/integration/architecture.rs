@@ -14,7 +14,6 @@ fn page() -> String {
     std::fs::read_to_string(root().join("docs/architecture.md")).expect("the page")
 }
 
-/// The workspace crates that each crate uses, without the prefix of their names, sorted.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
@@ -33,7 +32,6 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
     packages.filter_map(of).filter(|(name, _)| name != "benches").collect()
 }
 
-/// The lines of the page's block that starts with this fence.
 fn block(fence: &str) -> Vec<String> {
     let page = page();
     let rest = page.split_once(&format!("{fence}\n")).expect("the block").1;
@@ -110,7 +108,6 @@ fn modules_of_aging_form_no_circle() {
     }
 }
 
-/// String literals with a digit used as published values.
 fn typed_as_published(text: &str) -> Vec<String> {
     let mut typed = Vec::new();
     for (at, _) in text.match_indices("published") {

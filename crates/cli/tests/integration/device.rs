@@ -7,7 +7,6 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Consecutive reads of 32 KiB, in the text of blkparse.
 fn text(reads: u64) -> String {
     let line = |number: u64, action: char, micros: u64| {
         format!("  8,0    0 {number:8} 0.{:09}   697  {action}   R {} + 64 [grep]\n", micros * 1000, number * 64)

@@ -7,7 +7,6 @@ use std::path::Path;
 
 const SECRET: &str = "root:$y$j9T$secret";
 
-/// Runs the program; returns whether the secret is in its output or files.
 fn tells(folder: &Path, words: &[&str]) -> bool {
     let ended = run(folder, words);
     let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());

@@ -19,7 +19,6 @@ pub fn guardian_of(process: u32) -> Option<u32> {
     })
 }
 
-/// The server of a `tier mount` in a folder.
 pub fn server_in(folder: &Path) -> Option<u32> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
@@ -51,7 +50,6 @@ pub fn traces_of(process: u32) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)).map(|entry| entry.path()).collect()
 }
 
-/// Starts the program without output.
 pub fn started(folder: &Path, words: &[&str]) -> Child {
     senesce(folder).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }

@@ -22,7 +22,6 @@ impl Moments {
     }
 }
 
-/// Verbs that hold resources while they run.
 const VERBS: &[&str] = &[
     "age image:a.img,size=128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 40 --out new-age",
     "age memory:128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 40 --out new-memory",
@@ -128,7 +127,6 @@ fn end(living: Vec<Started>) {
     living.into_iter().for_each(|run| drop(run.wait()));
 }
 
-/// Removes the files of a run, so that the next one starts from scratch.
 fn clean(folder: &Path) {
     let names: Vec<PathBuf> = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
     for path in names {
@@ -148,7 +146,6 @@ fn clean(folder: &Path) {
 
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// Duration of a verb, up to the longest moment.
 fn duration(folder: &Path, line: &str) -> Duration {
     let begin = Instant::now();
     let mut child = started(folder, &words(line));

@@ -4,7 +4,6 @@ use crate::common::{json, leftovers, run};
 use serde_json::Value;
 use std::path::Path;
 
-/// An aged image of 256 MiB in `directory`.
 fn aged_image(directory: &Path) -> String {
     let image = format!("{}/old.img", directory.display());
     let target = format!("image:{image},size=256M");

@@ -28,7 +28,6 @@ impl Owed {
         self.0[name].as_str().unwrap_or_default()
     }
 
-    /// Whether it is still set up.
     pub fn is_there(&self) -> bool {
         let path = Path::new(self.text("path"));
         match self.kind() {

@@ -4,7 +4,6 @@ use crate::common::{senesce, temporary_directory};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs the program with a file size limit of 1 MiB.
 fn limited(folder: &Path, words: &[&str]) -> Output {
     let program = senesce(folder).get_program().to_owned();
     let mut command = Command::new("bash");

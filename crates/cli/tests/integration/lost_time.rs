@@ -113,7 +113,6 @@ fn image_locked_in_memory_by_another_process_is_refused() {
     drop(locked);
 }
 
-/// A file whose pages stay in memory.
 struct LockedFile(*mut std::ffi::c_void, usize);
 
 impl LockedFile {

@@ -4,7 +4,6 @@ use crate::common::{json, run, temporary_directory};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory of 50 files of different sizes.
 fn tree(directory: &Path) {
     fs::create_dir(directory.join("tree")).expect("make");
     for number in 0..50usize {

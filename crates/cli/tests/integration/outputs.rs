@@ -12,7 +12,6 @@ fn record(folder: &Path) {
     assert!(folder.join("run/summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Every verb that writes a file of the user.
 const VERBS: &[&[&str]] = &[
     &["report", "run", "--out", "FILE"],
     &["report", "run", "--format", "zip", "--out", "FILE"],
@@ -36,12 +35,9 @@ fn with(verb: &[&str], file: &str) -> Vec<String> {
     verb.iter().map(|word| if *word == "FILE" { file } else { word }.to_string()).collect()
 }
 
-/// Expected treatment of an existing entry with the name of an output.
 #[derive(Clone, Copy, PartialEq)]
 enum Must {
-    /// Refuse it, even with `--force`.
     Refuse,
-    /// Refuse it without `--force`.
     Keep,
     WriteInto,
 }
@@ -249,7 +245,6 @@ fn closed_pipe_ends_the_program_quietly() {
     }
 }
 
-/// Every verb that creates a directory of the user.
 const DIRECTORIES: &[&[&str]] = &[
     &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "FILE"],
     &["reproduce", "append", "--scale", "smoke", "--out", "FILE"],

@@ -10,7 +10,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One shell block of a page, or the commands of a setup comment.
 #[derive(Debug, PartialEq)]
 struct Block {
     line: usize,
@@ -24,7 +23,6 @@ struct Parser {
     blocks: Vec<Block>,
     exit: i32,
     skipped: Option<String>,
-    /// Words of lines to omit from the next block.
     left_out: Vec<String>,
 }
 
@@ -106,10 +104,8 @@ fn wrappers(folder: &Path) {
     }
 }
 
-/// Shell words that make one argument of a long command smaller.
 const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=[14]G) word=${word%?G}256M ;; memory:[14]G) word=memory:256M ;; esac"#;
 
-/// Shell words that end an aging early.
 const FEWER: &str = r#"case " ${words[*]} " in *" --overwrites "* | *" --resume "* | *" --compress"*) ;; *" age "*) words+=(--overwrites 1) ;; esac"#;
 
 const SECONDS_PER_BLOCK: &str = "300";
@@ -134,7 +130,6 @@ fn run(block: &Block, folder: &Path) -> Result<(), String> {
     Err(format!("{}\n{}\n{}{}", output.status, block.text, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Runs a page; returns the number of blocks that ran, or all failures.
 fn play(page: &Path) -> Result<usize, String> {
     let folder = tempfile::tempdir().unwrap();
     ["bin", "work"].iter().for_each(|name| fs::create_dir(folder.path().join(name)).unwrap());

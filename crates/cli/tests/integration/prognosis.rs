@@ -4,7 +4,6 @@ use crate::common::{json, leftovers, run, temporary_directory};
 use std::path::Path;
 use std::process::Command;
 
-/// An ext4 of 48 MiB with some files, made without a mount.
 fn image(directory: &Path) -> String {
     let tree = directory.join("tree/deep");
     std::fs::create_dir_all(&tree).unwrap();

@@ -44,7 +44,6 @@ fn state(folder: &Path) -> Vec<(String, [u64; 3], [i64; 4])> {
     all
 }
 
-/// Commands with one refused output.
 const REFUSED: &[&str] = &[
     "report run other",
     "report run --site site",

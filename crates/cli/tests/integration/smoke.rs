@@ -5,7 +5,6 @@ use senesce_claims::{ClaimSet, Rule, Selection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Experiments that boot the guest; the tests of the guest run them there.
 const IN_THE_GUEST: [&str; 3] = ["f2fs-bandwidth", "vm-selftest", "zns-rocksdb"];
 
 #[test]
@@ -104,7 +103,6 @@ fn unmeasured(directory: &Path, id: &str) -> Option<String> {
     (!missing.is_empty()).then(|| format!("{id} measures nothing for {}", missing.join("; ")))
 }
 
-/// Metrics and names of conditions that a rule needs.
 fn asked(rule: &Rule) -> Vec<(String, BTreeSet<String>)> {
     let along = match rule {
         Rule::Trend { along, .. } | Rule::Step { along, .. } | Rule::Linear { along, .. } => Some(along.clone()),

@@ -13,7 +13,6 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Two finished runs in `senesce-runs`; returns their names.
 fn two_runs(folder: &Path) -> Vec<String> {
     for seed in ["1", "2"] {
         let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--seed", seed];
@@ -121,7 +120,6 @@ fn completions_list_existing_items() {
     assert_eq!(completed(directory.path(), &["help", "gloss"]), ["glossary"]);
 }
 
-/// Lets a shell read the registration and complete `senesce report lat`.
 fn shell_completes(shell: &str, script: &str) {
     let directory = temporary_directory();
     let registration = printed(&run(directory.path(), &["completions", shell]));

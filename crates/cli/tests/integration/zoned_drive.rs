@@ -14,7 +14,6 @@ use std::process::Output;
 const DRIVE: &str = "SENESCE_TEST_ZONED_DEVICE";
 const WAYS: &str = "SENESCE_TEST_ZONED_WAYS";
 
-/// The drive under test, named by the guest in the environment.
 fn drive() -> String {
     std::env::var(DRIVE).expect("a zoned drive of the guest")
 }
@@ -32,7 +31,6 @@ fn drive_passes_the_body() {
     }
 }
 
-/// A run that has started to send commands.
 fn long_run(directory: &Path, device: &str, way: &str) -> Started {
     let words =
         ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];

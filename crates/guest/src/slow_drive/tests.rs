@@ -2,7 +2,6 @@ use super::*;
 
 const SIZE: u64 = 1 << 20;
 
-/// The client's end, after the negotiation.
 fn drive(latency: Duration) -> (SlowDrive, UnixStream) {
     let content = tempfile::tempfile().unwrap();
     content.set_len(SIZE).unwrap();

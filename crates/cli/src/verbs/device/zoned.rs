@@ -14,7 +14,6 @@ use senesce_exp_zns::zoned_model::{Spec, ZonedModel, model_file};
 use senesce_runner::{Conduct, Run, conduct};
 use std::path::{Path, PathBuf};
 
-/// The start of a model file.
 const BEGINNING: &[u8] = b"name =";
 
 /// Flags of a measurement with `--fit`.
@@ -58,7 +57,6 @@ impl Options {
         }
     }
 
-    /// Measures missing points, fits, and writes the model file.
     pub fn run(
         self,
         device: &Path,
@@ -104,7 +102,6 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Fits, and writes the model file.
     pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check(Some(&self.model), Format::Text, BEGINNING)?;
         let spec = Spec::of_tables(&self.tables, &self.start)?;
@@ -114,7 +111,6 @@ impl Fit {
     }
 }
 
-/// Settings of a run in addition to its specification.
 struct RunSettings {
     seed: Seed,
     out: Option<PathBuf>,
@@ -125,7 +121,6 @@ struct RunSettings {
 }
 
 impl RunSettings {
-    /// Completes the remaining steps, and writes the model file when all are done.
     fn conclude(self, spec: &Spec, session: &Session) -> Result<Exit, Failure> {
         let interrupt = session.interrupt()?;
         let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };

@@ -11,7 +11,6 @@ use senesce_core::{ExitCode, Failure};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Prints the manual page of a verb, or of senesce itself.
 pub fn print(verb: Option<&str>) -> Result<(), Failure> {
     let root = complete(crate::command());
     let mut out = io::stdout().lock();
@@ -66,7 +65,6 @@ fn escaped(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-/// Writes no page if one of them would be refused.
 pub fn write_all(directory: &Path) -> Result<Exit, Failure> {
     let root = complete(crate::command());
     let mut page = Vec::new();

@@ -8,7 +8,6 @@ use senesce_runs::export::Export;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Refuses all folders if one of them would be refused.
 pub fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
     let mut runs = BTreeMap::new();
     for folder in folders {
@@ -20,7 +19,6 @@ pub fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
     folders.iter().try_for_each(|folder| folder.check(output))
 }
 
-/// The files of one run and their directory.
 pub struct Folder {
     run: PathBuf,
     path: PathBuf,

@@ -38,7 +38,6 @@ pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit,
     Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())
 }
 
-/// Refuses all pages if one would be refused, assuming that every run has a page.
 fn check(entries: &[ListedRun], directory: &Path, output: Output) -> Result<(), Failure> {
     let mut names = PageNames::default();
     let mut files: Vec<PathBuf> = entries.iter().map(|entry| directory.join(names.next(&entry.name()))).collect();

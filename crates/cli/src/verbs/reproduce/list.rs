@@ -10,7 +10,6 @@ use senesce_runner::Reproducible;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Prints the experiments with the question that each answers; as JSON, with all parameters.
 pub fn experiments(as_json: bool) -> Result<Exit, Failure> {
     if as_json {
         let list: Vec<_> = REGISTRY.experiments().map(described).collect();
@@ -35,7 +34,6 @@ fn described(experiment: &dyn Reproducible) -> Value {
     json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
 }
 
-/// Prints all claims with their sources and rules.
 pub fn claims_of_all(as_json: bool) -> Result<Exit, Failure> {
     let mut list: Vec<Value> = Vec::new();
     for experiment in REGISTRY.experiments() {
@@ -84,7 +82,6 @@ fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
     read.map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", experiment.kind())))
 }
 
-/// The rule in words, with the conditions for which it must hold.
 fn rule(claim: &Claim) -> String {
     match claim.holds {
         senesce_claims::Holds::Every => claim.rule.to_string(),

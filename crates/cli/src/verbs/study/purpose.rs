@@ -101,7 +101,6 @@ impl super::Study {
         Ok(show_record(&outcome))
     }
 
-    /// Writes the study, unless the user has changed it.
     fn keep_study(&self, file: &Path, text: &str) -> Result<(), Failure> {
         let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !is_file || self.output.replaces() {
@@ -121,7 +120,6 @@ impl super::Study {
     }
 }
 
-/// File systems that this machine can make and mount.
 fn possible() -> Vec<String> {
     let is_possible = |one: &FileSystem| one.is_supported() && one.mkfs_version().is_ok();
     FileSystem::ALL.into_iter().filter(is_possible).map(|one| one.name().to_string()).collect()

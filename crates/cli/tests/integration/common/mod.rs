@@ -20,7 +20,6 @@ pub fn run(folder: &Path, words: &[&str]) -> Output {
     senesce(folder).args(words).output().expect("run senesce")
 }
 
-/// Standard output as JSON; a failure shows standard error.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -33,7 +32,6 @@ pub struct Started {
     messages: BufReader<ChildStderr>,
 }
 
-/// Starts the program and waits until it prints `word`, independent of the machine's speed.
 pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
     let mut child =
         senesce(folder).args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start senesce");
@@ -47,7 +45,6 @@ pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
 }
 
 impl Started {
-    /// Sends Ctrl-C, and returns the output until the end.
     pub fn interrupt(self) -> Output {
         interrupt(&self.child);
         self.wait()
@@ -62,7 +59,6 @@ impl Started {
         self.child.try_wait().expect("wait for senesce").is_none()
     }
 
-    /// Returns the output until the end.
     pub fn wait(mut self) -> Output {
         let mut stderr = Vec::new();
         self.messages.read_to_end(&mut stderr).expect("read");
@@ -78,7 +74,6 @@ pub fn wait_until(mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a run has recorded an event of this kind, and is thus in progress.
 pub fn wait_for_event(run: &Path, kind: &str) {
     let word = format!("\"kind\":\"{kind}\"");
     wait_until(|| std::fs::read_to_string(run.join("events.jsonl")).is_ok_and(|text| text.contains(&word)));

@@ -2,14 +2,12 @@
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token, punctuated::Punctuated};
 
-/// Serde's attributes of a container, variant or field.
 #[derive(Default, Debug, Clone)]
 pub struct Serde {
     pub rename: Option<String>,
     pub rename_all: Option<String>,
     pub tag: Option<String>,
     pub content: Option<String>,
-    /// The type in the file.
     pub from: Option<String>,
     /// `Some(None)`: the type's own default.
     pub default: Option<Option<String>>,

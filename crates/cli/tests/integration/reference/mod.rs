@@ -45,7 +45,6 @@ const FILES: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 
-/// Experiments that share the types of their runs.
 const FAMILIES: [(&str, &str); 4] = [
     ("Aged", "aged-fileserver, aged-webserver"),
     ("Fragmentation", "frag-intra, frag-inter, copy-order, git-aging, mail-aging"),
@@ -97,7 +96,6 @@ fn reference_of_records_matches_the_types() {
     same("records.md", &page.text());
 }
 
-/// Compares a page with the generated text, or writes it.
 fn same(name: &str, text: &str) {
     let path = root().join("docs/reference").join(name);
     if std::env::var_os("UPDATE").is_some() {

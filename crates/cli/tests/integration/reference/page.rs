@@ -26,7 +26,6 @@ impl Page {
         self.out.clone()
     }
 
-    /// A section for a type and, below it, for the types of its fields.
     pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource) {
         self.tell(types, title, purpose, root, None);
     }
@@ -99,7 +98,6 @@ impl Page {
     }
 }
 
-/// A struct or enum with its serde attributes.
 struct Container {
     name: String,
     serde: Serde,
@@ -156,7 +154,6 @@ fn row<'a>(
     Row { name, of: description(types, source, &field.ty, named), missing, meaning: documentation(&field.attrs) }
 }
 
-/// The value of a missing key.
 fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, container: &Container) -> String {
     let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
     let found = match (&serde.default, &container.serde.default) {
@@ -172,7 +169,6 @@ fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, contain
     found.unwrap_or_else(|| "its default".into())
 }
 
-/// The word of the default variant of an enum.
 fn default_word(types: &Types, source: &Source, of: &Type) -> Option<String> {
     let found = types.get(source, &last_name(of)?)?;
     let Item::Enum(one) = &found.item else { return None };
@@ -181,7 +177,6 @@ fn default_word(types: &Types, source: &Source, of: &Type) -> Option<String> {
     Some(format!("`\"{name}\"`"))
 }
 
-/// A row for one of several values.
 fn choice<'a>(
     types: &'a Types,
     source: &Source,

@@ -12,7 +12,6 @@ use syn::{Attribute, GenericArgument, ImplItem, Item, PathArguments, Type, TypeP
 pub struct Source {
     pub package: String,
     path: PathBuf,
-    /// Name to the path of its `use`.
     uses: BTreeMap<String, Vec<String>>,
 }
 
@@ -30,12 +29,10 @@ pub struct RunTypes {
     pub event: Option<String>,
 }
 
-/// All types by name; a name may have several.
 #[derive(Default)]
 pub struct Types {
     by_name: BTreeMap<String, Vec<ItemSource>>,
     runs: Vec<RunTypes>,
-    /// Types with a hand-written serialization.
     by_hand: BTreeSet<(String, String)>,
     pub defaults: Defaults,
 }
@@ -129,7 +126,6 @@ impl Types {
         (all.len() == 1 || used.is_some() || best.source.package == source.package).then_some(best)
     }
 
-    /// A type of a crate that must exist.
     pub fn find(&self, package: &str, name: &str) -> &ItemSource {
         let all = self.by_name.get(name).into_iter().flatten();
         let mut of_package = all.filter(|one| one.source.package == package);
