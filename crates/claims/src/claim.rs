@@ -210,7 +210,6 @@ impl Published {
         }
     }
 
-    /// The unit of the published numbers; empty for a quotient or without a unit.
     pub fn unit(&self, rows: &[Row]) -> String {
         if self.quotient {
             return String::new();
@@ -218,7 +217,6 @@ impl Published {
         self.found(rows).first().map_or(self.unit.clone(), |row| row.published.unit.clone())
     }
 
-    /// Numbers with unit, or the words.
     pub fn text(&self, rows: &[Row]) -> String {
         let unit = self.found(rows).first().map_or(self.unit.clone(), |row| row.published.unit.clone());
         let numbers: Vec<String> = self.raw(rows).iter().map(|number| crate::text::number(*number)).collect();

@@ -6,7 +6,6 @@ use senesce_stats::ratio::RESOLUTION;
 use senesce_stats::student::quantile;
 use senesce_stats::{mean, standard_deviation};
 
-/// An estimate with its ends, in units of its terms (or their ratio).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub value: f64,

@@ -50,7 +50,6 @@ impl Facts {
 pub struct Judgement {
     pub verdict: Verdict,
     pub measured: String,
-    /// The reason, and the requirement for a decision.
     pub note: String,
 }
 
@@ -201,7 +200,6 @@ fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> Str
     format!("this run did not measure {what}{root}{smoke}")
 }
 
-/// The selections without any measurement.
 fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
     let mut all = BTreeSet::new();
     for selection in claim.rule.selections() {
@@ -214,7 +212,6 @@ fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
     }
 }
 
-/// A note that a single image represents only itself.
 fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     let images: BTreeSet<u32> = claim
         .rule
@@ -229,7 +226,6 @@ fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     }
 }
 
-/// Maximum number of cases to list.
 const TOLD: usize = 8;
 
 fn text(cases: &[Case]) -> String {

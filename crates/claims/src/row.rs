@@ -26,7 +26,6 @@ impl Row {
         format!("{} | {}", self.published.metric, self.published.condition)
     }
 
-    /// Whether its note says that a model was fitted to it.
     pub fn is_fitted(&self) -> bool {
         self.published.note.split(' ').next_back() == Some("fitted")
     }

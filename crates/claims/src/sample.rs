@@ -5,12 +5,10 @@ use senesce_core::Measurement;
 use senesce_stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The values of one quantity under one condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// The independent values: means of images if there are several, else the repetitions.
     pub units: Vec<f64>,
-    /// Number of measured values.
     pub values: usize,
     /// Whether the value has no random error (a count, a computation, a deterministic model).
     pub exact: bool,
@@ -19,7 +17,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The values of these images, each with its repetitions.
     fn of(images: &Images, exact: bool, by_round: bool) -> Self {
         let values = images.values().map(Vec::len).sum();
         let one_image = images.len() == 1;
@@ -59,13 +56,11 @@ pub struct Cell {
 
 type Images = BTreeMap<u32, Vec<(u32, f64)>>;
 
-/// The measurements of a run for rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     pub measurements: &'a [Measurement],
     /// Metrics without random error.
     pub exact: &'a BTreeSet<String>,
-    /// Whether nothing has a random error.
     pub all_exact: bool,
     /// Whether all conditions alternate within a repetition, so that background load affects all of them.
     pub by_round: bool,

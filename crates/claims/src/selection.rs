@@ -139,7 +139,6 @@ impl Pattern {
     }
 }
 
-/// Splits at commas outside of quotes.
 fn parted(text: &str) -> Vec<&str> {
     let mut quoted = false;
     let outside = |sign: char| {
@@ -149,7 +148,6 @@ fn parted(text: &str) -> Vec<&str> {
     text.split(outside).collect()
 }
 
-/// Quotes a word if it has special characters.
 fn written(word: &str) -> String {
     if word.contains([',', '|']) { format!("'{word}'") } else { word.into() }
 }
@@ -186,7 +184,6 @@ impl Selection {
         condition.iter().filter(|(key, _)| !pinned(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Words of the selection that none of these conditions has.
     pub fn missing<'a>(&self, conditions: impl Iterator<Item = &'a Condition> + Clone) -> BTreeSet<String> {
         let mut absent = BTreeSet::new();
         for (key, pattern) in &self.when {

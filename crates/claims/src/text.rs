@@ -22,7 +22,6 @@ pub fn interval(found: &Interval, unit: &str) -> String {
     format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
 }
 
-/// Formats `fs=ext4 state=aged`.
 pub fn condition(condition: &Condition) -> String {
     let words: Vec<String> = condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")

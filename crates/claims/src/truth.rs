@@ -12,7 +12,6 @@ pub enum Truth {
     Open(String),
 }
 
-/// A rule applied under one combination of free conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub key: Condition,
@@ -45,7 +44,6 @@ impl Truth {
         }
     }
 
-    /// Whether an interval lies between two inclusive ends.
     pub fn within(found: &Interval, (low, high): (f64, f64)) -> Self {
         if found.low >= low && found.high <= high {
             Self::Yes
@@ -67,7 +65,6 @@ impl Truth {
         }
     }
 
-    /// The result without an interval.
     pub fn lacking(lack: Lack) -> Self {
         Self::Open(match lack {
             Lack::TooFew(count) => {

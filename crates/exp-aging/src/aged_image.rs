@@ -36,7 +36,6 @@ pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operat
     Planned::new(step, action, target).costing(Bytes(0), fs.seconds_of_operations(operations) + 1.0)
 }
 
-/// The default plan of an image by a profile: to its end and in full.
 pub fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
     let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
@@ -84,7 +83,6 @@ pub struct SeenLayout {
     pub files_by_extents: Vec<f64>,
 }
 
-/// Number of powers of two in the distributions.
 const POWERS: usize = 40;
 
 impl SeenLayout {

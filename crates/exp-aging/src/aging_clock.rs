@@ -190,7 +190,6 @@ fn plan(spec: &Spec, profile: &str, clock: Clock, seed: Seed) -> Result<AgingPla
     Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(spec.overwrites), clock, ..base })?)
 }
 
-/// Operations per second for a slowed aging, relative to the first aging of its cell.
 fn pace(spec: &Spec, step: &Step, context: &Context<'_, AgingClock>) -> Result<f64, Failure> {
     let first = Step { repeat: 0, slowed: false, ..step.clone() };
     let known = agings(context.recorded()).into_iter().find(|aged| aged.step == first);
@@ -241,7 +240,6 @@ fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     measured
 }
 
-/// Difference of the free extents of two agings, in percent of the first.
 fn apart(first: &Aged, other: &Aged) -> f64 {
     let (first, other) = (first.image.layout.free_extents as f64, other.image.layout.free_extents as f64);
     (other / first.max(1.0) - 1.0).abs() * 100.0

@@ -183,7 +183,6 @@ impl AgingKind {
     }
 }
 
-/// The kinds of agings of a profile, with their operations. A maximum that shortens nothing is omitted.
 fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(AgingKind, u64)>, Failure> {
     let mut kinds = vec![(AgingKind::Full, plan(spec, profile, AgingKind::Full, seed)?.len())];
     if !ends_at_the_bound(spec, profile, seed)? {
@@ -199,7 +198,6 @@ fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(AgingKind, u64)>
     Ok(kinds)
 }
 
-/// Whether the reference can be executed until its ages are exact.
 fn ends_at_the_bound(spec: &Spec, profile: &str, seed: Seed) -> Result<bool, Failure> {
     Ok(plan_to(spec, profile, Limit::Bound, None, seed)?.summary().overwrites <= spec.reference)
 }

@@ -26,7 +26,6 @@ pub struct Comparison {
     pub equal: bool,
 }
 
-/// A layout value, and the largest difference that counts as equal.
 struct Measure {
     name: &'static str,
     of: fn(&SeenLayout) -> f64,
@@ -56,7 +55,6 @@ fn measures() -> [Measure; 7] {
     ]
 }
 
-/// Factor within which largest free extents count as equal.
 const LARGEST_FACTOR: f64 = 1.5;
 
 pub fn answer(equal: Option<bool>) -> &'static str {

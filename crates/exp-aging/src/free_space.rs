@@ -90,7 +90,6 @@ pub enum Step {
 }
 
 impl Spec {
-    /// The name of the length of its agings in claims.
     fn until(&self) -> String {
         if self.overwrites > 0.0 { self.overwrites.to_string() } else { "until convergence".into() }
     }
@@ -276,7 +275,6 @@ fn measurements(spec: &Spec, study: &StudySpec, facts: &ImageFacts) -> Vec<Measu
 const RANGES: [(&str, u64); 4] =
     [("4-64 KiB", 0), ("64 KiB-1 MiB", 64 << 10), ("1-16 MiB", 1 << 20), ("from 16 MiB", 16 << 20)];
 
-/// Percent of the free space in extents of each range.
 fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
     let mut shares = RANGES.map(|(name, _)| (name, 0.0));
     for bucket in &free.buckets {

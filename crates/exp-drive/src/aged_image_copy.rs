@@ -169,7 +169,6 @@ impl Experiment for AgedImageCopy {
     }
 }
 
-/// A drive for each of [`ORDERS`], and the number of blocks of a copy.
 struct Drives([Drive; 4], u64);
 
 impl Drives {
@@ -198,7 +197,6 @@ fn written(flash: &Flash, requests: impl Iterator<Item = Request>) -> Drive {
     drive
 }
 
-/// Seconds of the reads at a queue depth, and their die-collision index.
 fn read(drive: &Drive, reads: &[Request], depth: u32) -> (f64, Option<f64>) {
     let mut drive = drive.clone();
     let at_depth: Vec<Request> = reads.iter().map(|one| Request { queue_depth: depth, ..*one }).collect();

@@ -116,7 +116,6 @@ impl Spec {
     }
 }
 
-/// A file whose fragments are each followed by a piece of a dummy.
 struct Layout {
     fragment: u64,
     distance: u64,
@@ -128,7 +127,6 @@ impl Layout {
         offset / self.fragment * (self.fragment + self.distance) + offset % self.fragment
     }
 
-    /// All writes that made it, file and dummy in turn.
     fn history(&self) -> impl Iterator<Item = Request> + '_ {
         (0..self.bytes).step_by(self.fragment as usize).flat_map(|offset| {
             let place = self.place(offset);
@@ -137,7 +135,6 @@ impl Layout {
         })
     }
 
-    /// The requests for a range of the file, split at fragments.
     fn split(&self, operation: Operation, offset: u64, bytes: u64) -> impl Iterator<Item = Request> + '_ {
         let mut at = offset;
         std::iter::from_fn(move || {

@@ -18,7 +18,6 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aged_image_copy::AgedImageCopy>(),
 ];
 
-/// A modelled value under its conditions.
 fn measured(
     metric: &str,
     unit: &str,

@@ -37,7 +37,6 @@ fn named(name: &str) -> Result<Workload, Failure> {
     })
 }
 
-/// Positions of the write pointer.
 fn offsets(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(move |number| number * OFFSETS / count)
 }

@@ -48,7 +48,6 @@ impl Parameters {
         Bytes(self.files * self.file_size.bytes())
     }
 
-    /// Chunks of each file that a round appends in turn.
     fn appended(&self, round: u64) -> u64 {
         self.file_size.bytes() / self.chunk.bytes() * round / self.rounds
     }
@@ -120,7 +119,6 @@ impl Procedure for InTurn {
         Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
     }
 
-    /// The kind of write-back as a condition.
     fn condition(&self) -> Option<(&'static str, &'static str)> {
         let sync = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
             (1, _) => "fsync",

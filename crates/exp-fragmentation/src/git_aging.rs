@@ -110,7 +110,6 @@ impl Procedure for Source {
     };
     const AGES_ON: bool = true;
     type Parameters = Parameters;
-    /// Number of commits pulled.
     type State = usize;
 
     fn defaults(level: Level) -> Parameters {

@@ -49,7 +49,6 @@ impl Parameters {
     }
 }
 
-/// The mail store, determined by the parameters and the seed.
 #[derive(Debug, Clone)]
 pub struct Load {
     own: Parameters,
@@ -126,7 +125,6 @@ impl Procedure for Load {
     }
 }
 
-/// One box: its messages in the order of arrival.
 #[derive(Debug, Default)]
 struct Mailbox {
     messages: Vec<PathBuf>,
@@ -191,7 +189,6 @@ impl Store {
         Ok(())
     }
 
-    /// Marks a random message as deleted and expunges it.
     fn expunge(&mut self, root: &Path, number: u64) -> Result<(), Failure> {
         let own = &mut self.boxes[number as usize];
         if own.messages.is_empty() {

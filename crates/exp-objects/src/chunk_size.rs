@@ -305,7 +305,6 @@ fn throughput(chunker: ChunkerSpec) -> f64 {
 mod tests {
     use super::*;
 
-    /// A trial that ended after `chunks` chunks with a mean of 1000 bytes.
     pub(super) fn cell(chunker: &str, chunks: u64) -> Cell {
         Cell {
             chunker: chunker.parse().unwrap(),

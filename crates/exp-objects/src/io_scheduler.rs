@@ -281,7 +281,6 @@ impl Spec {
         Err(Failure::new(ExitCode::Missing, words))
     }
 
-    /// Seconds until a commit is durable; `None` if the files do not fit.
     fn measure(&self, arm: &Arm, context: &mut Context<'_, IoScheduler>) -> Result<Option<f64>, Failure> {
         let mut target: MountedTarget = open(&self.target, &self.options(context)?)?;
         target.set_scheduler(&arm.scheduler)?;
@@ -309,7 +308,6 @@ impl Spec {
         }
     }
 
-    /// Commits to a new store on the target, with limits if requested.
     fn commit(
         &self,
         arm: &Arm,

@@ -250,7 +250,6 @@ impl Spec {
         OpenOptions { mkfs_options, ..OpenOptions::fresh(self.fs) }
     }
 
-    /// Refuses in advance a partition that cannot hold one object.
     fn check_space(&self, capacity: Bytes) -> Result<(), Failure> {
         let Some(volume) = advise::Volume::planned(self.fs.name(), capacity).filter(|_| capacity.0 > 0) else {
             return Ok(());
@@ -325,7 +324,6 @@ mod tests {
         Filled { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }
     }
 
-    /// Writes that become slower.
     pub(super) fn writes(scheme: &str, repeat: u32, count: u64) -> Writes {
         let write_ns: Vec<u64> = (0..count).map(|index| 10_000 + 100 * index + u64::from(repeat)).collect();
         let put_ns = write_ns.iter().map(|ns| ns + 5000).collect();

@@ -209,7 +209,6 @@ fn is_installed(system: System) -> bool {
     find_program(system.program().0).is_some()
 }
 
-/// The path of a program; `senesce` is this program.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name == "senesce" {
         let own = std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|stem| stem == "senesce"));

@@ -25,7 +25,6 @@ pub struct FileOps;
 /// The empty loop, whose time is subtracted from the others.
 const EMPTY: &str = "empty";
 
-/// Metric and name of its condition.
 const TIME: &str = "time";
 const OPERATION: &str = "operation";
 
@@ -279,7 +278,6 @@ impl Experiment for FileOps {
     }
 }
 
-/// Published ratio of an operation: quotient of the times in both modes.
 fn published_ratio(published: &[PublishedValue], operation: &str) -> Option<f64> {
     let time = |mode: &str| {
         let condition = format!("{operation}, {mode}");

@@ -18,7 +18,6 @@ use senesce_workload::{Bench, Length, Options, Workload, builtin};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The personality, and the bytes of its files.
 pub struct TierFileserver(Workload, Bytes);
 
 const BASELINES: [SubjectKind; 5] =
@@ -109,7 +108,6 @@ pub enum Step {
 }
 
 impl Condition {
-    /// Name of the file system in measured values.
     fn subject(&self) -> &'static str {
         if self.again { AGAIN } else { self.kind.name() }
     }

@@ -30,7 +30,6 @@ const BLOCK: u64 = 4096;
 const PUBLISHED: (u64, u64) = (10, 40);
 /// In addition to the grid: without eviction, and ext4 on the disk.
 const BASELINES: [SubjectKind; 2] = [SubjectKind::Bpfs, SubjectKind::Ext4Disk];
-/// One cell of the grid measured a second time.
 const AGAIN: &str = "anticache again";
 
 /// Grid and load.
@@ -153,7 +152,6 @@ impl Cell {
 }
 
 impl Spec {
-    /// Every cell of the grid, a second reference cell, and the baselines.
     fn conditions(&self) -> Vec<Condition> {
         let grid = self.periods.iter().flat_map(|period| self.thresholds.iter().map(|size| (*period, *size)));
         let cell = |grid, again| Condition { kind: self.subject, grid: Some(grid), again };

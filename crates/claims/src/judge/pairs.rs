@@ -13,7 +13,6 @@ pub enum Unit {
     Percent,
 }
 
-/// The ratio of geometric means.
 pub fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }
@@ -85,7 +84,6 @@ pub fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
         .collect()
 }
 
-/// Two systems before and after.
 type Quartet = [Cell; 4];
 
 /// One case over all pairs of systems; empty if fewer than two systems were measured in both states.
@@ -114,7 +112,6 @@ pub fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, cont
     vec![Case { key: Default::default(), truth, measured: words.join("; ") }]
 }
 
-/// Whether two cells differ only in the system.
 fn rivals(one: &Cell, other: &Cell, systems: &str) -> bool {
     let without = |cell: &Cell| {
         let mut key = cell.key.clone();
@@ -125,7 +122,6 @@ fn rivals(one: &Cell, other: &Cell, systems: &str) -> bool {
     a.is_some() && b.is_some() && a != b && agree(&without(one), &without(other))
 }
 
-/// Whether the order of two systems changes.
 fn flipped([one, other, one_after, other_after]: &Quartet, systems: &str, alpha: f64) -> (Truth, String) {
     let before = quotient(&one.sample, &other.sample, alpha);
     let after = quotient(&one_after.sample, &other_after.sample, alpha);

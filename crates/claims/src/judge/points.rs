@@ -62,7 +62,6 @@ fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), publish
 /// Fisher's interval needs at least this number of pairs.
 pub const LEAST_PAIRS: usize = 4;
 
-/// A correlation as an interval; its units are the pairs.
 pub fn of_correlation(found: &Correlation) -> Interval {
     Interval { value: found.value, low: found.low, high: found.high, units: found.count }
 }

@@ -72,7 +72,6 @@ fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth,
     Ok((truth, told(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
 }
 
-/// No two points differ by more than the factor.
 fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), Lack> {
     let pairs = series.len() * (series.len() - 1) / 2;
     let alpha = level(count * pairs);

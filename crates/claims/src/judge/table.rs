@@ -8,17 +8,14 @@ use crate::selection::{Condition, Pattern, Selection};
 use crate::truth::{Case, Truth};
 use std::collections::BTreeMap;
 
-/// A point that was published, once or several times.
 struct Point<'a> {
     metric: &'a str,
     unit: &'a str,
     /// Conditions that our runs have too.
     condition: Condition,
-    /// Mean of its rows.
     value: f64,
 }
 
-/// One case over all measured points.
 pub fn table(
     pattern: &Selection,
     beside: &[String],

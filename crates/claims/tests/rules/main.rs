@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use synthetic::World;
 
-/// One claim of each kind of rule, so that all kinds are tested independently of the files.
 const ALL_KINDS: &str = include_str!("all-kinds.claims.toml");
 const ALL_KINDS_TABLE: &str = include_str!("all-kinds.csv");
 
@@ -19,7 +18,6 @@ fn published() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/published")
 }
 
-/// All claims files, with the name of their experiment.
 fn sets() -> Vec<(String, ClaimSet)> {
     static SETS: LazyLock<Vec<(String, ClaimSet)>> = LazyLock::new(read_sets);
     SETS.clone()

@@ -19,11 +19,9 @@ const LEAST: &str = "-1000000";
 
 struct Maker<'a> {
     world: World,
-    /// Unit of all values: the published one, or seconds.
     unit: String,
     set: &'a ClaimSet,
     made: Vec<Measurement>,
-    /// Metrics and conditions that already have values.
     known: HashSet<(String, Condition)>,
 }
 
@@ -76,7 +74,6 @@ pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurem
     maker.made
 }
 
-/// An end of the bounds: noise around it lies on both sides.
 fn edge((low, high): (f64, f64)) -> f64 {
     if low.is_finite() { low } else { high }
 }
@@ -131,7 +128,6 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether the rule should hold under the `index`-th condition of `count`.
     fn holds(&self, holds: &Holds, condition: &Condition, index: usize) -> bool {
         match (holds, self.world) {
             (_, World::Noisy) => true,
@@ -315,7 +311,6 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Values with mean 0 and length 1.
 fn standard(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<f64> = values.collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -335,7 +330,6 @@ fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
     }
 }
 
-/// All combinations of the words of a selection.
 fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
     let mut when = of.when.clone();
     if let Holds::Share { over, .. } = holds {

@@ -56,7 +56,6 @@ impl ExtendedSpec {
         Self { spec, replans: self.replans.iter().map(replan).collect() }
     }
 
-    /// A planner of one part, positioned where the last new limits were given.
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         let parts = self.spec.parts;
         let mut planner = self.spec.planner(part)?;
@@ -68,7 +67,6 @@ impl ExtendedSpec {
         Ok(planner)
     }
 
-    /// A planner of one part, positioned after all operations below a position of all parts.
     pub fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
         let mut planner = self.planner(part)?;
         planner.skip_to(Interleaved::operations_of(part, self.spec.parts, position));

@@ -149,7 +149,6 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Whether it reached the end of its plan.
     pub fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }

@@ -48,7 +48,6 @@ const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
 /// Measuring many live files takes long; this bounds it to 1/50 of the time.
 const DISTANCE_SHARE: u32 = 50;
 
-/// Executes the plan below `root` from the last position.
 pub fn run(
     execution: &Execution<'_>,
     root: &ClaimedDirectory,
@@ -97,7 +96,6 @@ fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f6
 
 pub struct Played {
     pub stop: Stop,
-    /// All operations below this position are done.
     pub completed: u64,
     /// Operations executed by this process in this part of the run.
     pub executed: u64,
@@ -106,9 +104,7 @@ pub struct Played {
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
     pub unasked_commits: Option<u64>,
-    /// Changes of files as counted by the executor; `None` with several ranks.
     pub changes: Option<ChangeCounts>,
-    /// Estimate of the execution in seconds, from the first second after the fill.
     pub estimated_seconds: Option<f64>,
     pub ranks: Vec<RankRow>,
     pub window: u64,
@@ -220,7 +216,6 @@ impl<'a, 'b> Watch<'a, 'b> {
         ControlFlow::Continue(())
     }
 
-    /// Estimates the duration from the first second after the fill.
     fn estimate(&mut self, completed: u64, seconds: f64) {
         if self.estimate.is_some() || completed < self.execution.fill.max(self.execution.from) {
             return;

@@ -11,7 +11,6 @@ use senesce_core::{Bytes, Table};
 use senesce_layout::{FreeSpace, LayoutSummary};
 use serde_json::json;
 
-/// Target and reached shares of ages, sizes and depths.
 pub fn distributions(measures: &Measures, device: &str) -> Vec<Figure> {
     let ages = Axis::categories("relative age, right edge of the bin", labels(&measures.ages, plain));
     let sizes = Axis::categories("file size", labels(&measures.sizes, |value| Bytes(value as u64).to_string()));
@@ -136,7 +135,6 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
     }
 }
 
-/// One row per rank, if there are several.
 pub fn ranks_table(executed: &Executed) -> Option<Table> {
     let columns = ["rank", "host", "operations", "seconds", "waiting (s)", "CPU (s)", "peak memory (MiB)"];
     let mut table = Table::new("ranks", "Ranks", &columns);

@@ -2,7 +2,6 @@
 
 use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
 
-/// The last event of each kind.
 #[derive(Default)]
 pub(super) struct RecordedAging<'a> {
     pub rehearsal: Option<&'a Rehearsal>,

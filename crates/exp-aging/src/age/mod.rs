@@ -272,7 +272,6 @@ fn other_files(made: u64, seen: u64) -> Option<String> {
     })
 }
 
-/// A caveat about the time scale.
 fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
@@ -290,8 +289,6 @@ fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<Stri
     })
 }
 
-/// Distances of the live files from the profile, for claims. The plan sets them on every file system, so no direction is better
-/// when agings are compared.
 fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     let rmse = &executed.measures.rmse;
     let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];

@@ -16,7 +16,6 @@ pub fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
 pub struct Own {
     parts: u32,
     planners: Vec<(u32, Planner)>,
-    /// Share of the directories of an undivided plan.
     pub shard: Option<Shard>,
 }
 
@@ -47,13 +46,11 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    /// Removes the files that the planners do not have.
     pub fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<Cleared>, AgingError> {
         let parts = self.planners.iter().zip(backends);
         parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
     }
 
-    /// Creates the files that are missing then.
     pub fn restore(&self, backends: &[DirectoryTarget<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
         let mut all = Reconciled::default();
         for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
@@ -96,11 +93,9 @@ impl PartState {
 
 pub struct Whole {
     pub summary: Summary,
-    /// The limit that ends the plan unless it stops earlier.
     pub ends_by: &'static str,
     pub measures: Measures,
     pub namespace_sha256: String,
-    /// Digests of the parts; empty for an undivided plan.
     pub part_sha256: Vec<String>,
     pub positions: u64,
 }
@@ -138,7 +133,6 @@ fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static s
     }
 }
 
-/// Memory available to planners, and its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Memory {
     bytes: Bytes,

@@ -45,9 +45,7 @@ struct Assignment {
     window: u64,
 }
 
-/// Operations in flight per rank: half of them take much longer than a message.
 const WINDOW_OF_A_RANK: u64 = 4096;
-/// Interval at which a rank checks that its mount still exists.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
 /// On rank 0: runs `lead`, which ages with this cluster in its hooks. On other ranks: follows orders and returns `None`.
@@ -65,7 +63,6 @@ pub fn run_by_ranks(
     Ok(Some(outcome))
 }
 
-/// Ends the run on all ranks unless it has ended; returns the reason known to all ranks.
 fn give_up(cluster: &Cluster, failure: Failure) -> Failure {
     if cluster.ending().is_none() {
         cluster.fail(&failure);
@@ -265,7 +262,6 @@ fn play(
     Ok(Share { outcome, row, states })
 }
 
-/// Creates the directories and, in a continued run, the planners' files. All ranks wait for each other.
 fn make_ready(
     cluster: &Cluster,
     assignment: &Assignment,
@@ -304,7 +300,6 @@ struct Step<'a> {
     cluster: &'a Cluster,
     root: &'a ClaimedDirectory,
     checked: Mutex<Instant>,
-    /// The reason why the target is no longer available.
     lost: Mutex<Option<AgingError>>,
 }
 

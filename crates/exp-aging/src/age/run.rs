@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
 
-/// Plans without a target or a record; returns the JSON result.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
     let course = ExtendedSpec::new(spec.clone());
     // Parts are planned one at a time, as with one rank per part.
@@ -94,7 +93,6 @@ fn replanned(mut course: ExtendedSpec, limits: &Limits, recorded: &Recorded<Age>
     Ok(Event::Spec(Box::new(course.spec)))
 }
 
-/// Whether the last execution stopped at its time limit without a later request.
 fn was_out_of_time(recorded: &Recorded<Age>) -> bool {
     rounds(recorded).1
 }
@@ -111,7 +109,6 @@ pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start {
-    /// The target holds the state of an earlier part of the run.
     pub continues: bool,
     operation: u64,
     seconds: f64,
@@ -238,7 +235,6 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
     Ok(left.iter().try_for_each(Leftover::remove)?)
 }
 
-/// Executes the plan from the last position to its end or an interruption.
 pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
     // Planning and restoring count towards the time limit.
     let begun = Instant::now();
@@ -315,7 +311,6 @@ fn rehearsal(course: &ExtendedSpec, context: &mut Context<'_, Age>) -> Result<Re
     Ok(rehearsal)
 }
 
-/// Warns if the `here` ranks on this machine need much memory.
 fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
     let words = Memory::here().and_then(|memory| memory_words(summary, ranks, here, memory));
     if let Some(words) = words {

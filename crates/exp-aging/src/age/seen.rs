@@ -8,7 +8,6 @@ use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 
-/// The reference disk and SSD.
 const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
 
 pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
@@ -43,7 +42,6 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
-/// Values of the layout, with unit and direction.
 pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;

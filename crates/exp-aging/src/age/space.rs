@@ -71,10 +71,8 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 }
 
 const SLACK: u64 = 64 << 20;
-/// Free space at which a run stops, so that the kernel can write back the rest.
 const RESERVE: u64 = 256 << 20;
 
-/// Stops a run at `operation` of `len` if its host is about to run out of space.
 pub fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
     let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
     match free {

@@ -177,12 +177,10 @@ impl AgeSpec {
         Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
     }
 
-    /// This machine's share of the directories.
     pub fn shard(&self) -> Option<Shard> {
         self.shard.map(|(index, count)| Shard { index, count })
     }
 
-    /// The target in words.
     pub fn target_words(&self) -> String {
         self.target.as_ref().map_or_else(|| "-".into(), ToString::to_string)
     }
@@ -285,7 +283,6 @@ impl AgeSpec {
         self.limits.plan(self.parts, &make)
     }
 
-    /// Refuses conflicting options.
     fn check_together(&self, profile: &Profile) -> Result<(), Failure> {
         if self.data == Data::Sparse && profile.changes.iter().any(|row| row.overwrites > 0.0) {
             return Err(Failure::usage(format!(
@@ -318,7 +315,6 @@ impl AgeSpec {
         Ok(self.plan_of(part)?.operations())
     }
 
-    /// The totals of the plan, the same for every part.
     pub fn summary(&self) -> Result<Summary, Failure> {
         let part = self.plan_of(0)?.summary().clone();
         let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
@@ -347,7 +343,6 @@ impl AgeSpec {
         Ok(self.plan_of(0)?.measures(self.parts, tally))
     }
 
-    /// Adds the actions of the run to `plan`.
     pub fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
         let target = &self.target_words();
         if let Some(file_system) = self.file_system {

@@ -14,17 +14,14 @@ fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(Value::String(word)))
 }
 
-/// Reads `--churn`.
 pub fn churn() -> impl TypedValueParser<Value = Churn> {
     word(&["profile", "bins"])
 }
 
-/// Reads `--truncate-sizes`.
 pub fn truncate() -> impl TypedValueParser<Value = Truncate> {
     word(&["refuse", "drop", "clamp"])
 }
 
-/// Reads `--data`.
 pub fn data() -> impl TypedValueParser<Value = Data> {
     word(&["fallocate", "write", "sparse"])
 }
@@ -37,7 +34,6 @@ pub fn seed() -> impl TypedValueParser<Value = Seed> {
     clap::value_parser!(u64).range(..=i64::MAX as u64).map(Seed)
 }
 
-/// Reads a fullness: `80%` or `0.8`.
 pub fn share(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is not a share: write 80% or 0.8");
     let (number, of) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |percent| (percent.trim(), 100.0));
@@ -45,7 +41,6 @@ pub fn share(text: &str) -> Result<f64, String> {
     if share.is_finite() { Ok(share) } else { Err(wrong()) }
 }
 
-/// Reads `--pace`, in operations per second.
 pub fn pace(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(pace) if pace >= 0.01 && pace.is_finite() => Ok(pace),
@@ -53,7 +48,6 @@ pub fn pace(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a probability above 0 and below 1.
 pub fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
@@ -61,7 +55,6 @@ pub fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a duration, in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     parse_duration(text).map(|time| time.as_secs_f64()).map_err(|error| error.to_string())
 }

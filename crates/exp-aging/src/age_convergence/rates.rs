@@ -57,12 +57,10 @@ pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
 }
 
 impl Pace {
-    /// Parameters for the profiles that are executed in full.
     pub fn of_play(threads: usize) -> Self {
         Self { fs: FileSystem::Ext4, threads, data: Data::Fallocate, repeat: 0 }
     }
 
-    /// Plays the plan whose rate is measured.
     pub fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
         let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
         self.play_plan(&plan, RATED, context)

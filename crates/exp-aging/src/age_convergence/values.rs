@@ -6,7 +6,6 @@ use senesce_aging::{AgingPlan, Data};
 use senesce_core::analysis::Better;
 use senesce_core::{Bytes, Finite, Measurement};
 
-/// Allowed deviation of the fullness: 1 %, or the largest file over the size.
 pub fn allowance(plan: &AgingPlan) -> f64 {
     let summary = plan.summary();
     let cut = summary.truncated.iter().map(|truncated| truncated.bytes).chain(summary.empty_sizes.iter().copied());
@@ -87,7 +86,6 @@ mod tests {
     use senesce_core::{Level, Verdict};
     use senesce_runner::Run;
 
-    /// A plan that meets every requirement.
     fn planned() -> PlayedOut {
         PlayedOut {
             profile: "agrawal".into(),

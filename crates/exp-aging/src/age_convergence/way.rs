@@ -10,9 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy)]
 pub struct Waypoint {
     pub operations: u64,
-    /// Bytes created over the size of the volume.
     pub overwrites: f64,
-    /// Errors of the three histograms.
     pub rmse: Rmse,
 }
 

@@ -33,7 +33,6 @@ pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Ana
     Ok(analysis)
 }
 
-/// Published values for comparison with a metric.
 struct Published<'a> {
     variant: &'a str,
     drives: &'static [&'static str],

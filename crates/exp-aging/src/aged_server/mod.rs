@@ -41,7 +41,6 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Name in the table of published values.
     fn name(self) -> &'static str {
         match self {
             Self::BtrfsPaper => "btrfs-paper",
@@ -49,7 +48,6 @@ impl Variant {
         }
     }
 
-    /// The file systems in the order of its figures. Results are relative to the first one.
     fn file_systems(self) -> &'static [&'static str] {
         match self {
             Self::BtrfsPaper => &["ext4", "xfs", "btrfs"],
@@ -300,7 +298,6 @@ fn cells(systems: &[&str], memory: Option<Bytes>) -> Vec<CellSpec> {
     limited.into_iter().chain(f2fs).collect()
 }
 
-/// Size and fullness, as given or as published for the drive.
 fn volume(spec: &Spec) -> Result<(Bytes, f64), Failure> {
     let fits = |drive: Drive| spec.drive == Drive::Auto || spec.drive == drive;
     let published = PUBLISHED_VOLUMES.iter().find(|one| one.0 == spec.variant && fits(one.1));

@@ -43,7 +43,6 @@ pub struct Cell {
     is_finest: bool,
 }
 
-/// The agings of a cell at full speed, and the slowed one.
 struct Group<'a> {
     full: Vec<&'a Aged>,
     slowed: Option<&'a Aged>,

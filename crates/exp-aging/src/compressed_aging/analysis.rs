@@ -103,7 +103,6 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-/// Extents per file relative to full agings, over the operations saved.
 fn figure(spec: &Spec, cells: &[Cell], fs: FileSystem) -> Figure {
     let series = spec.profiles.iter().map(|profile| {
         let own = cells.iter().filter(|cell| cell.profile == *profile && cell.file_system == fs.name());

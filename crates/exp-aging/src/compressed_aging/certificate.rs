@@ -42,7 +42,6 @@ const FULLNESS_REACH: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateRequest<'a> {
-    /// Built-in profile, as named by the user.
     pub profile: &'a str,
     pub file_system: FileSystem,
     pub size: Bytes,

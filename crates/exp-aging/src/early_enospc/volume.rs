@@ -82,7 +82,6 @@ fn used_share(space: &FileSystemSpace) -> f64 {
     1.0 - space.free_blocks as f64 / space.blocks.max(1) as f64
 }
 
-/// Fills the file system with one file and frees `holes` of `every` of its blocks.
 fn punch(path: &Path, holes: u64, every: u64) -> Result<(), Failure> {
     let mut file = File::create(path).map_err(failed("create", path))?;
     let data = vec![0u8; 1 << 20];

@@ -11,7 +11,6 @@ fn of_state(images: &[ImageFacts], fs: usize, state: usize) -> impl Iterator<Ite
     images.iter().filter(move |one| one.id.fs == fs && one.id.state == state).filter_map(|one| one.free_space.as_ref())
 }
 
-/// Share of free space below each extent size, one line per state, from the first aging.
 pub(super) fn figure(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural], fs: usize) -> Option<Figure> {
     let curve = |free: &FreeSpace| -> Vec<(f64, f64)> {
         let total = free.free_blocks.max(1) as f64;
@@ -62,7 +61,6 @@ fn range(values: &[f64]) -> Option<(f64, f64, f64)> {
     Some((mean, low, high))
 }
 
-/// Number of free extents by state, with the range over the agings.
 pub(super) fn counts(spec: &StudySpec, images: &[ImageFacts]) -> Option<Figure> {
     let series: Vec<Series> = spec
         .state

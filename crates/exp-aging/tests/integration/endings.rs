@@ -20,7 +20,6 @@ fn limited(spec: AgeSpec, seconds: f64) -> AgeSpec {
     AgeSpec { limits: Limits { max_seconds: Some(seconds), ..Limits::default() }, ..spec }
 }
 
-/// An aging that failed in the middle of its plan.
 fn failed(room: &Path) -> Record {
     let (aged, out) = (room.join("aged"), room.join("run"));
     let spec = spec(&aged);

@@ -64,7 +64,6 @@ fn age_alone(spec: &AgeSpec, out: &Path) -> Outcome {
     conduct::<Age>(spec, spec.seed, &Conduct::quietly(out)).unwrap()
 }
 
-/// Interrupts a run after some progress in a phase.
 struct StopWithin {
     phase: &'static str,
     begun: AtomicBool,
@@ -221,7 +220,6 @@ fn ranks_beyond_the_directories_are_idle_and_reported() {
     is_as_recorded(&out);
 }
 
-/// Creates an obstacle once the target is claimed and the aging begins.
 struct Obstacle(PathBuf);
 
 impl Progress for Obstacle {

@@ -23,10 +23,8 @@ const BLOCK: u64 = 4096;
 const FOLDERS: u64 = 16;
 
 pub struct Aged {
-    /// Writes and discards of the aging, in issue order.
     pub history: Vec<Request>,
     pub reads: Vec<Request>,
-    /// A caveat about the cold read.
     pub caveat: Option<&'static str>,
 }
 

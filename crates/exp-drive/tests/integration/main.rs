@@ -85,7 +85,6 @@ fn one_seed_gives_one_record_and_values_are_modelled() {
     assert!(!first.iter().any(Measurement::is_timing), "no value was measured by a clock of this machine");
 }
 
-/// Requests an interrupt when the second step begins.
 struct StopEarly<'a>(&'a Interrupt);
 
 impl Progress for StopEarly<'_> {

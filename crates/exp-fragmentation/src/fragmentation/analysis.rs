@@ -17,14 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub struct RoundData {
     pub round: &'static str,
-    /// The last recorded point of each state, ordered by file system and round, aged before unaged.
     pub points: Vec<Point>,
-    /// The last recorded sketch of each state.
     pub sketches: Vec<Sketch>,
     pub sequential: Vec<Sequential>,
-    /// File systems in the order of the run.
     pub systems: Vec<String>,
-    /// Read-ahead settings in the order of use.
     pub settings: Vec<Option<u64>>,
     pub correlations: Vec<ScoreCost>,
     pub device: String,
@@ -131,7 +127,6 @@ fn by_bytes_read(seen: &RoundData) -> Option<String> {
     })
 }
 
-/// A note about file systems whose own times are invalid.
 fn under_emulation(seen: &RoundData) -> Option<String> {
     systems_with(seen, |point| point.emulated).map(|names| {
         format!(
@@ -147,7 +142,6 @@ fn systems_with(seen: &RoundData, is_one: impl Fn(&Point) -> bool) -> Option<Str
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// The published values to compare this run with.
 fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>, Failure> {
     let mut values = published::parse(P::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     if let Some((ours, others)) = P::variant(own) {

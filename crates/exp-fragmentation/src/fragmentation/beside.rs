@@ -25,7 +25,6 @@ pub fn table(seen: &RoundData, published: &[PublishedValue]) -> Table {
     table
 }
 
-/// The measured value for a published one; `None` for an unknown metric, or without a matching run.
 fn ours(seen: &RoundData, theirs: &PublishedValue) -> Option<f64> {
     let condition = theirs.condition.as_str();
     let clock = if condition.contains("ssd") { Clock::Ssd } else { Clock::Hdd };

@@ -21,7 +21,6 @@ pub struct Fragmentation<P: Procedure> {
     pub(super) procedure: P,
     pub(super) place: VolumeSource,
     pub(super) aging: Option<Aging<P::State>>,
-    /// Reason why the last invalid reading is invalid.
     pub(super) invalid: Option<NotCold>,
 }
 

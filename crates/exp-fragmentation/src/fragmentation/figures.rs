@@ -48,7 +48,6 @@ pub fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     }
 }
 
-/// Seconds per GiB of a sequential read on a device.
 pub fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
     let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
     match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
@@ -73,7 +72,6 @@ fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
     views
 }
 
-/// Suffixes of the id and the title of a view.
 fn view_text(seen: &RoundData, clock: Clock, setting: Option<u64>) -> (String, String) {
     match setting == usual(seen, clock) {
         true => (clock.key().into(), short(clock).into()),
@@ -101,7 +99,6 @@ fn mark(clock: Clock) -> Mark {
     if clock == Clock::Wall { Mark::Measured } else { Mark::Modelled }
 }
 
-/// A few consecutive rounds get one tick each.
 fn rounds(seen: &RoundData) -> Axis {
     let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
     match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
@@ -120,7 +117,6 @@ fn over_rounds<'a>(
     chosen.filter_map(|point| Some((point.round as f64, value(point)?))).collect()
 }
 
-/// Seconds per GiB over rounds.
 fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let mut series = Vec::new();
     for aged in [true, false] {
@@ -149,7 +145,6 @@ fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> 
     ))
 }
 
-/// Dynamic layout scores over rounds, aged and copied.
 fn dynamic_score(seen: &RoundData) -> Option<Figure> {
     let setting = usual(seen, Clock::Hdd);
     let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
@@ -165,7 +160,6 @@ fn dynamic_score(seen: &RoundData) -> Option<Figure> {
     scores(seen, "score", "Dynamic layout score", caption, series)
 }
 
-/// Scores computed from extents over rounds: inside files, and over all files.
 fn extent_scores(seen: &RoundData) -> Option<Figure> {
     let mut series = Vec::new();
     for fs in &seen.systems {
@@ -193,7 +187,6 @@ fn scores(seen: &RoundData, id: &str, what: &str, caption: &str, mut series: Vec
     })
 }
 
-/// Score against cost.
 fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let series: Vec<Series> = seen
         .systems
@@ -226,7 +219,6 @@ fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figur
     })
 }
 
-/// Address over request order for the first, the middle and the last round.
 fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     let aged: Vec<&Sketch> =
         seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
@@ -259,7 +251,6 @@ fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     ))
 }
 
-/// Jumps by length, aged and unaged, in the last round.
 fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
     let last = seen.points.iter().filter(|point| point.fs == fs).map(|point| point.round).max()?;
     let setting = usual(seen, Clock::Hdd);

@@ -42,7 +42,6 @@ pub trait Procedure: Sized + 'static {
 
     fn defaults(level: Level) -> Self::Parameters;
 
-    /// Requirements on the machine.
     fn needs(_own: &Self::Parameters) -> Needs {
         Needs::default()
     }
@@ -52,17 +51,14 @@ pub trait Procedure: Sized + 'static {
     /// Reads or generates the contents of the files. `scratch` is a folder that is removed at the end.
     fn begin(own: &Self::Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure>;
 
-    /// A note about files that are missing.
     fn without(&self) -> Option<&str> {
         None
     }
 
-    /// A condition of all its values, name and word.
     fn condition(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 
-    /// The state before round 0.
     fn start(&self) -> Self::State;
 
     /// Brings the files below `folder` to a round. The folder is empty at first and may move between rounds.
@@ -90,9 +86,7 @@ pub struct Story {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     pub number: u64,
-    /// Action before the cold read.
     pub action: String,
-    /// Total size of the files in the end, if known.
     pub data: Bytes,
     /// Bytes written since the previous round if one volume ages on, else in total.
     pub written: Bytes,

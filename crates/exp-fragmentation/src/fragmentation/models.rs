@@ -6,7 +6,6 @@ use senesce_devmodel::{DeviceModel, ModelError, Request};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Models {
     pub disk: String,
-    /// Name of the SSD's model.
     pub flash: String,
 }
 

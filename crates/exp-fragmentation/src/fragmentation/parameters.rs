@@ -193,7 +193,6 @@ impl Common {
         }
     }
 
-    /// The parameters for the guest: one file system in its memory.
     pub fn in_guest(&self, fs: FileSystem) -> Self {
         Self { fs: vec![fs], target: Target::Memory, guest: GuestSystems(Vec::new()), ..self.clone() }
     }

@@ -73,14 +73,10 @@ pub struct Traced {
     pub analysis_seconds: f64,
 }
 
-/// Source of the time of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
-    /// Measured on the volume itself.
     Wall,
-    /// Modelled on the disk drive.
     Hdd,
-    /// Modelled on the solid-state drive.
     Ssd,
 }
 
@@ -141,7 +137,6 @@ impl Point {
         }
     }
 
-    /// `aged` or `unaged`.
     pub fn state(&self) -> &'static str {
         if self.aged { "aged" } else { "unaged" }
     }
@@ -210,7 +205,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// A traced read of 1 GiB with the given allocated bytes, in 8 s and with 3 jumps and requests.
     pub fn read_of_a_gib(allocated_bytes: u64) -> Point {
         let traced = Traced {
             dynamic_layout_score: Some(0.5),

@@ -20,9 +20,7 @@ pub struct Reads {
     pub point: Point,
     /// 4 KiB block addresses of the requests of the last reading, in issue order.
     pub requests: Vec<u64>,
-    /// Steps that were impossible, in words.
     pub without: Vec<String>,
-    /// Reason why the last invalid reading is invalid.
     pub invalid: Option<NotCold>,
 }
 
@@ -30,7 +28,6 @@ pub struct Reads {
 pub struct State<'a> {
     pub fs: &'a str,
     pub round: u64,
-    /// Whether the experiment laid out the files.
     pub aged: bool,
     pub write_seconds: f64,
 }
@@ -147,7 +144,6 @@ fn traced(
     }
 }
 
-/// Values from a trace, and the time to compute them.
 fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut Vec<String>) -> Result<Traced, Failure> {
     let begin = Instant::now();
     let requests = trace.valid()?.for_models();

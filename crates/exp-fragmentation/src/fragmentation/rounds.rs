@@ -33,7 +33,6 @@ pub struct Sequential {
     pub seconds_per_gib: Finite,
 }
 
-/// A volume on which files are laid out.
 pub struct Aging<S> {
     pub(super) volume: Volume,
     state: S,
@@ -209,13 +208,11 @@ impl<P: Procedure> Fragmentation<P> {
     }
 }
 
-/// Whether figures of single rounds include this one.
 fn is_drawn(rounds: &[u64], round: u64) -> bool {
     let every = rounds.len().div_ceil(DRAWN).max(1);
     rounds.iter().step_by(every).chain(rounds.last()).any(|drawn| *drawn == round)
 }
 
-/// Size of the file for the sequential read.
 pub fn large_file(common: &Common) -> Bytes {
     Bytes((common.size.bytes() / 8).min(64 << 20) >> 20 << 20)
 }

@@ -15,7 +15,6 @@ const NOTHING: i32 = -2;
 /// Maximum number of colours; with more files, neighbours in directory order share one.
 const COLOURS: u32 = 12;
 
-/// Rounds stacked, file systems next to each other.
 pub fn strips(seen: &RoundData) -> Option<Figure> {
     let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
     let systems: Vec<&String> =
@@ -65,7 +64,6 @@ pub fn strips(seen: &RoundData) -> Option<Figure> {
     ))
 }
 
-/// Start and end block of the extents of some sketches.
 pub fn blocks<'a>(sketches: impl Iterator<Item = &'a &'a Sketch>) -> Vec<(u64, u64)> {
     sketches.flat_map(|one| one.extents.iter().map(|(start, blocks, _)| (*start, start + blocks))).collect()
 }
@@ -80,7 +78,6 @@ impl Lens {
     /// Stretches separated by fewer blocks are joined.
     const NEAR: u64 = 8;
 
-    /// From the start and end of block ranges in any order.
     pub fn of(mut blocks: Vec<(u64, u64)>) -> Self {
         blocks.sort_unstable();
         let mut stretches: Vec<(u64, u64, u64)> = Vec::new();
@@ -103,7 +100,6 @@ impl Lens {
         total.div_ceil(cells as u64).max(1)
     }
 
-    /// Index of a block in the joined stretches.
     pub fn place(&self, block: u64) -> Option<u64> {
         let after = self.stretches.partition_point(|(start, ..)| *start <= block);
         let (start, end, before) = self.stretches[after.checked_sub(1)?];

@@ -12,10 +12,8 @@ use senesce_volume::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Name of the file system of an existing directory.
 pub const AS_FOUND: &str = "as found";
 
-/// Requirements of fresh volumes and cold caches; otherwise a directory is used.
 pub fn mounting() -> Needs {
     Needs::root("fresh volumes are mounted")
 }
@@ -26,7 +24,6 @@ const FOLDER: &str = "data";
 #[derive(Debug, Clone, PartialEq)]
 pub enum VolumeSource {
     Made(TargetSpec),
-    /// A directory that is emptied for every volume; `None`: one in the run directory.
     Directory(Option<PathBuf>),
 }
 
@@ -150,7 +147,6 @@ impl Volume {
         self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
     }
 
-    /// All facts that a result depends on.
     pub fn environment(&self) -> senesce_core::Environment {
         self.target.environment()
     }

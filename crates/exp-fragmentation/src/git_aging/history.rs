@@ -13,7 +13,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Number of directories for new files.
 const FOLDERS: u64 = 24;
 /// 2020-01-01 UTC; commits are an hour apart.
 const EPOCH: u64 = 1_577_836_800;
@@ -52,7 +51,6 @@ impl History {
         self.files.len() - 1
     }
 
-    /// Changes a few adjacent lines.
     fn edit(&mut self, index: usize) {
         let count = self.random.random_range(1..=12);
         let fresh: Vec<String> = (0..count).map(|_| self.line()).collect();
@@ -62,7 +60,6 @@ impl History {
         drop(lines.splice(at..end, fresh));
     }
 
-    /// Makes one commit; returns the changed files and the deleted one.
     fn change(&mut self) -> (Vec<usize>, Option<String>) {
         let many = self.random.random_bool(0.05);
         let count = match many {
@@ -114,7 +111,6 @@ impl History {
     }
 }
 
-/// Generates a repository of `commits` commits that starts with `files` files.
 pub fn generate(
     git: &Git,
     folder: &Path,

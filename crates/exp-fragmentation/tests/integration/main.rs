@@ -11,7 +11,6 @@ use senesce_exp_fragmentation::mail_aging::MailAging;
 use senesce_runner::{Conduct, Experiment, State, analyse, conduct};
 use serde_json::Value;
 
-/// Requests an interrupt when a step begins.
 struct StopAt<'a>(usize, &'a Interrupt);
 
 impl Progress for StopAt<'_> {

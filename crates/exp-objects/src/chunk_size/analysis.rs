@@ -31,7 +31,6 @@ pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str)
     })
 }
 
-/// Published mean and deviation by chunker.
 struct Known(BTreeMap<String, (f64, f64)>);
 
 impl Known {
@@ -137,7 +136,6 @@ fn cell_table(cells: &[Cell], known: &Known) -> Table {
     table
 }
 
-/// Windows in the figures; the table has all.
 const DRAWN: [usize; 6] = [256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
 fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {

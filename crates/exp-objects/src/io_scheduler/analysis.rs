@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The times of one scheduler under one condition, by round.
 type Samples = BTreeMap<(Condition, String), BTreeMap<u64, f64>>;
 
 #[derive(Debug, Serialize)]
@@ -29,7 +28,6 @@ struct Cell {
     high: Option<f64>,
 }
 
-/// Two schedulers under one condition; ratio of the first to the second, round by round.
 struct Pair {
     condition: Condition,
     first: String,
@@ -116,7 +114,6 @@ fn cell((condition, scheduler): &(Condition, String), sample: &BTreeMap<u64, f64
     })
 }
 
-/// All pairs of schedulers under each condition, compared as one family.
 fn pairs(samples: &Samples) -> Vec<Pair> {
     let mut wanted = Vec::with_capacity(pairs_of(samples.len()));
     for ((condition, first), ours) in samples {
@@ -126,7 +123,6 @@ fn pairs(samples: &Samples) -> Vec<Pair> {
     judged(wanted)
 }
 
-/// The second series of a scheduler over its first one.
 fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
     let wanted = controls.iter().filter_map(|(key, control)| {
         let (condition, name) = key;

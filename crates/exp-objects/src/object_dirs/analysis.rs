@@ -36,7 +36,6 @@ struct Row {
 }
 
 impl Row {
-    /// `None` if the file system does not count inodes.
     fn naive_files(&self) -> Option<f64> {
         self.filled.naive_files()
     }
@@ -116,7 +115,6 @@ fn mean(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(values)
 }
 
-/// Difference of `value` from `reference`, in percent of the reference.
 pub(super) fn percent(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }

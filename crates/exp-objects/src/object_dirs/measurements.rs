@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 const PARTITION: &str = "ext4 of 100 MiB with 25,688 inodes";
 const DISK: &str = "ST3250318AS";
 
-/// Adds the published partition and drive if this run used them.
 pub(super) fn facts(recorded: &Recorded<ObjectDirs>, mut facts: Facts) -> Facts {
     let mut filled = recorded.events().filter_map(as_filled).peekable();
     if filled.peek().is_some() && filled.all(Filled::is_published_partition) {
@@ -46,7 +45,6 @@ pub(super) fn measurements(spec: &Spec, events: &[&Event]) -> Vec<Measurement> {
     found
 }
 
-/// Contents of the file system when it was full.
 fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
     let full = &filled.full;
     let (files, directories) = (full.files as f64, full.directories as f64);
@@ -73,7 +71,6 @@ fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
     put(&["scheme"], "inodes used per file", "inodes", counted(full.inodes_used as f64 / files));
 }
 
-/// Inodes of a partition with a given inode size.
 fn partition(spec: &Spec, filled: &Filled) -> Option<Measurement> {
     let options = spec.options().mkfs_options;
     let size = options.split_whitespace().skip_while(|word| *word != "-I").nth(1)?;

@@ -103,7 +103,6 @@ fn table(measured: &[Measured]) -> Table {
     table
 }
 
-/// The horizontal value of a kind, if it is of the wanted sort.
 fn many(kind: CellKind) -> Option<f64> {
     if let CellKind::ManyFiles(count) = kind { Some(count as f64) } else { None }
 }
@@ -161,7 +160,6 @@ fn figures(measured: &[&Measured], published: &[PublishedValue]) -> Vec<Figure> 
     .collect()
 }
 
-/// A line per system: the mean over repeats at each x.
 fn lines(
     measured: &[&Measured],
     x: impl Fn(CellKind) -> Option<f64>,

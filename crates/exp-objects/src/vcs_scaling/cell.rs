@@ -114,7 +114,6 @@ impl Measured {
     }
 }
 
-/// Name of the tree below the work directory.
 const TREE: &str = "tree";
 
 impl Cell {
@@ -221,7 +220,6 @@ impl Cell {
         }
     }
 
-    /// The commands of a step; `None` if the system has none.
     fn timed(
         &self,
         step: Step,

@@ -3,11 +3,9 @@
 use super::cell::{CellKind, Ended, Measured};
 use senesce_core::{Better, Measurement};
 
-/// Steps with published times.
 const STEPS: [&str; 4] = ["commit1", "commit2", "status1", "status2"];
 
 impl Measured {
-    /// Whether the store holds the data, so that its times and sizes are valid.
     pub fn is_valid(&self) -> bool {
         self.verified != Some(false)
     }

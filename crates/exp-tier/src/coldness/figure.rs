@@ -4,7 +4,6 @@ use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Series};
 use senesce_stats::{mean, middle};
 
-/// A point per share: the mean share of fetches, and the median over the rounds of mean latencies.
 fn line(points: &[Point], subject: &str) -> Series {
     let mut series = Series { name: SubjectKind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
     let of = points.iter().filter(|point| point.subject == subject);

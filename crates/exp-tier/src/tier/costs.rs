@@ -20,7 +20,6 @@ pub struct Cost {
     pub again_decision: Decision,
 }
 
-/// Ratios of anticache to bpfs mode, and of bpfs mode to itself.
 pub struct Costs {
     pub all: Vec<Cost>,
     /// Plural noun for conditions, such as "operations".
@@ -28,7 +27,6 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Compares the values of `conditions` as one family.
     pub fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
         let rule = Rule { direction: Direction::LowerIsBetter, margin: NO_COST };
         let judged = |subject: &str| -> (Vec<Option<Middle>>, Vec<Decision>) {
@@ -51,7 +49,6 @@ impl Costs {
         Self { all: conditions.into_iter().zip(sides).map(cost).collect(), noun }
     }
 
-    /// The median of the ratios of all conditions; `None` if none was measured.
     pub fn overall(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.ratio?.value)).collect::<Vec<_>>())
     }
@@ -106,7 +103,6 @@ impl Costs {
         table
     }
 
-    /// The ratios, and those of bpfs mode to itself, over the indexes of the conditions.
     pub fn series(&self) -> [Series; 2] {
         let series = |name: &str, pick: fn(&Cost) -> Option<Middle>| {
             let mut series = Series { name: name.into(), mark: Mark::Measured, ..Series::default() };
@@ -121,7 +117,6 @@ impl Costs {
     }
 }
 
-/// Values of `subject` and of bpfs mode in the same rounds.
 fn pairs(condition: &str, subject: &str, values: &[Value]) -> Vec<(f64, f64)> {
     let here: Vec<&Value> = values.iter().filter(|value| value.condition == condition).collect();
     let pair = |value: &&&Value| {

@@ -48,7 +48,6 @@ impl Disk {
         Ok(())
     }
 
-    /// A scratch folder on it, removed at the end.
     pub fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
         self.check()?;
         Ok(ScratchDirectory::create(&self.0, "tier")?)

@@ -26,11 +26,9 @@ pub enum Event {
     },
 }
 
-/// The subjects and conditions to interleave.
 pub struct Turns<'a> {
     pub kinds: &'a [SubjectKind],
     pub setup: &'a Setup,
-    /// Name of the condition in measured values.
     pub key: &'a str,
     /// The conditions: a name, and the word for measured values.
     pub conditions: &'a [(String, String)],
@@ -41,17 +39,14 @@ pub struct Reading {
     pub metric: &'static str,
     pub unit: &'static str,
     pub value: f64,
-    /// A condition of this value only, name and word.
     pub under: Option<(&'static str, &'static str)>,
 }
 
 impl Reading {
-    /// A value under the conditions of its turn.
     pub fn new(metric: &'static str, unit: &'static str, value: f64) -> Self {
         Self { metric, unit, value, under: None }
     }
 
-    /// Adds a condition.
     pub fn under(self, name: &'static str, word: &'static str) -> Self {
         Self { under: Some((name, word)), ..self }
     }

@@ -72,7 +72,6 @@ impl ColdLatency {
         self.model.read.as_secs_f64()
     }
 
-    /// Caveats about the location of the file systems.
     pub fn caveats(&self, disk: &Disk) -> Vec<String> {
         vec![
             format!("modelled: latency of the cold store of anticache-model and of the disk of ext4-model: {self}"),
@@ -81,12 +80,10 @@ impl ColdLatency {
     }
 }
 
-/// Region, cold store and page cache share the memory of the machine.
 pub fn needs(memory: Size) -> Needs {
     Needs::default().and_memory(senesce_core::Bytes(2 * memory.bytes()))
 }
 
-/// How the subjects are made, from parameters.
 pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, (latency, disk): (Latency, &Disk)) -> Setup {
     let disk = disk.clone();
     Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency, disk }

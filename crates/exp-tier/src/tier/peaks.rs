@@ -12,12 +12,10 @@ use senesce_workload::micro::Watch;
 use std::path::Path;
 
 pub const COLD_AT_START: &str = "cold at the start";
-/// Share of calls that fetched, by the counter.
 pub const FETCHED: &str = "calls that fetched";
 /// Share of calls beyond the middle between the peaks, by their latency.
 pub const SLOW: &str = "calls beyond the middle of the peaks";
 pub const PEAK: &str = "peak latency";
-/// Blocks fetched while a size was measured.
 pub const BLOCKS: &str = "blocks fetched";
 
 const LEAST_CALLS: usize = 5;
@@ -27,7 +25,6 @@ const ALLOWANCE: f64 = 10.0;
 /// Observes calls that write to a tier file system with eviction.
 pub struct Peaks<'a> {
     fs: &'a TierFs,
-    /// Settle to this threshold before the first call.
     settle_to: Option<Bytes>,
     cold_at_start: Option<Result<f64, Failure>>,
     fetched_before: u64,

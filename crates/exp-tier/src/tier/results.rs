@@ -16,7 +16,6 @@ pub struct Value {
 }
 
 impl Value {
-    /// The values of a metric; `key` is the name of their condition.
     pub fn of<'m>(measured: impl Iterator<Item = &'m Measurement>, metric: &str, key: &str) -> Vec<Self> {
         let value = |one: &Measurement| {
             Some(Self {
@@ -30,7 +29,6 @@ impl Value {
     }
 }
 
-/// Medians with intervals, by condition (in the order of appearance) and subject.
 pub struct Medians {
     pub conditions: Vec<String>,
     pub subjects: Vec<String>,
@@ -89,7 +87,6 @@ impl Medians {
         table
     }
 
-    /// A series per subject; `x` gives the position of a condition.
     pub fn series(&self, x: impl Fn(usize, &str) -> f64) -> Vec<Series> {
         self.subjects
             .iter()
@@ -121,7 +118,6 @@ impl Medians {
         }
     }
 
-    /// JSON of the medians: condition -> subject -> value.
     pub fn json(&self) -> serde_json::Value {
         let mut all = serde_json::Map::new();
         for condition in &self.conditions {

@@ -76,7 +76,6 @@ fn cold_share(map: &[bool]) -> f64 {
     map.iter().filter(|cold| **cold).count() as f64 / map.len().max(1) as f64
 }
 
-/// Compares the cold share with the nominal one.
 fn compare(map: &[bool], nominal: f64) -> Ordering {
     match cold_share(map) - nominal {
         off if off < -ALLOWANCE => Ordering::Less,

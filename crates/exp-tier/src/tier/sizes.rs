@@ -21,11 +21,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::marker::PhantomData;
 
-/// Metric.
 const P50: &str = "latency";
 const P99: &str = "p99 latency";
 const MEAN: &str = "mean latency";
-/// Name of the condition.
 const SIZE: &str = "size";
 
 /// Maximum number of calls on a modelled disk drive: each takes tens of milliseconds, and a model does not vary.
@@ -97,7 +95,6 @@ impl Spec {
     }
 }
 
-/// The parts in which both experiments differ.
 pub trait Writes: 'static {
     const ID: &'static str;
     const TITLE: &'static str;
@@ -270,7 +267,6 @@ fn calls_on(
     Ok(calls.sizes.iter().flat_map(of_size).collect())
 }
 
-/// File systems with eviction, by size: shares of the calls, and positions of the two peaks of the latency.
 fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
     let columns = [
         "size",

@@ -86,12 +86,10 @@ impl SubjectKind {
 
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Size of the region, and of ext4's device.
     pub memory: Bytes,
     pub threshold: Bytes,
     pub period: Duration,
     pub threads: usize,
-    /// Latency of the modelled cold store, and of ext4's modelled disk.
     pub latency: Latency,
     pub disk: Disk,
 }
@@ -108,7 +106,6 @@ pub struct Subject {
     scratch: Scratch,
 }
 
-/// A folder in memory, removed at the end.
 struct Scratch(ScratchDirectory);
 
 impl Scratch {
@@ -163,7 +160,6 @@ impl Subject {
         }
     }
 
-    /// The location of one of its files: on the disk if it uses the disk, else in memory.
     fn place(&self, name: &str) -> PathBuf {
         self.on_disk.as_ref().map_or_else(|| self.scratch.path(name), |directory| directory.path().join(name))
     }

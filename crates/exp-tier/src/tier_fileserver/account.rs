@@ -17,7 +17,6 @@ pub fn mb(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Sizes of the published personalities.
 pub fn sizes() -> Result<Vec<Measurement>, Failure> {
     let mut found = Vec::new();
     for name in ["fileserver", "webserver", "varmail"] {
@@ -33,7 +32,6 @@ pub fn sizes() -> Result<Vec<Measurement>, Failure> {
     Ok(found)
 }
 
-/// Share of reads among the flowops of the personality that read or write.
 pub fn planned_reads(workload: &Workload) -> Vec<Measurement> {
     let threads = workload.processes.iter().flat_map(|process| &process.threads);
     let directions: Vec<Direction> = threads.flat_map(|thread| &thread.flow).flat_map(directions).collect();
@@ -74,7 +72,6 @@ pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     Ok(filesets.iter().map(|fileset| fileset.bytes).sum())
 }
 
-/// Number of files below a directory, and their bytes.
 fn below(directory: &Path) -> Result<(u64, u64), Failure> {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {

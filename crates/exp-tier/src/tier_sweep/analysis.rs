@@ -55,7 +55,6 @@ pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     }
 }
 
-/// One cell of every condition: the grid by threshold and period, then the baselines.
 fn kinds(cells: &[Cell]) -> Vec<Cell> {
     let mut kinds: Vec<Cell> = Vec::new();
     for cell in cells {

@@ -17,7 +17,6 @@ fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
     conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis
 }
 
-/// Requests an interrupt when the second step begins.
 struct StopAtSecond<'a>(&'a Interrupt);
 
 impl Progress for StopAtSecond<'_> {

@@ -14,7 +14,6 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     lines.table
 }
 
-/// The plan of an execution that has not ended, and its last checkpoint.
 pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
     let mut lines = Lines::new("plan", "Plan, not measured", "planned ");
     lines.measures(&rehearsal.summary, &rehearsal.measures);
@@ -28,7 +27,6 @@ pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
 
 struct Lines {
     table: Table,
-    /// Prefix of the names.
     whose: &'static str,
 }
 

@@ -45,7 +45,6 @@ fn missed_overwrites_are_reported() {
     assert_eq!(limits.missed(&Summary { largest_file: Bytes(0), ..far }), None);
 }
 
-/// An aging of 1 GiB by agrawal.
 pub(crate) fn age_spec(data: Data, pace: Option<f64>) -> AgeSpec {
     let spec = AgeSpec::of_flags(&["--seed", "1", "--truncate-sizes", "drop"]).unwrap();
     AgeSpec { data, pace, ..spec.on(Some("memory:1G".parse().unwrap())).unwrap() }
