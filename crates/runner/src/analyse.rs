@@ -1,4 +1,4 @@
-//! What a record comes to, whatever its kind: its analysis with what the environment and the claims say.
+//! Analyses a record of any kind and adds the environment and the claims.
 
 use crate::Run;
 use crate::recorded::Recorded;
@@ -7,7 +7,7 @@ use senesce_core::measurement::Seconds;
 use senesce_core::{Analysis, Failure, Finding, Level, Record};
 use serde_json::json;
 
-/// The analysis of a record: what its kind makes of it, what the environment and the run say, what failed.
+/// The analysis of its kind, the facts of environment and run, and the failures.
 pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     let spec = spec_of::<R>(record)?;
     let recorded = Recorded::<R>::of(record)?;
@@ -32,13 +32,13 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     Ok(analysis)
 }
 
-/// Whether a model told all values: they are the same however busy the machine was.
+/// Whether all values come from a model, which does not depend on the load of the machine.
 fn is_modelled<R: Run>(spec: &R::Spec, recorded: &Recorded<R>) -> bool {
     let measured = R::measurements(spec, recorded);
     !measured.is_empty() && measured.iter().all(|one| one.seconds == Seconds::Model)
 }
 
-/// How the claims about a kind of run come out on what was measured.
+/// The outcome of the claims about this kind of run.
 fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> Result<Vec<Finding>, Failure> {
     if R::CLAIMS.is_empty() {
         return Ok(Vec::new());

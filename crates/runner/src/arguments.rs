@@ -11,7 +11,7 @@ const LEVELS: [Level; 3] = [Level::Smoke, Level::Quick, Level::Paper];
 /// `command` with a flag for every parameter of the experiment, `--seed`, and `--set NAME=VALUE` for any of them.
 pub fn arguments<R: Experiment>(command: Command) -> Command {
     let defaults = LEVELS.map(|level| written::<R>(level));
-    // What is said of the specification is for readers of the code.
+    // The doc comment of the specification is for readers of the code.
     let about = command.get_about().cloned().unwrap_or_default();
     let command = R::Spec::augment_args_for_update(command).about(about).long_about(None);
     let command = command.next_help_heading("Parameters");
@@ -27,7 +27,7 @@ pub fn arguments<R: Experiment>(command: Command) -> Command {
         .arg(
             Arg::new("seed")
                 .long("seed")
-                // A plan holds no larger one (TOML).
+                // A plan (TOML) cannot store larger integers.
                 .value_parser(clap::value_parser!(u64).range(..=i64::MAX as u64))
                 .help_heading("Parameters")
                 .help(format!("root seed of everything random [default: {}]", DEFAULT_SEED.0)),
@@ -55,10 +55,7 @@ pub fn described<R: Experiment>() -> Vec<Described> {
     command.get_arguments().filter_map(describe).collect()
 }
 
-/// The specification at `level` with what the user set, and the seed.
-///
-/// # Errors
-/// A `--set` that is not understood.
+/// The specification at `level` with the user's values, and the seed.
 pub fn read_arguments<R: Experiment>(level: Level, chosen: &ArgMatches) -> Result<(R::Spec, Seed), Failure> {
     let mut spec = R::defaults(level);
     let mut seed = DEFAULT_SEED.0;
@@ -85,7 +82,7 @@ fn as_flag(pair: &str) -> Result<String, Failure> {
     }
 }
 
-/// The words of clap's error without its heading.
+/// clap's error without its heading.
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     text.split("\n\nUsage").next().unwrap_or(text).split("\n\nFor more").next().unwrap_or(text).trim().to_string()
@@ -98,7 +95,7 @@ fn written<R: Experiment>(level: Level) -> Map<String, Value> {
     }
 }
 
-/// `default: 4` where all levels agree, else what each has.
+/// `default: 4` if all levels agree, else the default of each.
 fn default_text(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String> {
     let [smoke, quick, paper] = defaults.each_ref().map(|values| value_of(values, name));
     let (smoke, quick, paper) = (smoke?, quick?, paper?);
@@ -108,7 +105,7 @@ fn default_text(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String
     })
 }
 
-/// A default by the name of its field, which the record may write in kebab case.
+/// A default by the name of its field, which may be in kebab case in the record.
 fn value_of<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     values.get(name).or_else(|| values.get(&name.replace('_', "-")))
 }

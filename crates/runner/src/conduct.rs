@@ -16,28 +16,27 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// How a run is to be conducted: nothing in here shapes its result.
+/// Options for conducting a run; none of them shapes its result.
 pub struct Conduct<'a> {
-    /// The run directory, if the user named one.
     pub out: Option<PathBuf>,
-    /// Where run directories are kept otherwise.
+    /// Parent of run directories without `out`.
     pub runs: PathBuf,
-    /// Run anew although the same was run before (only without `out`).
+    /// Run again even if a result exists (only without `out`).
     pub again: bool,
-    /// Path or serial number of what may be lost.
+    /// Path or serial number of a target that may be erased.
     pub erase: Option<String>,
-    /// The level whose defaults the specification was made of, if any; for the words of claims.
+    /// The level whose defaults the specification uses, for the text of claims.
     pub scale: Option<Level>,
-    /// The only steps to do, as their kind writes them; none: all. For a part of a run that is carried elsewhere.
+    /// The only steps to do, in the notation of their kind; none: all. For a part of a run on another machine.
     pub only: Option<Vec<Value>>,
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
-    /// The other processes that take part in the run.
+    /// The other processes of the run.
     pub peers: Option<&'a dyn Peers>,
 }
 
 impl Conduct<'static> {
-    /// Into this directory, telling nobody, until it is done.
+    /// Into this directory, without progress, until it is done.
     pub fn quietly(out: &Path) -> Self {
         static NEVER: LazyLock<Interrupt> = LazyLock::new(Interrupt::new);
         Self {
@@ -59,7 +58,7 @@ pub enum State {
     /// It was complete before; nothing was done.
     WasDone,
     Done,
-    /// So many steps failed; the same command does them again.
+    /// Number of failed steps; the same command does them again.
     Failed(usize),
     /// The user ended it; the same command continues it or starts it over.
     Interrupted,
@@ -70,14 +69,13 @@ pub struct Outcome {
     pub path: PathBuf,
     pub analysis: Analysis,
     pub state: State,
-    /// What the process tells its caller if the run is done.
+    /// The exit code if the run is done.
     pub verdict: ExitCode,
     /// Whether the same command starts it over if it was interrupted.
     pub starts_over: bool,
 }
 
 impl Outcome {
-    /// What the process tells its caller.
     pub fn exit_code(&self) -> ExitCode {
         match self.state {
             State::WasDone | State::Done => self.verdict,
@@ -93,11 +91,8 @@ pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
         .map_err(|error| Failure::usage(format!("the specification cannot be stored: {error}")))
 }
 
-/// Does what is not done yet of a run, or finds it finished; analyses its record and completes it.
-///
-/// # Errors
-/// What is wrong with the specification or the directory, what is missing or refused, or the failure of a step where the
-/// kind does not go on after one.
+/// Does the remaining steps of a run, analyses its record and completes it. Fails for an invalid specification or
+/// directory, missing requirements, a refusal, or a failed step if the kind stops after one.
 pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let plan = Plan { scale: how.scale, ..R::plan(spec, seed)? };
     let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
@@ -132,7 +127,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
             State::Interrupted
         }
         Err(failure) => {
-            // Of images that were made and removed again nothing need be known.
+            // Images that were made and removed again need no description.
             let is_gone = |entry: &RecordedEvent<R::Event>| matches!(entry, RecordedEvent::Common(Common::OwnImage(image)) if !image.path.exists());
             match context.recorded.entries.iter().all(|(_, entry)| is_gone(entry)) {
                 true => context.directory.discard(),
@@ -159,7 +154,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     Ok(outcome)
 }
 
-/// A run that goes on under another kernel, program or machine says so: its parts cannot be told apart afterwards.
+/// Warns if a run continues under another kernel, program or machine: its parts cannot be distinguished afterwards.
 fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Result<(), Failure> {
     if context.directory.earlier_events().is_empty() {
         return Ok(());
@@ -176,7 +171,7 @@ fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Res
     }
 }
 
-/// What a user who ended a run is told.
+/// The message after the user has ended a run.
 pub fn interrupted_words(path: &impl Display, starts_over: bool) -> String {
     let goes_on = if starts_over { "starts it over" } else { "continues it" };
     format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
@@ -205,7 +200,7 @@ fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context
     Ok(if failed == 0 { State::Done } else { State::Failed(failed) })
 }
 
-/// Does all steps that are left; returns how many failed.
+/// Does all remaining steps; returns the number of failures.
 fn all_steps<R: Run>(
     session: &mut R,
     spec: &R::Spec,
@@ -224,7 +219,7 @@ fn all_steps<R: Run>(
         let total: f64 = left.iter().map(|planned| planned.seconds).sum();
         let mut course = StepProgress { number: 0, count: left.len(), seconds_left: total, estimated: 0.0, taken: 0.0 };
         for planned in left {
-            // A step before it may have carried it elsewhere as well.
+            // An earlier step may have done it on another machine too.
             if context.recorded.is_done(&planned.step) {
                 continue;
             }
@@ -235,7 +230,7 @@ fn all_steps<R: Run>(
             course.note(planned.seconds, begun.elapsed().as_secs_f64());
             match outcome {
                 Ok(()) => {
-                    // Another machine that ran several steps has recorded this one already.
+                    // Another machine that did several steps has recorded this one already.
                     if !context.is_done_or_pending(&planned.step) {
                         let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
                         context.push_common(Common::Done(done));
@@ -259,7 +254,7 @@ fn all_steps<R: Run>(
     }
 }
 
-/// Takes away the steps for which the machine has not got what they need, and says once what the record lacks without them.
+/// Skips the steps whose needs the machine does not meet, and records the caveat of each once.
 fn leave_out_what_cannot_be_done<R: Run>(
     spec: &R::Spec,
     left: &mut Vec<Planned<R::Step>>,
@@ -289,7 +284,7 @@ struct StepProgress {
     taken: f64,
 }
 
-/// Seconds of steps from which on their pace says more than the estimates.
+/// Seconds of steps after which their pace replaces the estimates.
 const PACE_SECONDS: f64 = 5.0;
 
 impl StepProgress {
@@ -299,7 +294,7 @@ impl StepProgress {
         self.taken += taken;
     }
 
-    /// What is left, at the pace of the steps so far.
+    /// Seconds left, at the pace of the steps so far.
     fn left(&self) -> f64 {
         let pace = if self.taken > PACE_SECONDS && self.estimated > 0.0 { self.taken / self.estimated } else { 1.0 };
         self.seconds_left * pace
@@ -329,7 +324,7 @@ fn fail<R: Run>(
     seconds: f64,
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
-    // What refuses before anything was done is no part of a record.
+    // A refusal before the first step is not a part of a record.
     let is_refusal = matches!(failure.exit_code(), ExitCode::Usage | ExitCode::Refused | ExitCode::Missing);
     if is_refusal && !R::GOES_ON && context.recorded.entries.is_empty() {
         return Ok(());
@@ -360,7 +355,7 @@ mod tests {
         let mut course = StepProgress { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
         assert_eq!(course.left(), 30.0);
         course.note(10.0, 4.0);
-        assert_eq!(course.left(), 20.0, "too short to tell");
+        assert_eq!(course.left(), 20.0, "too short for a pace");
         course.note(10.0, 16.0);
         assert_eq!(course.left(), 10.0);
         course.note(5.0, 30.0);

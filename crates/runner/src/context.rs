@@ -1,4 +1,4 @@
-//! What a step is given: where it records, whom it tells, whether it should stop.
+//! The context of a step: its record, progress and interrupt.
 
 use crate::Run;
 use crate::recorded::{Common, OwnImage, Recorded, RecordedEvent};
@@ -14,16 +14,15 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 pub struct Context<'a, R: Run> {
-    /// Whom it tells how far it is.
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
-    /// The other processes that take part in the run.
+    /// The other processes of the run.
     pub peers: Option<&'a dyn Peers>,
     pub seed: Seed,
     pub(crate) erase: Option<String>,
     pub(crate) directory: RunDirectory,
     pub(crate) recorded: Recorded<R>,
-    /// What the step of now recorded so far.
+    /// Events of the current step that are not written yet.
     pub(crate) pending: Vec<Pending<R::Event>>,
 }
 
@@ -39,7 +38,7 @@ impl<'a, R: Run> Context<'a, R> {
         self.directory.path()
     }
 
-    /// What was recorded by all steps that are done, also in earlier parts of the run.
+    /// The records of all steps that are done, also in earlier parts of the run.
     pub fn recorded(&self) -> &Recorded<R> {
         &self.recorded
     }
@@ -62,12 +61,12 @@ impl<'a, R: Run> Context<'a, R> {
         self.push_common(Common::Measurement(one));
     }
 
-    /// Records what a reader of the results must know.
+    /// Records a caveat for readers of the results.
     pub fn caveat(&mut self, words: impl Into<String>) {
         self.push_common(Common::Caveat(words.into()));
     }
 
-    /// Takes over what another record holds, as part of this step: its events, measured values, caveats and finished steps.
+    /// Takes over the events, measured values, caveats and finished steps of another record, as part of this step.
     ///
     /// `machine` describes where that was recorded.
     pub fn take_over<O: Run<Event = R::Event>>(&mut self, recorded: Recorded<O>, machine: Value) {
@@ -87,7 +86,7 @@ impl<'a, R: Run> Context<'a, R> {
         self.pending.push(Pending::Common(common));
     }
 
-    /// Adds facts about what was measured on.
+    /// Adds facts about the measured system.
     pub fn add_environment(&mut self, facts: &Environment) -> Result<(), Failure> {
         self.recorded.environment.0.extend(facts.0.clone());
         Ok(self.directory.add_environment(facts)?)
@@ -98,12 +97,12 @@ impl<'a, R: Run> Context<'a, R> {
         Ok(self.directory.write_histogram(name, histogram)?)
     }
 
-    /// A second hand that can append while the first is busy, for last words.
+    /// A second writer that can append while the first is busy, for last messages.
     pub fn witness(&self) -> Result<Witness, Failure> {
         Ok(self.directory.witness()?)
     }
 
-    /// An error when the user asked to stop; called between units of work.
+    /// An error after the user's interrupt; call it between units of work.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
         match self.interrupt.requested() {
             true => Err(interrupted()),
@@ -111,13 +110,13 @@ impl<'a, R: Run> Context<'a, R> {
         }
     }
 
-    /// Path or serial number of what the user allowed to be lost.
+    /// Path or serial number of the target that the user allowed to be erased.
     pub fn erase(&self) -> Option<&str> {
         self.erase.as_deref()
     }
 
-    /// Path or serial number of the data that may be lost: the user's word, otherwise the path of the target's image if this run
-    /// made it.
+    /// Path or serial number of the data that may be lost: the user's word, otherwise the path of the target's image if
+    /// this run made it.
     pub fn may_erase(&mut self, image: Option<&Path>) -> Result<Option<String>, Failure> {
         let Some(path) = image.filter(|_| self.erase.is_none()) else { return Ok(self.erase.clone()) };
         let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
@@ -145,14 +144,13 @@ impl<'a, R: Run> Context<'a, R> {
         self.recorded.is_done(step) || self.pending.iter().any(is_it)
     }
 
-    /// Records something common at once.
     pub(crate) fn note(&mut self, common: Common) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&common))?;
         self.recorded.add(self.directory.seconds(), RecordedEvent::Common(common));
         Ok(())
     }
 
-    /// Writes what the step recorded, whole or not at all, so that it counts even if the step fails later.
+    /// Writes the events of the step so far, all or none, so that they count even if the step fails later.
     pub fn keep_pending(&mut self) -> Result<(), Failure> {
         let pending = std::mem::take(&mut self.pending);
         self.directory.append_named(&pending)?;
@@ -167,7 +165,7 @@ impl<'a, R: Run> Context<'a, R> {
     }
 }
 
-/// What ends a run that the user wants to end. What the same command does then, only the runner can tell.
+/// The error of an interrupted run. Only the runner knows what the same command does next.
 pub fn interrupted() -> Failure {
     Failure::new(ExitCode::Interrupted, "interrupted")
 }

@@ -1,4 +1,4 @@
-//! Where a record contradicts itself: what was altered after it was written is refused with its line.
+//! Detects contradictions in a record: an altered line is refused with its number.
 
 use crate::recorded::{Common, Recorded, RecordedEvent};
 use crate::{Run, spec_of};
@@ -7,7 +7,6 @@ use senesce_core::{Failure, Measurement, Record};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A line of a record that does not agree with the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contradiction {
     pub line: usize,
@@ -20,13 +19,12 @@ impl Contradiction {
     }
 }
 
-/// Refuses a record that contradicts itself, whatever its kind.
 pub(crate) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(), Failure> {
     let found = steps_are_distinct(recorded)
         .and_then(|()| events_are_distinct(record))
         .and_then(|()| values_are_distinct(recorded))
         .and_then(|()| {
-            // Who reads a specification reports what is wrong with it.
+            // Readers of a specification report its problems.
             spec_of::<R>(record).map_or(Ok(()), |spec| R::check(&spec, recorded, record.is_partial()))
         });
     found.map_err(|Contradiction { line, problem }| {
@@ -48,7 +46,7 @@ fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradictio
     Ok(())
 }
 
-/// What a step records differs: an event that repeats another of its batch to the last digit is a copy.
+/// Events of a step differ: an event that equals another of its batch in all digits is a copy.
 fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
     let (mut of_batch, mut batch) = (HashMap::new(), 0);
     for (line, event) in (1..).zip(&record.events) {
@@ -65,7 +63,7 @@ fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Whether a value holds a number that is not the same twice by chance.
+/// Whether a value has a number that two measurements would not share by chance.
 fn is_of_a_clock(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|value| digits(value) >= OF_A_CLOCK),
@@ -75,7 +73,7 @@ fn is_of_a_clock(value: &Value) -> bool {
     }
 }
 
-/// A time is measured once: the same number, to the last digit, under the same condition in the same repetition is a copy.
+/// A time is measured once: an equal number under the same condition in the same repetition is a copy.
 fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut values: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for (line, entry) in recorded.lines() {
@@ -91,7 +89,7 @@ fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradicti
     Ok(())
 }
 
-/// Significant digits from which on two numbers are not the same by chance.
+/// Number of significant digits that two measurements do not share by chance.
 const OF_A_CLOCK: usize = 12;
 
 pub(crate) fn digits(value: f64) -> usize {
@@ -99,12 +97,12 @@ pub(crate) fn digits(value: f64) -> usize {
     text.split('e').next().map_or(0, |mantissa| mantissa.bytes().filter(u8::is_ascii_digit).count())
 }
 
-/// What was measured, under which condition, and in which repetition on which image.
+/// Metric, condition, repetition and image of a measurement.
 pub(crate) fn place(one: &Measurement) -> String {
     format!("{}\n{}\n{}\n{}\n{}", one.metric, one.unit, one.condition_text(), one.image, one.repetition)
 }
 
-/// Text that is the same in whatever order an object has its entries.
+/// Text that does not depend on the order of entries in an object.
 pub(crate) fn canonical(mut value: Value) -> String {
     value.sort_all_objects();
     value.to_string()

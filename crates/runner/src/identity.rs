@@ -1,4 +1,4 @@
-//! Which records hold one run: a copy has the same content wherever it lies, whatever it is called, and when it claims to have run.
+//! Finds records of the same run: a copy has the same content, whatever its path, name or date.
 
 use crate::Common;
 use crate::contradiction::{canonical, digits};
@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub type Digest = [u8; 32];
 
-/// Significant digits of all values of a repetition together from which on two repetitions do not agree by chance.
+/// Number of significant digits of a repetition that two repetitions do not share by chance.
 const OF_A_REPETITION: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Of all events of its kind and all measured values, in any order and without their times; none for a record without any.
+    /// Of all events of its kind and all measured values, in any order and without their times; none for an empty
+    /// record.
     content: Option<Digest>,
     /// Of each repetition on each image, whatever its number.
     repetitions: BTreeSet<Digest>,
@@ -27,7 +28,7 @@ impl Identity {
         Self { content: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
     }
 
-    /// Whether both hold one run, or at least half of the smaller is a copy out of the larger.
+    /// Whether both are one run, or at least half of the smaller is a copy from the larger.
     pub fn is_same_run(&self, other: &Self) -> bool {
         let shared = self.repetitions.intersection(&other.repetitions).count();
         let smaller = self.repetitions.len().min(other.repetitions.len());
@@ -36,7 +37,7 @@ impl Identity {
     }
 }
 
-/// A digest for each repetition on each image, whatever its number, without those whose values may agree by chance.
+/// A digest for each repetition on each image, whatever its number, except those whose values may agree by chance.
 pub fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
     let mut values: BTreeMap<(u32, u32), Vec<&Measurement>> = BTreeMap::new();
     measured.iter().for_each(|one| values.entry((one.image, one.repetition)).or_default().push(one));

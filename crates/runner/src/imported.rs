@@ -1,4 +1,4 @@
-//! Records that are made of other people's data instead of being run.
+//! Records that are imported instead of run.
 
 use crate::analyse::analyse;
 use crate::conduct::new_plan;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::path::Path;
 
-/// A kind of record that only an import makes: it is never run, and reported as what was run is.
+/// A kind of record that only an import makes. It is never run, and reported like a run.
 pub trait ImportedRun: Sized + 'static {
     /// The word in `plan.toml`.
     const KIND: &'static str;
@@ -48,11 +48,10 @@ impl<T: ImportedRun> Run for T {
 
 pub struct Imported<R: Run> {
     pub spec: R::Spec,
-    /// On what it was measured, as far as that is known.
+    /// Known facts about the measured system.
     pub environment: Environment,
     pub events: Vec<R::Event>,
     pub measurements: Vec<Measurement>,
-    /// What a reader must know.
     pub caveats: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of runs without their types, as the registry and the command line hold them.
+//! Type-erased kinds of runs for the registry and the command line.
 
 use crate::analyse::{analyse, spec_of};
 use crate::arguments::{arguments, described, read_arguments};
@@ -10,15 +10,13 @@ use senesce_core::record::RecordError;
 use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};
 use std::marker::PhantomData;
 
-/// Any kind of run: its records can be read back, and carried plans be run.
+/// Any kind of run: reads its records, and runs plans from elsewhere.
 pub trait RunKind: Sync {
     /// The word in `plan.toml`.
     fn kind(&self) -> &'static str;
 
-    /// The analysis of a record.
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure>;
 
-    /// The single values of a record.
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
 
     /// Entries of its result whose numbers are not measurements.
@@ -47,10 +45,10 @@ pub trait Reproducible: RunKind {
     /// A command with its parameters, each with its defaults in the help.
     fn arguments(&self, command: Command) -> Command;
 
-    /// The plan at a level with what the user set.
+    /// The plan at a level with the user's values.
     fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure>;
 
-    /// Runs it at a level with what the user set.
+    /// Runs it at a level with the user's values.
     fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure>;
 }
 
@@ -64,7 +62,7 @@ pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
 
 struct Of<R>(PhantomData<fn() -> R>);
 
-/// A run that ended before its first event has nothing that could be read, and neither has a record that was emptied.
+/// A run that ended before its first event, or an emptied record, has no content.
 fn not_empty(record: &Record) -> Result<(), Failure> {
     if !record.events.is_empty() {
         return Ok(());

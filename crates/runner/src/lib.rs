@@ -136,32 +136,30 @@ pub trait Experiment: Run<Spec: clap::Args> {
     fn defaults(level: Level) -> Self::Spec;
 }
 
-/// No events of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub enum NoEvent {}
 
 /// One step and its description in words and numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned<S> {
-    /// The step.
     pub step: S,
     /// The action ("make ext4", "cold read").
     pub action: String,
-    /// To what: path, device, or "-".
+    /// Path, device, or "-".
     pub target: String,
-    /// Bytes it writes, at most; [`senesce_core::plan::BY_TIME_ALONE`]: no number bounds them.
+    /// Maximum bytes it writes; [`senesce_core::plan::BY_TIME_ALONE`]: unbounded.
     pub bytes_to_write: Bytes,
-    /// How long it takes, as far as that is known.
+    /// Estimated seconds.
     pub seconds: f64,
 }
 
 impl<S> Planned<S> {
-    /// A step that writes nothing and takes no time worth telling.
+    /// A step that writes nothing and takes negligible time.
     pub fn new(step: S, action: impl Into<String>, target: impl Into<String>) -> Self {
         Self { step, action: action.into(), target: target.into(), bytes_to_write: Bytes(0), seconds: 0.0 }
     }
 
-    /// The same with the bytes that it writes at most, and its duration.
+    /// The same with the maximum bytes that it writes, and its duration.
     pub fn costing(mut self, bytes_to_write: Bytes, seconds: f64) -> Self {
         (self.bytes_to_write, self.seconds) = (bytes_to_write, seconds);
         self

@@ -1,19 +1,16 @@
-//! What a run needs of the machine, checked in one place before anything is made.
+//! The requirements of a run, checked in one place before anything is made.
 
 use senesce_core::environment::is_root;
 use senesce_core::{Bytes, ExitCode, Failure, machine};
 use std::path::PathBuf;
 
-/// What the machine must have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Needs {
-    /// What needs root, in words ("loop devices need root").
+    /// Why root is needed ("loop devices need root").
     pub root: Option<String>,
-    /// Programs that are started, with the package that has them on Debian.
+    /// Required programs, with their Debian packages.
     pub programs: Vec<(String, String)>,
-    /// Memory that must be available.
     pub memory: Bytes,
-    /// Space that must be free, and where.
     pub space: Vec<(PathBuf, Bytes)>,
 }
 
@@ -36,10 +33,7 @@ impl Needs {
         self.check().is_ok()
     }
 
-    /// Refuses what the machine cannot do.
-    ///
-    /// # Errors
-    /// Exit code 4 with the first thing that is missing and its remedy.
+    /// Exit code 4 with the first missing requirement and its remedy.
     pub fn check(&self) -> Result<(), Failure> {
         let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
         if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {

@@ -15,19 +15,19 @@ use std::path::PathBuf;
 pub enum Common {
     /// One measured value.
     Measurement(Measurement),
-    /// What a reader of the results must know ("measured without ...").
+    /// A caveat for readers of the results ("measured without ...").
     Caveat(String),
-    /// A step is done, with all that it recorded.
+    /// A step is done, with all its records.
     Done(Done),
     /// A step, or the run outside of its steps, failed.
     Failed(Failed),
-    /// What failed outside of the steps did not fail in a later part of the run.
+    /// The failure outside of the steps did not recur in a later part of the run.
     Recovered,
     /// The user ended this part of the run.
     Interrupted,
     /// An image that this run made.
     OwnImage(OwnImage),
-    /// Another machine did steps of the run: its description by the crate that carried them there.
+    /// Another machine did steps of the run: its description by the crate that sent them there.
     Elsewhere(Value),
 }
 
@@ -43,25 +43,25 @@ impl Common {
 /// A step that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The step as its kind writes it.
+    /// The step in the notation of its kind.
     pub step: Value,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
 }
 
-/// What failed.
+/// A failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The step as its kind writes it; none: the run outside of its steps.
+    /// The step in the notation of its kind; none: the run outside of its steps.
     pub step: Option<Value>,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// How long it took; 0 where a record does not tell.
+    /// Its duration; 0 in records without it.
     #[serde(default)]
     pub seconds: f64,
 }
 
-/// What tells an image file from all others: a number of an inode alone is given to another file soon.
+/// Identifies an image file: an inode number alone is reused soon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnImage {
     /// Its path.
@@ -70,7 +70,7 @@ pub struct OwnImage {
     pub device: u64,
     /// Number of its inode.
     pub inode: u64,
-    /// When that was made, in nanoseconds since 1970; none: the file system does not tell.
+    /// Creation time of the inode, in nanoseconds since 1970; none: the file system does not record it.
     pub made_ns: Option<u64>,
 }
 
@@ -91,15 +91,13 @@ pub struct Recorded<R: Run> {
     pub seed: Seed,
     pub environment: Environment,
     pub(crate) entries: Vec<(f64, RecordedEvent<R::Event>)>,
-    /// Steps done, as their kind writes them.
+    /// Steps done, in the notation of their kind.
     pub(crate) done: BTreeSet<String>,
 }
 
 impl<R: Run> Recorded<R> {
-    /// Decodes every event.
-    ///
-    /// # Errors
-    /// The line of the first event that its kind does not know, and of one that contradicts others.
+    /// Decodes every event. An error names the line of the first event that its kind does not know or that contradicts
+    /// others.
     pub fn of(record: &Record) -> Result<Self, Failure> {
         let mut recorded = Self {
             path: record.path.clone(),
@@ -183,7 +181,7 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// What a reader must know, each once.
+    /// Caveats, each once.
     pub fn caveats(&self) -> Vec<String> {
         let mut caveats: Vec<String> = Vec::new();
         for common in self.common() {
@@ -200,7 +198,6 @@ impl<R: Run> Recorded<R> {
         serde_json::to_value(step).is_ok_and(|step| self.done.contains(&step.to_string()))
     }
 
-    /// The number of steps done.
     pub fn steps_done(&self) -> usize {
         self.done.len()
     }
@@ -209,7 +206,7 @@ impl<R: Run> Recorded<R> {
         !self.done.is_empty()
     }
 
-    /// The steps that failed last time they were tried and were not done since, with the reason; outside of steps, none.
+    /// The steps whose last try failed, with the reason; `None`: outside of the steps.
     pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
         let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();
         for common in self.common() {
@@ -227,7 +224,7 @@ impl<R: Run> Recorded<R> {
         failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
     }
 
-    /// The kind's own events and the tries of steps that failed, in order.
+    /// The kind's own events and the failed tries of steps, in order.
     pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
         self.entries.iter().filter_map(|(_, entry)| match entry {
             RecordedEvent::Own(event) => Some(Moment::Own(event)),

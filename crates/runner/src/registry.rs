@@ -1,10 +1,9 @@
-//! The experiments, and the verbs that leave records.
+//! The registry of experiments and of verbs that leave records.
 
 use crate::{Reproducible, RunKind};
 use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Failure, Plan, Record};
 
-/// Everything that can be run and read back.
 pub struct Registry {
     /// The published experiments, crate by crate, in the order of `senesce reproduce --list`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
@@ -21,7 +20,6 @@ impl Registry {
         verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn RunKind))
     }
 
-    /// The experiment with this id.
     pub fn experiment(&self, id: &str) -> Result<&'static dyn Reproducible, Failure> {
         self.experiments().find(|experiment| experiment.kind() == id).ok_or_else(|| {
             let hint = suggest(id, self.experiments().map(|experiment| experiment.kind()));
@@ -29,7 +27,7 @@ impl Registry {
         })
     }
 
-    /// Who can run a plan and read its record.
+    /// The kind of run that can run a plan and read its record.
     pub fn kind(&self, plan: &Plan) -> Result<&'static dyn RunKind, Failure> {
         self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
             Failure::usage(format!(
@@ -39,7 +37,6 @@ impl Registry {
         })
     }
 
-    /// Analyses any record by its kind.
     pub fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
         self.kind(&record.plan)?.analyse(record)
     }

@@ -1,4 +1,4 @@
-//! The runner with a run of nothing but numbers: what a reader finds after kills, failures and changes of the machine.
+//! Tests of the runner with a run that only counts: its record after kills, failures and changes of the machine.
 
 use super::*;
 use senesce_core::analysis::Better;
@@ -13,7 +13,7 @@ struct Count;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct UpTo {
     steps: u32,
-    /// Exists: the run cannot end.
+    /// If this file exists, the run cannot end.
     stuck: std::path::PathBuf,
 }
 
@@ -110,7 +110,7 @@ fn what_failed_outside_of_steps_is_forgotten_when_it_goes_well() {
     assert!(!kept(&play(directory.path()).unwrap().analysis));
 }
 
-/// Asks to stop while the step of this number is done, from 1.
+/// Interrupts during the step with this number, from 1.
 struct EndedAt<'a>(usize, &'a Interrupt);
 
 impl Progress for EndedAt<'_> {

@@ -162,10 +162,10 @@ fn a_mount_is_left_only_when_its_owner_has_ended() {
     LedgerEntry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
     assert!(left("/mnt/dead"));
     assert!(left("/mnt/dead/fs"), "on a directory in it");
-    assert!(!left("/mnt/live"), "its run goes on");
+    assert!(!left("/mnt/live"), "its run continues");
     assert!(!left("/mnt/unknown"), "nobody wrote it down");
     LedgerEntry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
-    assert!(!left("/mnt/dead"), "somebody else has the point too");
+    assert!(!left("/mnt/dead"), "another process has the point too");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn partitions(directory: &Path, push: &mut Push) {
     let disk = attach(&image(directory, "disk", &[(0, &sector)]));
     let partition = PathBuf::from(format!("{}p1", disk.path().display()));
     if !run(&["partx", "-a", text(disk.path())]) || !partition.exists() {
-        return eprintln!("not looked at: partitions of loop devices cannot be made here");
+        return eprintln!("skipped: partitions of loop devices cannot be made here");
     }
     let parts = undo(&["partx", "-d", text(disk.path())]);
     mkfs(&partition);

@@ -79,7 +79,7 @@ fn file_that_took_the_name_of_a_memory_image_is_kept() {
     refusal(target.close(), "another file took its name");
     assert_eq!(facts(&path), before);
     let result = PathBuf::from(format!("{}.result", path.display()));
-    assert_eq!(result.metadata().unwrap().len(), 16 * MIB, "the result of the run is kept beside it");
+    assert_eq!(result.metadata().unwrap().len(), 16 * MIB, "the result of the run is kept next to it");
 }
 
 /// If the name of an image is a link, the result goes into the file, and the link stays.

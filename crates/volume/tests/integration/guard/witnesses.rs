@@ -128,7 +128,7 @@ fn questions(folder: &Path) -> Vec<(&'static str, bool, Result<(), TargetError>)
         guard::check_image(&file, &at(name), None)
     };
     vec![
-        ("a mounted image made anew", true, anew("busy.img")),
+        ("a mounted image made again", true, anew("busy.img")),
         ("a mounted image copied over", true, copy("busy.img")),
         ("a mounted image rolled back", true, back("busy.img")),
         ("a mounted device", true, claim(&busy, true)),
