@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_follows_the_pace() {
+    fn time_left_follows_the_pace() {
         let mut course = StepProgress { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
         assert_eq!(course.left(), 30.0);
         course.note(10.0, 4.0);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_requirement_is_named() {
         assert!(Needs::default().check().is_ok());
         assert!(Needs::default().and_program("sh", "dash").check().is_ok());
         let failure = Needs::default().and_program("mkfs.none", "none-progs").check().unwrap_err();

@@ -63,7 +63,7 @@ fn numbers(run: &Path) -> Vec<f64> {
 }
 
 #[test]
-fn a_run_that_was_killed_anywhere_measures_every_step_once() {
+fn killed_run_measures_every_step_once() {
     let directory = tempfile::tempdir().unwrap();
     let run = directory.path().join("run");
     play(directory.path()).unwrap();
@@ -80,7 +80,7 @@ fn a_run_that_was_killed_anywhere_measures_every_step_once() {
 }
 
 #[test]
-fn a_run_that_goes_on_elsewhere_says_so() {
+fn run_continued_elsewhere_gives_a_caveat() {
     let temporary = tempfile::tempdir().unwrap();
     let run = temporary.path().join("run");
     play(temporary.path()).unwrap();
@@ -97,7 +97,7 @@ fn a_run_that_goes_on_elsewhere_says_so() {
 }
 
 #[test]
-fn what_failed_outside_of_steps_is_forgotten_when_it_goes_well() {
+fn recovered_failure_outside_of_steps_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let stuck = directory.path().join("stuck");
     std::fs::write(&stuck, "").unwrap();
@@ -125,7 +125,7 @@ impl Progress for EndedAt<'_> {
 }
 
 #[test]
-fn only_a_run_of_which_a_step_is_done_is_continued() {
+fn only_run_with_a_finished_step_is_continued() {
     let directory = tempfile::tempdir().unwrap();
     let ended_after = |steps: usize| {
         let (interrupt, run) = (Interrupt::new(), directory.path().join(format!("run{steps}")));
