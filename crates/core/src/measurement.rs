@@ -48,6 +48,9 @@ pub struct Measurement {
     /// Whether this is a primary metric, on which the verdict of its workload is based; others are descriptive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub primary: bool,
+    /// Whether this is the primary metric to which a comparison gives most of its error.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lead: bool,
     /// Source of the time, if the value is a time or a rate.
     #[serde(default, skip_serializing_if = "Seconds::is_of_the_machine")]
     pub seconds: Seconds,
@@ -70,7 +73,19 @@ impl Measurement {
     {
         let (metric, unit, value) = (metric.to_string(), unit.to_string(), value.try_into()?);
         let (condition, seconds, timing) = (BTreeMap::new(), Seconds::Machine, None);
-        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, timing, value })
+        Ok(Self {
+            metric,
+            unit,
+            better,
+            condition,
+            image: 0,
+            repetition: 0,
+            primary: false,
+            lead: false,
+            seconds,
+            timing,
+            value,
+        })
     }
 
     /// For a tail latency, the share (fraction) of events beyond it ("p99 latency": 0.01), if at most a tenth.
@@ -96,6 +111,12 @@ impl Measurement {
     pub fn primary(mut self) -> Self {
         self.primary = true;
         self
+    }
+
+    /// Marks the value as the first of the primary metrics.
+    pub fn lead(mut self) -> Self {
+        self.lead = true;
+        self.primary()
     }
 
     /// Marks the value as modelled.

@@ -122,6 +122,13 @@ impl Ratio {
         Self { floor: Some(floor), ..self }
     }
 
+    /// With the variances of both sides pooled, as those of equal sides are. For independent sides ([`Ratio::of`]).
+    pub fn pooled(&self) -> Self {
+        let [sample, reference] = self.units.map(|units| units as f64 - 1.0);
+        let pooled = (sample * self.spread[0] + reference * self.spread[1]) / (sample + reference).max(1.0);
+        Self { spread: [pooled; 2], ..*self }
+    }
+
     /// The ratio.
     pub fn value(&self) -> f64 {
         self.log_ratio.exp()

@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 /// Probability of any wrong statement in a family.
 pub const FAMILY_ERROR: f64 = 0.05;
 
-/// The same for comparisons of recorded runs, which a pipeline repeats with every change. Chosen for at most one false difference
-/// in 300 comparisons of equal sides; that rate has not been measured yet.
-pub const COMPARISON_ERROR: f64 = 0.002;
-
 /// Differences up to this are irrelevant, as a fraction. Runs of the same program differ by such amounts for unrelated reasons,
 /// such as link order and environment (Mytkowicz et al. 2009: several percent) or the drive (Maricq et al. 2018).
 pub const MARGIN: f64 = 0.02;

@@ -10,6 +10,9 @@ use senesce_volume::MountedTarget;
 
 const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
 
+/// The metric by which agings are compared first.
+const LEAD: &str = "discontinuities";
+
 pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
     match examined(target) {
         Ok((layout, read_times)) => LayoutSeen { layout: Some(layout), problem: String::new(), read_times },
@@ -42,13 +45,14 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
+/// The discontinuities lead: they count gaps between files and inside them, and the other values mostly vary with them.
 pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;
     let free = layout.free_space.as_ref().filter(|free| free.extents > 0).map(|free| free.avg_bytes);
     let values = [
         ("extents per file", "extents/file", Better::Lower, Some(extents)),
-        ("discontinuities", "", Better::Lower, Some(layout.discontinuities.count as f64)),
+        (LEAD, "", Better::Lower, Some(layout.discontinuities.count as f64)),
         ("mean free extent", "bytes", Better::Higher, free),
     ];
     let of_layout = values
@@ -58,7 +62,8 @@ pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
         let metric = format!("read time{MODELLED}{}", read.drive);
         Some(Measurement::new(&metric, "s", Better::Lower, read.seconds).ok()?.modelled())
     });
-    of_layout.chain(of_reads).map(Measurement::primary).collect()
+    let judged = |one: Measurement| if one.metric == LEAD { one.lead() } else { one.primary() };
+    of_layout.chain(of_reads).map(judged).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +87,8 @@ mod tests {
             assert!((told.0, told.1) == (expected.0, expected.1) && (told.2 - expected.2).abs() < 1e-6, "{told:?}");
         }
         assert!(found.iter().all(|one| one.primary && !one.is_timing()));
+        let leading: Vec<_> = found.iter().filter(|one| one.lead).map(|one| &*one.metric).collect();
+        assert_eq!(leading, ["discontinuities"]);
         let none = LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() };
         assert!(measurements(&none).is_empty());
     }

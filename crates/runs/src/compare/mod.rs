@@ -24,7 +24,8 @@ use senesce_stats::arm::{Arm, Mean, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
 use senesce_stats::ratio::Ratio;
-use senesce_stats::verdict::{COMPARISON_ERROR, Decision, FAMILY_ERROR, Rule, decide_all};
+use senesce_stats::recorded::{COMPARISON_ERRORS, Metric, decide_recorded};
+use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, decide};
 use serde_json::Value;
 use side::Side;
 use std::collections::BTreeMap;
@@ -277,26 +278,23 @@ fn judged_rows(
         let between_runs = between_runs.of_row(&what);
         rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
-    let is_judged = |row: &&mut Row| row.described.is_none();
-    judge(rows.iter_mut().filter(is_judged).collect(), options, COMPARISON_ERROR);
+    judge(&mut rows, options);
     // A described metric gets its own interval.
     for row in rows.iter_mut().filter(|row| row.described.is_some()) {
-        judge(vec![row], options, FAMILY_ERROR);
+        row.decision = direction(row.what.better).map(|better| decide(&ratio(row), Rule::new(better), FAMILY_ERROR));
     }
     rows
 }
 
-/// Decides rows as one family: the probability of any error is at most `error`.
-fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
-    let mut judged: Vec<usize> = Vec::new();
-    let mut family = Vec::new();
-    for (index, row) in rows.iter().enumerate() {
+/// Decides all rows that are not described, as one family.
+fn judge(rows: &mut [Row], options: &Options) {
+    let (mut judged, mut family) = (Vec::new(), Vec::new());
+    for row in rows.iter_mut().filter(|row| row.described.is_none()) {
         let Some(direction) = direction(row.what.better) else { continue };
-        judged.push(index);
-        family.push((ratio(row), Rule::new(direction)));
+        family.push(Metric { ratio: ratio(row), rule: Rule::new(direction), is_lead: row.what.lead });
+        judged.push(row);
     }
-    for (index, decision) in judged.into_iter().zip(decide_all(&family, error)) {
-        let row = &mut *rows[index];
+    for (row, decision) in judged.into_iter().zip(decide_recorded(&family, COMPARISON_ERRORS)) {
         row.decision = Some(decision);
         with_gate(row, options);
     }

@@ -3,3 +3,4 @@
 mod altered_records;
 mod compare;
 mod history;
+mod leading_metric;

@@ -5,6 +5,7 @@ mod coverage;
 mod noise;
 mod pairs;
 mod proofs;
+mod recorded;
 mod series;
 mod until_decided;
 mod verdicts;
