@@ -5,9 +5,10 @@
     benches/compare_aa.py agings SENESCE FOLDER [IMAGES [PAIRS]]    pairs of five agings of ext4 each, of other seeds
     benches/compare_aa.py variants SENESCE FOLDER [IMAGES]          five agings of a variant against five of the default
 
-A pool of RUNS (42 unless given) or IMAGES (42; variants: 5) is made in FOLDER once and kept; then PAIRS (300) are drawn from it. A pair is false if
-the gate at 3 % fails, or a metric is better or worse. More than one false pair in 300 is exit code 1, and so is a variant that passes the gate.
-Needs root. Other programs should be at work meanwhile: without noise nothing is tested. Prints Markdown.
+A pool of RUNS (42 unless given) or IMAGES (42; variants: 5) is made in FOLDER once and kept; then PAIRS (300) are drawn from it. The seeds of
+images count from SEED (1). A pair is false if the gate at 3 % fails, or a metric is better or worse. More than one false pair in 300 is exit
+code 1, and so is a variant that does not fail the gate. Needs root. Other programs should be at work meanwhile: without noise nothing is
+tested. Prints Markdown.
 """
 import collections
 import json
@@ -15,9 +16,9 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+SEED = int(os.environ.get("SEED", "1"))
 SIZE = os.environ.get("SIZE", "256M")
 AGE = ["--profile", "agrawal", "--fullness", "0.8", "--overwrites", "2", "--data", "write"]
 EXT4 = ["--fs", "ext4", "--mkfs-options", "-b 4096"]
@@ -33,9 +34,9 @@ VARIANTS = [
 DEFAULTS = {"ext4": EXT4, "ext4 mounted": None, "btrfs": BTRFS}
 
 
-def run(*words):
+def run(*words, codes=(0,)):
     ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if ended.returncode != 0:
+    if ended.returncode not in codes:
         sys.exit(f"{' '.join(map(str, words))} ended with {ended.returncode}: {ended.stderr}")
     return ended.stdout
 
@@ -65,9 +66,20 @@ def age_mounted(program, out, seed, setting):
         finally:
             run("umount", mount)
     finally:
-        run("losetup", "-d", device)
+        # Another program that tidies up may have detached it since.
+        run("losetup", "-d", device, codes=(0, 1))
         image.unlink()
         mount.rmdir()
+
+
+def measured(runs):
+    """When, on what and how busy a machine."""
+    facts = [json.loads((path / "env.json").read_text()) for path in runs]
+    loads, dates = [fact["run.load_average"] for fact in facts], [fact["run.date"] for fact in facts]
+    mkfs = subprocess.run(["mkfs.ext4", "-V"], stderr=subprocess.PIPE, text=True).stderr.splitlines()[0]
+    btrfs = subprocess.run(["mkfs.btrfs", "--version"], stdout=subprocess.PIPE, text=True).stdout.splitlines()[0]
+    return (f"Measured from {min(dates)} to {max(dates)} at a load of {min(loads):.0f} to {max(loads):.0f} on {os.cpu_count()} processors, "
+            f"Linux {os.uname().release}, {mkfs}, {btrfs}.")
 
 
 def compare(program, sample, reference):
@@ -104,33 +116,34 @@ def null_pairs(program, pool, side, pairs):
 
 def benches(program, folder, count, pairs):
     workload = os.environ.get("WORKLOAD", "fileserver")
-    pool, loads = [folder / f"{workload}-{number:02}" for number in range(count)], []
+    pool = [folder / f"{workload}-{number:02}" for number in range(count)]
     for out in pool:
         if not (out / "summary.json").exists():
-            run(program, "bench", "memory:256M", workload, *BENCH, "--json", "--quiet", "--out", str(out))
-            loads.append(os.getloadavg()[0])
-    if loads:
-        print(f"{count} runs of {workload} at a load of {min(loads):.0f} to {max(loads):.0f}.\n")
+            # 1: a repetition is invalid, which other programs cause; the run counts without it.
+            run(program, "bench", "memory:256M", workload, *BENCH, "--json", "--quiet", "--out", str(out), codes=(0, 1))
+    print(f"{count} runs of {workload}. {measured(pool)}\n")
     return null_pairs(program, pool, 1, pairs)
 
 
 def agings(program, folder, count, pairs):
-    pool = [folder / f"ext4-{seed:02}" for seed in range(1, count + 1)]
-    for seed, out in enumerate(pool, 1):
+    pool = [folder / f"ext4-{seed:02}" for seed in range(SEED, SEED + count)]
+    for seed, out in enumerate(pool, SEED):
         age(program, out, seed, EXT4)
+    print(f"{count} images of {SIZE}, seeds {SEED} to {SEED + count - 1}. {measured(pool)}\n")
     return null_pairs(program, pool, 5, pairs)
 
 
 def variants(program, folder, count, _):
-    begun, good = time.monotonic(), True
+    made, good = [], True
 
     def side(name, options, setting):
-        runs = [folder / f"{name.replace(' ', '-')}-{seed:02}" for seed in range(1, count + 1)]
-        for seed, out in enumerate(runs, 1):
+        runs = [folder / f"{name.replace(' ', '-')}-{seed:02}" for seed in range(SEED, SEED + count)]
+        for seed, out in enumerate(runs, SEED):
             if options is None:
                 age_mounted(program, out, seed, setting)
             else:
                 age(program, out, seed, options, "512M" if name.startswith("btrfs") else SIZE)
+        made.extend(runs)
         return runs
 
     print("| variant | gate | metric | ratio | interval | verdict |\n|---|---|---|---|---|---|")
@@ -140,7 +153,7 @@ def variants(program, folder, count, _):
         for one in metrics:
             print(f"| {name} | {gate} | {one['name']} | {one['ratio']:.3f} | {one['low']:.3f} to {one['high']:.3f} | {one['verdict']} |", flush=True)
         good &= code == 1
-    print(f"\n{time.monotonic() - begun:.0f} s.")
+    print(f"\n{count} images a side, seeds from {SEED}. {measured(made)}")
     return good
 
 
