@@ -5,26 +5,31 @@
 //! BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have
 //! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step.
 
+mod data;
 mod error;
+mod histogram;
+mod limits;
 mod lines;
 mod overview;
 mod place;
 
+pub use data::Data;
 pub use error::RecordError;
+pub use histogram::read_histogram;
 pub use overview::Overview;
 
 use crate::environment::Environment;
-use crate::input::{self, Within};
+use crate::input::Within;
 use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, named_lines, read_events};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use lines::{Lines, line, named_lines, read_events};
 use place::{Made, RunFolder};
 use senesce_sys::lock::Locked;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,15 +40,14 @@ use std::time::Instant;
 pub const FORMAT: u32 = 2;
 
 /// One event of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// Seconds since this process began this part of the run.
     pub t: f64,
     /// Kind ("sample", "cell", "warning", "interrupted", ...).
     pub kind: String,
     /// Data; null if the event has none.
-    #[serde(default)]
-    pub data: Value,
+    pub data: Data,
     /// Index of the batch it was written with, from 0: batches are recorded all or none.
     #[serde(skip)]
     pub batch: usize,
@@ -63,6 +67,7 @@ pub struct RunDirectory {
     events: File,
     started: Instant,
     earlier: Vec<Event>,
+    held: limits::Held,
     finished: bool,
     made: Made,
     _lock: Locked,
@@ -111,6 +116,7 @@ impl RunDirectory {
             events,
             started: Instant::now(),
             earlier: Vec::new(),
+            held: limits::Held::default(),
             finished: false,
             made,
             _lock: lock,
@@ -139,13 +145,13 @@ impl RunDirectory {
     }
 
     fn reopen(place: RunFolder, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
-        let Record { path, events: earlier, summary, valid_event_bytes, .. } = record;
+        let Record { path, events: earlier, summary, valid_event_bytes, held, .. } = record;
         let events = place.open_events()?;
         events
             .set_len(valid_event_bytes)
             .map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
         let (started, finished) = (Instant::now(), summary.is_some());
-        Ok(Self { path, place, events, started, earlier, finished, made, _lock: lock })
+        Ok(Self { path, place, events, started, earlier, held, finished, made, _lock: lock })
     }
 
     /// Path of the directory.
@@ -183,12 +189,14 @@ impl RunDirectory {
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
         let path = self.path.join("events.jsonl");
         let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
-        lines::check_size(before + lines.len() as u64, &path)?;
+        let held = self.held.and(lines.as_bytes(), &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
             // Lines after a partial line would be damaged.
             let _ = self.events.set_len(before);
             io_error("append to", &path)(error)
-        })
+        })?;
+        self.held = held;
+        Ok(())
     }
 
     /// Seconds since this process began its part of the run.
@@ -250,7 +258,8 @@ impl RunDirectory {
     /// [`RecordError::NotARun`] if the existing facts are invalid; those of reading them; as [`write_atomically`].
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let name = "env.json";
-        let text = self.place.within()?.read(Path::new(name)).map_err(io_error("read", &self.path.join(name)))?;
+        let text = overview::read_file(&self.place.within()?, &self.path, name)?;
+        let text = text.map_err(io_error("read", &self.path.join(name)))?;
         let mut all: Environment =
             serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
@@ -330,6 +339,7 @@ pub struct Record {
     /// Result, if the run is complete.
     pub summary: Option<Value>,
     valid_event_bytes: u64,
+    held: limits::Held,
 }
 
 impl Record {
@@ -337,23 +347,27 @@ impl Record {
     ///
     /// # Errors
     /// [`RecordError::NotARun`] with the missing part; [`RecordError::OtherFormat`] for another version; [`RecordError::Damaged`]
-    /// for a damaged line before the end, and for a complete run without events; [`RecordError::TooLong`] if the events do not
-    /// fit in memory; those of reading.
+    /// for a damaged line before the end, and for a complete run without events; [`RecordError::TooLong`] and
+    /// [`RecordError::TooLarge`] for files beyond their limits; those of reading.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         Self::read_in(&overview::open(path)?, path)
     }
 
     fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
         let Overview { path, plan, environment, summary } = Overview::read_in(folder, path)?;
-        let (events, valid_event_bytes) = read_events(folder, &path)?;
+        let Lines { events, valid_bytes: valid_event_bytes, held } = read_events(folder, &path)?;
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
-        let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;
+        let decode = |text: Vec<u8>| {
+            data::check_values(&text)?;
+            serde_json::from_slice(&text).map_err(|error| error.to_string())
+        };
+        let summary = summary.map(decode).transpose().map_err(no_summary)?;
         if summary.is_some() && events.is_empty() {
             let problem = "it holds no event, and summary.json states that the run is complete".into();
             return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
         }
-        Ok(Self { path, plan, environment, events, summary, valid_event_bytes })
+        Ok(Self { path, plan, environment, events, summary, valid_event_bytes, held })
     }
 
     /// Whether the run is incomplete.
@@ -368,21 +382,6 @@ impl Record {
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
         read_histogram(&self.path, name)
     }
-}
-
-/// Reads histogram `NAME` of the run directory `path`.
-///
-/// # Errors
-/// If it does not exist or is damaged.
-pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
-    let file = Path::new("histograms").join(format!("{name}.hdr"));
-    let (bytes, path) = (input::within(path, &file), path.join(file));
-    let bytes = bytes.map_err(io_error("read", &path))?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
-        path,
-        line: 1,
-        problem: format!("not a histogram: {error:?}"),
-    })
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub(crate) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(
     let found = steps_are_distinct(recorded)
         .and_then(|()| events_are_distinct(record))
         .and_then(|()| values_are_distinct(recorded))
+        .and_then(|()| percentiles_rise(recorded))
         .and_then(|()| {
             // Readers of a specification report its problems.
             spec_of::<R>(record).map_or(Ok(()), |spec| R::check(&spec, recorded, record.is_partial()))
@@ -53,10 +54,12 @@ fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
         if event.batch != batch {
             (batch, of_batch) = (event.batch, HashMap::new());
         }
-        if !is_of_a_clock(&event.data) {
+        let data = event.data.value();
+        if !is_of_a_clock(&data) {
             continue;
         }
-        if let Some(earlier) = of_batch.insert((&event.kind, canonical(event.data.clone())), line) {
+        let content = blake3::hash(canonical(data).as_bytes());
+        if let Some(earlier) = of_batch.insert((&event.kind, content), line) {
             return Err(Contradiction::new(line, format!("event '{}' repeats line {earlier}", event.kind)));
         }
     }
@@ -87,6 +90,38 @@ fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradicti
         }
     }
     Ok(())
+}
+
+/// Percentiles of one distribution rise with their number.
+fn percentiles_rise<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
+    let mut found: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
+    for (line, entry) in recorded.lines() {
+        let RecordedEvent::Common(Common::Measurement(one)) = entry else { continue };
+        if let Some((percent, metric)) = percentile(&one.metric) {
+            let distribution = place(&Measurement { metric, ..one.clone() });
+            found.entry(distribution).or_default().push((percent, one.value.get(), line));
+        }
+    }
+    for values in found.values_mut() {
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let falls = values.windows(2).find(|pair| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1 * (1.0 + CELL));
+        if let Some([(low, low_value, _), (high, high_value, line)]) = falls.map(|pair| [pair[0], pair[1]]) {
+            let problem = format!("percentile {low} is {low_value}, more than percentile {high}, {high_value}");
+            return Err(Contradiction::new(line, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Percentiles that are read from the cells of a histogram differ by this fraction at most.
+const CELL: f64 = 0.02;
+
+/// The number of a metric such as `read p99.9 latency`, and its name without it.
+fn percentile(metric: &str) -> Option<(f64, String)> {
+    let of_word = |word: &str| word.strip_prefix('p')?.parse::<f64>().ok().filter(|percent| *percent <= 100.0);
+    let percent = metric.split(' ').find_map(of_word)?;
+    let others: Vec<&str> = metric.split(' ').filter(|word| of_word(word).is_none()).collect();
+    Some((percent, others.join(" ")))
 }
 
 /// Number of significant digits that two measurements do not share by chance.

@@ -2,6 +2,7 @@
 
 use crate::Common;
 use crate::contradiction::{canonical, digits};
+use senesce_core::record::Event;
 use senesce_core::{Measurement, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +24,9 @@ impl Identity {
     pub fn of(record: &Record, measured: &[Measurement]) -> Self {
         let is_measured = |kind: &str| kind == senesce_core::measurement::EVENT || !Common::is_kind(kind);
         let events = record.events.iter().filter(|event| is_measured(&event.kind));
-        let lines: Vec<String> =
-            events.map(|event| format!("{} {}", event.kind, canonical(event.data.clone()))).collect();
+        let of_event = |event: &Event| format!("{} {}", event.kind, canonical(event.data.value()));
+        // A digest for each line: the lines of all events together are as large as the record.
+        let lines: Vec<Digest> = events.map(|event| *blake3::hash(of_event(event).as_bytes()).as_bytes()).collect();
         Self { content: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
     }
 
@@ -55,11 +57,11 @@ fn value_line(one: &Measurement) -> String {
     format!("{}\n{}\n{}\n{:x}", one.metric, one.unit, one.condition_text(), one.value.get().to_bits())
 }
 
-fn digest(mut lines: Vec<String>) -> Digest {
+fn digest<T: AsRef<[u8]> + Ord>(mut lines: Vec<T>) -> Digest {
     lines.sort();
     let mut hasher = blake3::Hasher::new();
-    for line in &lines {
-        hasher.update(&(line.len() as u64).to_le_bytes()).update(line.as_bytes());
+    for line in lines.iter().map(AsRef::as_ref) {
+        hasher.update(&(line.len() as u64).to_le_bytes()).update(line);
     }
     *hasher.finalize().as_bytes()
 }

@@ -80,7 +80,11 @@ pub fn import_with<R: Run>(
     write(&directory)?;
     directory.append_named(&imported.events)?;
     let measurements = imported.measurements.into_iter().map(Common::Measurement);
-    let common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();
+    let mut common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();
+    if imported.events.is_empty() && common.is_empty() {
+        // A finished record without events is taken for one that was emptied.
+        common.push(Common::Caveat("the imported file holds no result that counts".into()));
+    }
     directory.append_named(&common)?;
     let analysis = analyse::<R>(&Record::open(out)?)?;
     Ok(directory.finish(&analysis.result)?)

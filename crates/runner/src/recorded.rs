@@ -117,7 +117,7 @@ impl<R: Run> Recorded<R> {
                     Common::KINDS.join(", ")
                 ),
             };
-            let named = json!({&event.kind: event.data});
+            let named = json!({&event.kind: event.data.value()});
             let entry = match Common::KINDS.contains(&event.kind.as_str()) {
                 true => RecordedEvent::Common(Common::deserialize(named).map_err(damaged)?),
                 false => RecordedEvent::Own(R::Event::deserialize(named).map_err(damaged)?),

@@ -1,8 +1,11 @@
 //! Checks the consistency of a result: rates with counts, counts with each other, means with percentiles. A result from a file
 //! may have been altered.
 
+mod percentiles;
+
 use crate::micro::{CallResult, ColdRead, FileOpsResult, SizeResult};
 use crate::result::{FlowopResult, Repetition};
+use percentiles::Percentiles;
 
 /// Rates are computed from counts and seconds and keep all digits.
 const EXACT: f64 = 1e-6;
@@ -15,18 +18,6 @@ const NANOSECOND: f64 = 1e-3;
 fn differs(name: &str, stated: f64, computed: f64) -> Option<String> {
     let is_equal = (stated - computed).abs() <= EXACT * computed.abs().max(1e-9);
     (!is_equal).then(|| format!("{name} is {stated}, but its counts give {computed}"))
-}
-
-/// Describes percentiles that are not ascending, or a mean outside of them.
-fn unordered(percentiles: &[(&str, f64)], mean_us: f64) -> Option<String> {
-    let falls = percentiles.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + CELL));
-    if let Some([(low, low_us), (high, high_us)]) = falls.map(|pair| [pair[0], pair[1]]) {
-        return Some(format!("{low} is {low_us}, more than {high}, {high_us}"));
-    }
-    let (_, most) = percentiles.last()?;
-    let least = percentiles.first().filter(|(name, _)| *name == "min_us").map_or(0.0, |(_, least)| *least);
-    let fits = mean_us >= least * (1.0 - CELL) - NANOSECOND && mean_us <= most * (1.0 + CELL) + NANOSECOND;
-    (!fits).then(|| format!("mean_us is {mean_us}, outside of {least} to {most}"))
 }
 
 impl Repetition {
@@ -68,23 +59,27 @@ impl Repetition {
             .or_else(of_directions)
             .or_else(of_p99)
             .or_else(of_flowops)
+            .or_else(|| percentiles::of_intervals(self))
     }
 }
 
 impl FlowopResult {
     fn contradiction(&self, seconds: f64) -> Option<String> {
-        let percentiles = [
-            ("min_us", self.min_us),
-            ("p50_us", self.p50_us),
-            ("p90_us", self.p90_us),
-            ("p99_us", self.p99_us),
-            ("p999_us", self.p999_us),
-            ("p9999_us", self.p9999_us),
-            ("max_us", self.max_us),
-        ];
         differs("ops_per_second", self.ops_per_second, Repetition::rate(self.count, seconds))
             .or_else(|| differs("mb_per_second", self.mb_per_second, Repetition::megabytes(self.bytes, seconds)))
-            .or_else(|| (self.count > 0).then(|| unordered(&percentiles, self.mean_us)).flatten())
+            .or_else(|| (self.count > 0).then(|| self.percentiles().contradiction(self.count, self.mean_us)).flatten())
+    }
+
+    fn percentiles(&self) -> Percentiles<7> {
+        Percentiles([
+            ("min_us", 0.0, self.min_us),
+            ("p50_us", 0.5, self.p50_us),
+            ("p90_us", 0.9, self.p90_us),
+            ("p99_us", 0.99, self.p99_us),
+            ("p999_us", 0.999, self.p999_us),
+            ("p9999_us", 0.9999, self.p9999_us),
+            ("max_us", 1.0, self.max_us),
+        ])
     }
 }
 
@@ -107,16 +102,17 @@ impl CallResult {
 
 impl SizeResult {
     fn contradiction(&self) -> Option<String> {
-        let percentiles = [
-            ("p50_us", self.p50_us),
-            ("p90_us", self.p90_us),
-            ("p99_us", self.p99_us),
-            ("p999_us", self.p999_us),
-            ("p9999_us", self.p9999_us),
-            ("max_us", self.max_us),
-        ];
+        let percentiles = Percentiles([
+            ("p50_us", 0.5, self.p50_us),
+            ("p90_us", 0.9, self.p90_us),
+            ("p99_us", 0.99, self.p99_us),
+            ("p999_us", 0.999, self.p999_us),
+            ("p9999_us", 0.9999, self.p9999_us),
+            ("max_us", 1.0, self.max_us),
+        ]);
         let rate = Repetition::megabytes(self.bytes, self.mean_us / 1e6);
-        differs("mb_per_second", self.mb_per_second, rate).or_else(|| unordered(&percentiles, self.mean_us))
+        differs("mb_per_second", self.mb_per_second, rate)
+            .or_else(|| percentiles.contradiction(self.calls, self.mean_us))
     }
 }
 
@@ -168,7 +164,7 @@ mod tests {
     #[test]
     fn altered_numbers_contradict_the_others() {
         assert_eq!(repetition().contradiction(), None);
-        let altered: [fn(&mut Repetition); 13] = [
+        let altered: [fn(&mut Repetition); 14] = [
             |one| one.ops_per_second *= 10.0,
             |one| one.ops_per_second = 0.0,
             |one| (one.ops, one.ops_per_second) = (400, 200.0),
@@ -181,6 +177,8 @@ mod tests {
             |one| one.flowops[0].1.ops_per_second *= 10.0,
             |one| one.flowops[0].1.p99_us = 1.5,
             |one| one.flowops[0].1.count = u64::MAX,
+            // 2.6 us is the largest mean of 30 operations with these percentiles.
+            |one| (one.flowops[1].1.mean_us, one.mean_us) = (4.0, 4.0),
             |one| (one.flowops[0].1.mean_us, one.mean_us) = (40.0, 11.5),
         ];
         for (index, alter) in altered.into_iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Reads an untrusted folder: the folder is the one that the user named, and no link or name in it leads outside.
 
 use super::{for_memory, whole};
+use crate::units::Bytes;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -89,6 +90,20 @@ impl Within {
     /// As [`Self::file_for_memory`].
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         whole(self.file_for_memory(path)?)
+    }
+
+    /// All of a regular file in it or below; none if it is larger than `most`.
+    ///
+    /// # Errors
+    /// As [`Self::file`]; those of read(2).
+    pub fn read_at_most(&self, path: &Path, most: Bytes) -> io::Result<Option<Vec<u8>>> {
+        let file = self.file(path)?;
+        if file.metadata()?.len() > most.0 {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.take(most.0 + 1).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 <= most.0).then_some(bytes))
     }
 
     /// Names and types of its entries; links are not resolved.

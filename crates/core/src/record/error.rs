@@ -1,7 +1,6 @@
 //! Errors of run directories.
 
 use super::FORMAT;
-use super::lines::MOST_EVENTS;
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::IoFailure;
 use crate::output::Obstacle;
@@ -51,13 +50,23 @@ pub enum RecordError {
         /// Description.
         problem: String,
     },
-    /// More events than a run may have.
-    #[error("{path}: it has {size}, and the events of a run have at most {MOST_EVENTS}")]
+    /// The events of a record, or one of its lines, exceed their limit.
+    #[error("{path}, line {line}: it exceeds the limit of {most}; the record cannot be read or continued")]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Actual or resulting size.
-        size: Bytes,
+        /// Line from 1 that exceeds the limit.
+        line: usize,
+        /// The limit.
+        most: Bytes,
+    },
+    /// Another file of a record exceeds its limit.
+    #[error("{path}: it is larger than {most}, the limit of this file of a record")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        most: Bytes,
     },
     /// Another process has the lock.
     #[error(
@@ -111,7 +120,7 @@ impl Classify for RecordError {
         match self {
             Self::Io(failure) => failure.exit_code(),
             Self::NoDirectory(found) => found.exit_code(),
-            Self::Damaged { .. } | Self::TooLong { .. } => ExitCode::RunFailed,
+            Self::Damaged { .. } | Self::TooLong { .. } | Self::TooLarge { .. } => ExitCode::RunFailed,
             Self::InUse { .. } | Self::NotEmpty { .. } | Self::Foreign { .. } => ExitCode::Refused,
             Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
         }

@@ -1,34 +1,24 @@
 //! Lines of `events.jsonl`: one event each, with its checksum.
 
 use super::Event;
+use super::data::Data;
 use super::error::{RecordError, io_error};
+use super::limits::{Held, MOST_LINE};
 use crate::input::Within;
-use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Instant;
 
 pub(super) const EVENTS: &str = "events.jsonl";
 
-/// Maximum size of events: a reader holds them in memory, at several times this size. One event per second for two weeks is less.
-pub(super) const MOST_EVENTS: Bytes = Bytes::mib(256);
-
-/// Refuses a size that could not be read back.
-pub(super) fn check_size(size: u64, path: &Path) -> Result<(), RecordError> {
-    match size > MOST_EVENTS.0 {
-        true => Err(RecordError::TooLong { path: path.into(), size: Bytes(size) }),
-        false => Ok(()),
-    }
-}
-
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
-    let data = serde_json::to_value(data).expect("event data are plain");
-    let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 };
-    let body = serde_json::to_string(&event).expect("an event is plain");
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
+    let data = serde_json::to_value(data).expect("event data are plain").into();
+    signed(&Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 })
 }
 
 /// Lines of events that contain their kind, with the current time. They are recorded all or none: each but the last is marked.
@@ -53,7 +43,12 @@ fn named_line(t: f64, event: Value, more: bool) -> String {
         Value::Object(named) if named.len() == 1 => named.into_iter().next().expect("one"),
         other => panic!("an event names its kind: {other}"),
     };
-    let body = serde_json::to_string(&Timed { t, kind, data, more }).expect("an event is plain");
+    signed(&Timed { t, kind, data, more })
+}
+
+/// The line of an event with its checksum.
+fn signed(event: &impl Serialize) -> String {
+    let body = serde_json::to_string(event).expect("an event is plain");
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
@@ -64,40 +59,53 @@ struct Line<'a> {
     event: &'a RawValue,
 }
 
-/// All events of the run directory `path`, and the bytes of their lines; drops a torn last line and an incomplete last batch.
-pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
+/// Events that were read, and how much of the file they are.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub events: Vec<Event>,
+    /// Bytes of the lines of whole batches.
+    pub valid_bytes: u64,
+    pub held: Held,
+}
+
+/// All events of the run directory `path`; drops a torn last line and an incomplete last batch.
+pub(super) fn read_events(folder: &Within, path: &Path) -> Result<Lines, RecordError> {
     let path = &path.join(EVENTS);
-    let file = match folder.file_for_memory(Path::new(EVENTS)) {
-        Ok((file, size)) => {
-            check_size(size, path)?;
-            // Lines appended during the read are ignored.
-            file.take(size)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+    let (file, size) = match folder.file(Path::new(EVENTS)).and_then(|file| Ok((file.metadata()?.len(), file))) {
+        Ok((size, file)) => (file, size),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::default()),
         Err(error) => return Err(io_error("open", path)(error)),
     };
-    let mut reader = BufReader::new(file);
-    let (mut events, mut number, mut batch): (Vec<Event>, usize, usize) = (Vec::new(), 0, 0);
-    // Events and bytes of complete batches.
-    let (mut whole, mut valid, mut read) = (0, 0, 0);
+    // Lines appended during the read are ignored.
+    let mut reader = BufReader::new(file.take(size));
+    let (mut found, mut earlier) = (Lines::default(), EarlierLines::default());
+    let (mut number, mut batch, mut read, mut whole) = (0, 0, 0, 0);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io_error("read", path))?;
-        if length == 0 {
+        reader.by_ref().take(MOST_LINE.0 + 1).read_until(b'\n', &mut line).map_err(io_error("read", path))?;
+        if line.is_empty() {
             break;
         }
         number += 1;
+        let held = found.held.and(&line, path)?;
+        let damaged = |problem| RecordError::Damaged { path: path.clone(), line: number, problem };
         match decode(&line) {
             Ok((event, more)) => {
-                if let Some(first) = events.last().filter(|last| last.batch == batch && last.t != event.t) {
-                    let problem = format!("it belongs to an event of {} s, but has the time {} s", first.t, event.t);
-                    return Err(RecordError::Damaged { path: path.clone(), line: number, problem });
+                if let Some(first) = found.events.last().filter(|last| last.batch == batch && last.t != event.t) {
+                    return Err(damaged(format!(
+                        "it belongs to an event of {} s, but has the time {} s",
+                        first.t, event.t
+                    )));
                 }
-                events.push(Event { batch, ..event });
-                read += length as u64;
+                if let Some(copied) = earlier.repeated(&line, &event, batch, number) {
+                    return Err(damaged(format!("it repeats line {copied}")));
+                }
+                found.held = held;
+                found.events.push(Event { batch, ..event });
+                read += line.len() as u64;
                 if !more {
-                    (whole, valid, batch) = (events.len(), read, batch + 1);
+                    (whole, found.valid_bytes, batch) = (found.events.len(), read, batch + 1);
                 }
             }
             Err(problem) => {
@@ -105,18 +113,40 @@ pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u
                 if at_end {
                     break;
                 }
-                return Err(RecordError::Damaged { path: path.clone(), line: number, problem });
+                return Err(damaged(problem));
             }
         }
     }
-    events.truncate(whole);
-    Ok((events, valid))
+    found.events.truncate(whole);
+    Ok(found)
+}
+
+/// Lines of earlier batches. The times of two batches differ, unless the clock is coarse.
+#[derive(Default)]
+struct EarlierLines {
+    by_hash: HashMap<u64, (usize, usize)>,
+    hasher: RandomState,
+}
+
+/// Decimal places of a time in seconds that two batches do not share by chance.
+const PLACES: usize = 7;
+
+impl EarlierLines {
+    /// The number of an earlier line with the same content.
+    fn repeated(&mut self, line: &[u8], event: &Event, batch: usize, number: usize) -> Option<usize> {
+        let is_exact = event.t.to_string().split_once('.').is_some_and(|(_, places)| places.len() >= PLACES);
+        let (of_batch, first) = *self.by_hash.entry(self.hasher.hash_one(line)).or_insert((batch, number));
+        (is_exact && of_batch != batch).then_some(first)
+    }
 }
 
 /// An event, and whether more of its batch follow.
 fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     #[derive(Deserialize)]
-    struct More {
+    struct Body {
+        t: f64,
+        kind: String,
+        data: Option<Box<RawValue>>,
         #[serde(default)]
         more: bool,
     }
@@ -129,6 +159,7 @@ fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     if expected != parsed.crc {
         return Err(format!("checksum {expected} was expected, {} was found", parsed.crc));
     }
-    let More { more } = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    Ok((serde_json::from_str(body).map_err(|error| error.to_string())?, more))
+    let Body { t, kind, data, more } = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let data = data.map(Data::checked).transpose()?.unwrap_or_default();
+    Ok((Event { t, kind, data, batch: 0 }, more))
 }

@@ -1,7 +1,7 @@
 //! A run directory without its events, for lists of thousands of runs.
 
 use super::error::{RecordError, io_error};
-use super::{Environment, FORMAT, Plan};
+use super::{Environment, FORMAT, Plan, limits};
 use crate::failure::errno_message;
 use crate::input::Within;
 use std::io;
@@ -31,11 +31,10 @@ impl Overview {
 
     pub(super) fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
-        let read = |name: &str| folder.read(Path::new(name));
-        let text = |name: &str, called: &str| {
-            let text = read(name).map_err(|error| not_a_run(unread(called, &error)))?;
-            String::from_utf8(text).map_err(|_| not_a_run(called.into()))
-        };
+        let read = |name: &str| read_file(folder, path, name);
+        let needed = |name: &str, called: &str| read(name)?.map_err(|error| not_a_run(unread(called, &error)));
+        let text =
+            |name: &str, called: &str| String::from_utf8(needed(name, called)?).map_err(|_| not_a_run(called.into()));
         let format = text("format", FIRST)?;
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
@@ -43,9 +42,9 @@ impl Overview {
         let plan = toml::from_str(&text("plan.toml", "plan.toml")?)
             .map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
         // Without it, times of an emulator would pass as those of a machine.
-        let text = read("env.json").map_err(|error| not_a_run(unread("env.json", &error)))?;
+        let text = needed("env.json", "env.json")?;
         let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
-        let summary = match read("summary.json") {
+        let summary = match read("summary.json")? {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(io_error("read", &path.join("summary.json"))(error)),
@@ -66,6 +65,19 @@ impl Overview {
 
 /// Missing part reported for directories that are not runs.
 const FIRST: &str = "file 'format'";
+
+/// Content of a small file of the run directory `path`, or the reason why it cannot be read.
+///
+/// # Errors
+/// [`RecordError::TooLarge`] for a file beyond its limit.
+pub(super) fn read_file(folder: &Within, path: &Path, name: &str) -> Result<io::Result<Vec<u8>>, RecordError> {
+    let most = limits::of_file(name);
+    match folder.read_at_most(Path::new(name), most) {
+        Ok(Some(bytes)) => Ok(Ok(bytes)),
+        Ok(None) => Err(RecordError::TooLarge { path: path.join(name), most }),
+        Err(error) => Ok(Err(error)),
+    }
+}
 
 pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
     Within::open(path).map_err(|error| not_a_run(path, &error))

@@ -2,7 +2,7 @@
 
 use super::FORMAT;
 use super::error::{RecordError, io_error};
-use super::overview;
+use super::{limits, overview};
 use crate::input::Within;
 use crate::output::{self, Folder, NewFile, Planted};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -84,7 +84,10 @@ impl RunFolder {
     pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
         let (is_run, within) = (self.holds("plan.toml"), self.within()?);
         // A run killed before it had its plan has its format, and perhaps its environment.
-        let is_begun = within.read(Path::new("format")).is_ok_and(|text| text == FORMAT.to_string().as_bytes());
+        let is_begun = matches!(
+            overview::read_file(&within, &self.path, "format"),
+            Ok(Ok(text)) if text == FORMAT.to_string().as_bytes()
+        );
         let entries = within.entries().map_err(io_error("list", &self.path))?;
         let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
             Some(HISTOGRAMS) => kind == FileType::Directory,
@@ -134,6 +137,7 @@ impl RunFolder {
     }
 
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        limits::check_file(name, &self.path.join(name), bytes)?;
         write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
     }
 

@@ -20,7 +20,7 @@ fn run<E: Experiment>(out: &Path, change: impl Fn(&mut E::Spec)) -> Result<(Anal
 fn measured(out: &Path) -> Vec<Measurement> {
     let record = Record::open(out).unwrap();
     let of_values = record.events.iter().filter(|event| event.kind == senesce_core::measurement::EVENT);
-    of_values.map(|event| serde_json::from_value(event.data.clone()).unwrap()).collect()
+    of_values.map(|event| serde_json::from_value(event.data.value()).unwrap()).collect()
 }
 
 fn values(all: &[Measurement], metric: &str, name: &str, word: &str) -> Vec<f64> {

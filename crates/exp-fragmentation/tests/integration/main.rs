@@ -98,7 +98,8 @@ fn run_without_valid_reading_fails_and_has_no_value() {
     assert!(record.is_partial());
     assert!(!record.events.iter().any(|event| ["point", "sketch", "sequential"].contains(&event.kind.as_str())));
     let measured = record.events.iter().filter(|event| event.kind == "measurement");
-    let metrics: Vec<&str> = measured.map(|event| event.data["metric"].as_str().unwrap()).collect();
+    let metrics: Vec<String> =
+        measured.map(|event| event.data.value()["metric"].as_str().unwrap().to_string()).collect();
     // The cost of a sequential read of a reference drive needs no reading.
     assert!(metrics.iter().all(|metric| metric.starts_with("sequential read, ")), "{metrics:?}");
     let analysis = analyse::<FragIntra>(&record).unwrap();

@@ -2,11 +2,6 @@
 
 use super::{Bench, Event, Spec};
 use senesce_runner::{Common, Contradiction, Recorded, RecordedEvent};
-use senesce_workload::Repetition;
-
-/// Maximum difference between the percentiles of a repetition and of its stored histogram, the width of a cell
-/// (fraction).
-const CELL: f64 = 0.02;
 
 /// Each step is one repetition, and a complete record has the requested number.
 pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
@@ -69,18 +64,5 @@ fn contradiction(event: &Event) -> Option<String> {
 /// Every counted operation has a latency in the stored histograms. Records may lack these files.
 fn of_histograms(event: &Event, done: u64, recorded: &Recorded<Bench>) -> Option<String> {
     let Event::Repetition(one) = event else { return None };
-    let one: &Repetition = one;
-    one.flowops.iter().filter(|_| one.valid).find_map(|(name, flowop)| {
-        let histogram = recorded.histogram(&format!("{}-{}", done + 1, name.replace('/', "_"))).ok()?;
-        let p99_us = histogram.value_at_quantile(0.99) as f64 / 1000.0;
-        if histogram.len() != flowop.count {
-            return Some(format!(
-                "flowop {name} counted {}, and its histogram holds {}",
-                flowop.count,
-                histogram.len()
-            ));
-        }
-        let differs = (p99_us - flowop.p99_us).abs() > CELL * p99_us.max(1e-3);
-        differs.then(|| format!("flowop {name} has a p99_us of {}, and its histogram one of {p99_us}", flowop.p99_us))
-    })
+    one.contradiction_of_histograms(|name| recorded.histogram(&format!("{}-{}", done + 1, name.replace('/', "_"))).ok())
 }

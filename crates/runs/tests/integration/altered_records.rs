@@ -112,3 +112,35 @@ fn record_that_contradicts_itself_is_refused_with_its_line() {
     assert_eq!(emptied.exit_code(), ExitCode::RunFailed);
     assert!(emptied.to_string().contains("events.jsonl, line 1"), "{emptied}");
 }
+
+#[test]
+fn percentiles_of_one_distribution_rise() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &clocked(BASE, 1.0), "6.1", "memory:1G");
+    let percentiles = |name: &str, metrics: [&str; 5]| {
+        let record = altered(&base, name, |index, event| {
+            // Every second event is a throughput, each of another repetition.
+            if index % 2 == 0 {
+                event["data"]["metric"] = metrics[index / 2].into();
+                event["data"]["repetition"] = 0.into();
+                event["data"]["value"] = (10.0 + index as f64).into();
+            }
+        });
+        compare(&REGISTRY, std::slice::from_ref(&base), &[record], &gate())
+    };
+    let rising = ["p50 latency", "p90 latency", "p99 latency", "p99.9 latency", "p99.99 latency"];
+    let falling = ["p50 latency", "p99 latency", "p90 latency", "p99.9 latency", "p99.99 latency"];
+    assert!(!percentiles("rising", rising).is_err_and(|error| error.exit_code() == ExitCode::RunFailed));
+    assert_eq!(percentiles("falling", falling).unwrap_err().exit_code(), ExitCode::RunFailed);
+}
+
+#[test]
+fn import_without_results_is_a_finished_record_that_can_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = run(directory.path(), "none", &[], "6.1", "memory:1G");
+    assert!(!record.is_partial());
+    let analysis = REGISTRY.analyse(&record).unwrap();
+    assert!(!analysis.caveats.is_empty(), "the reader is told");
+    std::fs::write(record.path.join("events.jsonl"), "").unwrap();
+    assert!(Record::open(&record.path).is_err(), "one that was emptied is damaged");
+}

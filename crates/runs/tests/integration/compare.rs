@@ -1,6 +1,7 @@
 //! Comparisons of whole run directories.
 
 use senesce_core::analysis::Better;
+use senesce_core::record::Event;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
 use senesce_runner::Registry;
 use senesce_runner::{Imported, Recorded, import};
@@ -11,6 +12,13 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 pub const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
+
+/// Alters the data of an event.
+fn change(event: &mut Event, alter: impl FnOnce(&mut Value)) {
+    let mut data = event.data.value();
+    alter(&mut data);
+    event.data = data.into();
+}
 
 pub fn run(directory: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
     dated_run(directory, name, values, [kernel, target], None)
@@ -125,7 +133,7 @@ fn missing_metric_does_not_pass_the_gate() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let mut less = run(directory.path(), "less", &BASE, "6.1", "memory:1G");
-    less.events.retain(|event| event.data["metric"] != "throughput");
+    less.events.retain(|event| event.data.value()["metric"] != "throughput");
     let found = compare(&REGISTRY, &[less], &[base], &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::CannotTell);
     let throughput = found.rows.iter().find(|row| row.what.metric == "throughput").unwrap();
@@ -162,8 +170,8 @@ fn emulated_times_in_a_run_have_no_verdict_but_modelled_ones_have() {
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     for (seconds, judged) in [("emulator", false), ("model", true)] {
         let mut slow = run(directory.path(), seconds, &SLOW, "6.1", "memory:1G");
-        for event in slow.events.iter_mut().filter(|event| event.data["metric"] == "throughput") {
-            event.data["seconds"] = json!(seconds);
+        for event in slow.events.iter_mut().filter(|event| event.data.value()["metric"] == "throughput") {
+            change(event, |data| data["seconds"] = json!(seconds));
         }
         let found = compare(&REGISTRY, &[slow], std::slice::from_ref(&base), &Options::default()).unwrap();
         let row = found.rows.iter().find(|row| row.what.metric == "throughput").unwrap();
@@ -202,7 +210,7 @@ fn primary_metrics_come_before_described_ones() {
     let mut records = [("base", &BASE), ("slow", &SLOW)]
         .map(|(name, values)| run(directory.path(), name, values, "6.1", "memory:1G"));
     for event in records.iter_mut().flat_map(|record| &mut record.events) {
-        event.data["primary"] = (event.data["metric"] == "throughput").into();
+        change(event, |data| data["primary"] = (data["metric"] == "throughput").into());
     }
     let [base, slow] = records;
     let analysis = compare(&REGISTRY, &[slow], &[base], &gate()).unwrap().analysis();

@@ -1,0 +1,76 @@
+//! Limits of the files of a record. A record may come from anyone, and reading it must not exhaust memory.
+
+use super::error::RecordError;
+use crate::units::Bytes;
+use std::path::Path;
+
+/// All events of a run in memory: the text of their data, and [`PER_EVENT`] for each.
+pub(super) const MOST_EVENTS: Bytes = Bytes::mib(192);
+
+/// Memory of an event in addition to its text.
+const PER_EVENT: u64 = 320;
+
+/// One line of `events.jsonl`.
+pub(super) const MOST_LINE: Bytes = Bytes::mib(16);
+
+/// The decoded values of one event, or of `summary.json`, in memory.
+pub(super) const MOST_VALUES: Bytes = Bytes::mib(128);
+
+/// `summary.json`.
+pub(super) const MOST_SUMMARY: Bytes = Bytes::mib(16);
+
+/// `plan.toml`.
+pub(super) const MOST_PLAN: Bytes = Bytes::mib(4);
+
+/// `env.json`.
+pub(super) const MOST_ENVIRONMENT: Bytes = Bytes::mib(1);
+
+/// `format`.
+pub(super) const MOST_FORMAT: Bytes = Bytes(64);
+
+/// A stored histogram, compressed, and its counts after that.
+pub(super) const MOST_HISTOGRAM: Bytes = Bytes::mib(16);
+
+/// Limit of a file of a run directory that is read or written whole.
+pub(super) fn of_file(name: &str) -> Bytes {
+    match name {
+        "plan.toml" => MOST_PLAN,
+        "env.json" => MOST_ENVIRONMENT,
+        "format" => MOST_FORMAT,
+        _ => MOST_SUMMARY,
+    }
+}
+
+/// Refuses to write a file that would not be read back.
+pub(super) fn check_file(name: &str, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let most = of_file(name);
+    match bytes.len() as u64 > most.0 {
+        true => Err(RecordError::TooLarge { path: path.into(), most }),
+        false => Ok(()),
+    }
+}
+
+/// Memory of the events read or written so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Held {
+    lines: usize,
+    bytes: u64,
+}
+
+impl Held {
+    /// The same with more lines of text.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`] with the line that passes a limit.
+    pub fn and(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
+        let mut held = self;
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            held = Self { lines: held.lines + 1, bytes: held.bytes + line.len() as u64 + PER_EVENT };
+            let passed = [(line.len() as u64, MOST_LINE), (held.bytes, MOST_EVENTS)];
+            if let Some((_, most)) = passed.into_iter().find(|(bytes, most)| *bytes > most.0) {
+                return Err(RecordError::TooLong { path: path.into(), line: held.lines, most });
+            }
+        }
+        Ok(held)
+    }
+}
