@@ -7,7 +7,7 @@ use senesce_devmodel::ModelError;
 use senesce_layout::LayoutError;
 use senesce_volume::TargetError;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PrognosisError {
@@ -34,6 +34,9 @@ pub enum PrognosisError {
     Unsound { target: String, command: String, output: String },
     #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
     Ended { command: String, status: std::process::ExitStatus, output: String },
+    /// No space is left for the twin or for what a trial writes.
+    #[error("{} is full; free some space there, or set TMPDIR to a larger place", directory.display())]
+    Full { directory: PathBuf },
     #[error("interrupted; the original was not touched")]
     Interrupted,
 }
@@ -56,7 +59,7 @@ impl Classify for PrognosisError {
             // An existing file is never replaced.
             Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
             Self::Io(failure) => failure.exit_code(),
-            Self::Unsound { .. } | Self::Ended { .. } => ExitCode::RunFailed,
+            Self::Unsound { .. } | Self::Ended { .. } | Self::Full { .. } => ExitCode::RunFailed,
             Self::NeedsHistory { .. } => ExitCode::Usage,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,

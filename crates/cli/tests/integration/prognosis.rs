@@ -114,6 +114,31 @@ fn twin_is_private_and_reports_what_was_tried() {
     assert!(leftovers(directory.path()).is_empty());
 }
 
+/// In every stage at which it may be full: while the twin is copied, and while a trial writes.
+#[test]
+#[ignore = "needs root, loop devices"]
+fn full_temporary_directory_is_named() {
+    let directory = temporary_directory();
+    let image = image(directory.path());
+    let place = directory.path().join("small");
+    std::fs::create_dir(&place).unwrap();
+    for (size, is_made) in [("64K", false), ("2M", true), ("4M", true)] {
+        let script = format!(
+            "mount -t tmpfs -o size={size} none small && TMPDIR=$PWD/small exec \"$0\" diagnose \"$1\" --try --only creations --json"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).arg(env!("CARGO_BIN_EXE_senesce"));
+        let output = command.arg(&image).current_dir(directory.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(5), "{size}");
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains(&place.display().to_string()) && text.contains("TMPDIR"), "{size}: {text}");
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let creatable = &found["twin"]["creatable"];
+        assert_eq!(is_made && creatable.as_array().is_some_and(|all| !all.is_empty()), false, "{size}: {creatable}");
+    }
+    assert!(leftovers(directory.path()).is_empty());
+}
+
 #[test]
 fn bad_input_is_reported_with_its_exit_code() {
     let directory = temporary_directory();

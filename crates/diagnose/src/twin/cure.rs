@@ -34,8 +34,23 @@ pub(super) fn try_tool(
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
     let tool = defragmenter(setup)?;
-    let mut trial = setup.begin()?;
-    ready_for_data(setup, &mut trial)?;
+    let whole = setup.within(|trial| passes_of(tool, setup, trial, (target, passes), before, tried))?;
+    match whole {
+        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(setup, before, &whole, tried),
+        _ => Ok(()),
+    }
+}
+
+/// Lets the tool work until a pass gains nothing more; gives what the first pass moved.
+fn passes_of(
+    tool: Defragmenter,
+    setup: &TrialSetup<'_>,
+    trial: &mut Trial,
+    (target, passes): (&str, u32),
+    before: &CostedLayout,
+    tried: &mut Tried,
+) -> Result<Option<Whole>, PrognosisError> {
+    ready_for_data(setup, trial)?;
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
     setup.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(setup.model)?;
@@ -75,11 +90,7 @@ pub(super) fn try_tool(
             break;
         }
     }
-    trial.end()?;
-    match whole {
-        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(setup, before, &whole, tried),
-        _ => Ok(()),
-    }
+    Ok(whole)
 }
 
 fn carry_out(
@@ -104,19 +115,18 @@ fn carry_out(
 }
 
 fn move_files(setup: &TrialSetup<'_>, before: &CostedLayout, files: &[u32]) -> Result<CostedLayout, PrognosisError> {
-    let mut trial = setup.begin()?;
-    ready_for_data(setup, &mut trial)?;
-    let paths: Vec<PathBuf> =
-        files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
-    let tool = defragmenter(setup)?;
-    for batch in paths.chunks(BATCH) {
-        setup.check()?;
-        run(tool.command, batch, tool)?;
-        setup.check()?;
-    }
-    let after = look(setup, trial.directory())?;
-    trial.end()?;
-    Ok(after)
+    setup.within(|trial| {
+        ready_for_data(setup, trial)?;
+        let paths: Vec<PathBuf> =
+            files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
+        let tool = defragmenter(setup)?;
+        for batch in paths.chunks(BATCH) {
+            setup.check()?;
+            run(tool.command, batch, tool)?;
+            setup.check()?;
+        }
+        look(setup, trial.directory())
+    })
 }
 
 pub(super) fn try_command(
@@ -126,8 +136,25 @@ pub(super) fn try_command(
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
     setup.check()?;
-    let mut trial = setup.begin()?;
-    ready_for_data(setup, &mut trial)?;
+    let after = setup.within(|trial| after_command(setup, trial, command))?;
+    let bytes = match after.files.len() == before.files.len() {
+        true => moved_bytes(&before.files, &after.files),
+        // Files appeared or disappeared: all current data counts.
+        false => after.all_bytes(),
+    };
+    let rate = sequential_rate(setup.model)?;
+    let now = after.costs[0].seconds;
+    tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
+    Ok(())
+}
+
+/// The layout after a command on the twin.
+fn after_command(
+    setup: &TrialSetup<'_>,
+    trial: &mut Trial,
+    command: &[String],
+) -> Result<CostedLayout, PrognosisError> {
+    ready_for_data(setup, trial)?;
     let place = trial.directory().to_string_lossy().into_owned();
     let arguments: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
     let group = CommandGroup::of(trial.directory())?;
@@ -140,17 +167,7 @@ pub(super) fn try_command(
     if !status.success() {
         return Err(PrognosisError::Ended { command: command.join(" "), status, output: String::new() });
     }
-    let after = look(setup, trial.directory())?;
-    trial.end()?;
-    let bytes = match after.files.len() == before.files.len() {
-        true => moved_bytes(&before.files, &after.files),
-        // Files appeared or disappeared: all current data counts.
-        false => after.all_bytes(),
-    };
-    let rate = sequential_rate(setup.model)?;
-    let now = after.costs[0].seconds;
-    tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
-    Ok(())
+    look(setup, trial.directory())
 }
 
 fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64) -> Cure {

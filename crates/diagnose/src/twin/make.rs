@@ -196,10 +196,18 @@ pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, Prognosis
     }
     new_private(image)?.set_len(source.size).map_err(PrognosisError::io("set the size of", image))?;
     let made = copy_and_check(&source, file_system, image);
-    if made.is_err() {
+    made.map_err(|error| {
+        // Programs report it in words of their own, or only that they were ended.
+        let directory = image.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_full = has_no_space(directory);
         let _ = std::fs::remove_file(image);
-    }
-    made
+        if is_full && !matches!(error, PrognosisError::Interrupted) { super::trial::full(directory) } else { error }
+    })
+}
+
+/// Whether not even a few blocks are free in a directory.
+fn has_no_space(directory: &Path) -> bool {
+    rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 64 << 10)
 }
 
 fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Result<Made, PrognosisError> {

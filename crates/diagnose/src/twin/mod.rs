@@ -171,6 +171,10 @@ impl Tried {
             Ok(()) => Ok(()),
             Err(PrognosisError::Interrupted) => Err(PrognosisError::Interrupted),
             Err(error) => {
+                if part == Part::Cure && matches!(error, PrognosisError::Full { .. }) {
+                    // What the passes showed was wrong.
+                    (self.cures, self.defragmenter, self.plan) = (Vec::new(), None, Vec::new());
+                }
                 let ended = match &error {
                     PrognosisError::Ended { status, .. } => Some(*status),
                     _ => None,
@@ -196,9 +200,7 @@ impl TrialSetup<'_> {
     /// Runs the requested parts. `target` names the original in commands. A failed part is recorded in `failed`.
     pub fn run(&self, target: &str, made: Made, wanted: &TrialRequest) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();
-        let trial = self.begin()?;
-        let before = CostedLayout::of(trial.directory(), self.model, self.options)?;
-        trial.end()?;
+        let before = self.within(|trial| CostedLayout::of(trial.directory(), self.model, self.options))?;
         let mut tried = Tried {
             made,
             now_seconds: before.costs[0].seconds,
@@ -242,10 +244,8 @@ impl TrialSetup<'_> {
         self.progress.phase("create files on the twin until none fits", trials.len() as u64, "sizes");
         for (done, (size, user)) in trials.into_iter().enumerate() {
             self.check()?;
-            let trial = self.begin()?;
             let new = NewFiles { size, name_bytes: self.options.name_length };
-            let filled = fill::fill(trial.directory(), new, user)?;
-            trial.end()?;
+            let filled = self.within(|trial| fill::fill(trial.directory(), new, user))?;
             let one = |user| Creatable {
                 size,
                 files: filled.files,
@@ -265,8 +265,12 @@ impl TrialSetup<'_> {
         Ok(())
     }
 
-    fn begin(&self) -> Result<Trial, PrognosisError> {
-        Trial::begin(self.twin, self.file_system, &self.mount_options)
+    /// Mounts the twin for one trial, with the options of the original, and does `work` on it.
+    fn within<T>(&self, work: impl FnOnce(&mut Trial) -> Result<T, PrognosisError>) -> Result<T, PrognosisError> {
+        let mut trial = Trial::begin(self.twin, self.file_system, &self.mount_options)?;
+        let done = work(&mut trial).map_err(|error| trial.explain(error))?;
+        trial.end()?;
+        Ok(done)
     }
 
     pub(crate) fn check(&self) -> Result<(), PrognosisError> {

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -37,11 +38,25 @@ pub struct Store {
     above: File,
     size: u64,
     places: Mutex<HashMap<u64, Box<[BlockIn; GROUP as usize]>>>,
+    is_full: AtomicBool,
 }
 
 impl Store {
     pub fn new(below: File, above: File, size: u64) -> Self {
-        Self { below, above, size, places: Mutex::default() }
+        Self { below, above, size, places: Mutex::default(), is_full: AtomicBool::new(false) }
+    }
+
+    /// Whether the scratch file had no space for something that was written.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn keep(&self, content: &[u8], at: u64) -> io::Result<()> {
+        self.above.write_all_at(content, at).inspect_err(|error| {
+            if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                self.is_full.store(true, Ordering::Relaxed);
+            }
+        })
     }
 
     fn place(places: &HashMap<u64, Box<[BlockIn; GROUP as usize]>>, block: u64) -> BlockIn {
@@ -100,7 +115,7 @@ impl Store {
         let after = match (zero, whole, before) {
             (true, true, _) | (true, false, BlockIn::Zero) => BlockIn::Zero,
             (_, true, _) | (_, _, BlockIn::Above) => {
-                self.above.write_all_at(part, at)?;
+                self.keep(part, at)?;
                 BlockIn::Above
             }
             (_, false, _) => {
@@ -109,7 +124,7 @@ impl Store {
                     read_or_zero(&self.below, &mut content, block * BLOCK)?;
                 }
                 content[(at % BLOCK) as usize..][..part.len()].copy_from_slice(part);
-                self.above.write_all_at(&content, block * BLOCK)?;
+                self.keep(&content, block * BLOCK)?;
                 BlockIn::Above
             }
         };

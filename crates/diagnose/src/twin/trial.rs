@@ -15,6 +15,7 @@ pub struct Trial {
     mount: Mount,
     device: LoopDevice,
     session: Option<BackgroundSession>,
+    store: Arc<Store>,
     _fuse: Guardian,
     _scratch: ScratchDirectory,
 }
@@ -32,7 +33,7 @@ impl Trial {
         std::fs::create_dir(&point).map_err(PrognosisError::io("make directory", &point))?;
         let fuse = Guardian::of_fuse_mount(&point)?;
         let store = Arc::new(Store::new(below, above, size));
-        let session = serve(store, &point)?;
+        let session = serve(store.clone(), &point)?;
         let image = point.join(sink::NAME);
         let file =
             OpenOptions::new().read(true).write(true).open(&image).map_err(PrognosisError::io("open", &image))?;
@@ -40,8 +41,14 @@ impl Trial {
         drop(file);
         let copy_options = file_system.entry().copy_options;
         let options = [copy_options, options].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(",");
-        let mount = Mount::new(device.path(), file_system, &options, None)?;
-        Ok(Self { mount, device, session: Some(session), _fuse: fuse, _scratch: scratch })
+        let mount =
+            Mount::new(device.path(), file_system, &options, None).map_err(|error| of_full(&store, error.into()))?;
+        Ok(Self { mount, device, session: Some(session), store, _fuse: fuse, _scratch: scratch })
+    }
+
+    /// What went wrong, or that the scratch directory was full: then the kernel reports other errors.
+    pub fn explain(&self, error: PrognosisError) -> PrognosisError {
+        of_full(&self.store, error)
     }
 
     pub fn directory(&self) -> &Path {
@@ -61,20 +68,36 @@ impl Trial {
     }
 
     pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
-        self.mount.unmount()?;
-        let report = self.mount.check(self.device.path())?;
+        self.mount.unmount().map_err(|error| of_full(&self.store, error.into()))?;
+        let report = self.mount.check(self.device.path()).map_err(|error| of_full(&self.store, error.into()))?;
         self.end()?;
         Ok(report)
     }
 
+    /// Unmounts it and discards the writes. [`PrognosisError::Full`]: they did not fit, so the trial has no result.
     pub fn end(mut self) -> Result<(), PrognosisError> {
-        self.mount.unmount()?;
-        let Self { mount, device, session, .. } = self;
+        self.mount.unmount().map_err(|error| of_full(&self.store, error.into()))?;
+        let Self { mount, device, session, store, .. } = self;
         drop(mount);
         drop(device);
         drop(session);
-        Ok(())
+        match store.is_full() {
+            true => Err(full(&std::env::temp_dir())),
+            false => Ok(()),
+        }
     }
+}
+
+fn of_full(store: &Store, error: PrognosisError) -> PrognosisError {
+    match store.is_full() {
+        true => full(&std::env::temp_dir()),
+        false => error,
+    }
+}
+
+/// No space is left in a directory.
+pub(super) fn full(directory: &Path) -> PrognosisError {
+    PrognosisError::Full { directory: directory.into() }
 }
 
 /// A new file for its owner only; EEXIST if the name is taken.
