@@ -76,7 +76,10 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
             json!(advice.inodes_needed),
             json!(Bytes(advice.bytes_needed).to_string()),
             json!(advice.entries_per_directory),
-            json!(advice.most.files),
+            match advice.most_range {
+                Some([low, high]) => json!(format!("{} ({low} to {high})", advice.most.files)),
+                None => json!(advice.most.files),
+            },
             json!(advice.text()),
         ]);
     }
