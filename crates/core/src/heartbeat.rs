@@ -219,6 +219,12 @@ impl Watched {
         self.lost_between(self.begun, self.ended)
     }
 
+    /// The same for the warm-up and the measured part after it, each with its own limit. Steal counts in the measured part only.
+    pub fn lost_in_warm_up_or_between(&self, from: Duration, to: Duration) -> Option<Lost> {
+        let warm_up = Self { stolen: None, ..self.clone() };
+        self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, from))
+    }
+
     /// The same for a part of the phase, between two times of CLOCK_MONOTONIC.
     pub fn lost_between(&self, from: Duration, to: Duration) -> Option<Lost> {
         let length = to.saturating_sub(from);

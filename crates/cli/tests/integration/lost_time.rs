@@ -49,14 +49,58 @@ fn repetition_with_a_stopped_process_is_invalid() {
 }
 
 #[test]
-fn stop_in_the_warm_up_does_not_matter() {
+fn stop_in_the_warm_up_makes_the_repetition_invalid() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
     let words = ["reads.f", "--warm-up", "4s", "--time", "1s"];
     let result = json(&bench_with_stops(directory.path(), &words, 1, Duration::from_millis(500)));
     let repetition = &result["repetitions"][0];
-    let reason = repetition["reason"].as_str().unwrap_or_default();
-    assert!(repetition["valid"] == true || reason.contains("steal"), "{repetition}");
+    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+}
+
+/// SIGSTOP stops a whole process; a tracer stops one thread.
+#[test]
+fn stopped_thread_of_the_engine_makes_the_repetition_invalid() {
+    let directory = temporary_directory();
+    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
+    let words =
+        ["bench", "target", "reads.f", "--time", "3s", "--keep-caches", "--create", "--json", "--out", "record"];
+    let started = start_until(directory.path(), &words, "");
+    wait_for_event(&directory.path().join("record"), "prepared");
+    let engine = |name: &str| name == "t";
+    let mut thread = None;
+    crate::common::wait_until(|| {
+        thread = thread_of(started.id(), engine);
+        thread.is_some()
+    });
+    stop_thread(thread.expect("a thread of the engine"), Duration::from_millis(1500));
+    let result = json(&started.wait());
+    let repetition = &result["repetitions"][0];
+    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+}
+
+/// A thread with such a name.
+fn thread_of(process: u32, is_wanted: impl Fn(&str) -> bool) -> Option<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let named = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| is_wanted(name.trim()));
+    threads.filter(|thread| named(&thread.path())).find_map(|thread| thread.file_name().to_str()?.parse().ok())
+}
+
+/// Stops a thread as a debugger does.
+fn stop_thread(thread: i32, time: Duration) {
+    let trace = |request: libc::c_uint| {
+        // SAFETY: these requests take no addresses.
+        let done = unsafe {
+            libc::ptrace(request, thread, std::ptr::null_mut::<libc::c_void>(), std::ptr::null_mut::<libc::c_void>())
+        };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    };
+    trace(libc::PTRACE_SEIZE);
+    trace(libc::PTRACE_INTERRUPT);
+    // SAFETY: no status is asked for.
+    assert_eq!(unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) }, thread);
+    std::thread::sleep(time);
+    trace(libc::PTRACE_DETACH);
 }
 
 #[test]

@@ -83,6 +83,34 @@ fn stop_outside_of_the_measured_part_is_no_loss() {
 }
 
 #[test]
+fn warm_up_and_measured_part_each_have_the_limit() {
+    let lost = |from, to| {
+        let one =
+            watched(&[(Cause::Stopped, from, to)], Some(Stolen { seconds: 0.05, busy_seconds: 5.0, own_seconds: 5.0 }));
+        cause(one.lost_in_warm_up_or_between(MS * 3000, MS * 11_000))
+    };
+    assert_eq!(lost(1500, 1515), None);
+    assert_eq!(lost(1500, 1530), Some(Cause::Stopped), "in the warm-up of 2 s");
+    assert_eq!((lost(4000, 4070), lost(4000, 4090)), (None, Some(Cause::Stopped)), "in the measured 8 s");
+    assert_eq!(lost(2900, 3100), Some(Cause::Stopped), "across both");
+}
+
+/// Two clocks as they advance over a phase in which the machine sleeps once.
+#[test]
+fn machine_that_sleeps_makes_a_phase_invalid() {
+    let beats: Vec<Beat> = (0..500u32)
+        .map(|number| {
+            beat(1000 + number * 10, 1000 + number * 10 + if number < 250 { 0 } else { 4000 }, number, Some(0))
+        })
+        .collect();
+    let found = beats.windows(2).flat_map(|pair| pair[0].gaps_until(&pair[1], Rest::Sleeping)).flatten();
+    let phase = |gaps: Vec<Gap>| Watched { begun: MS * 1000, ended: MS * 5990, gaps, stolen: None, watched: true };
+    let lost = phase(found.collect()).lost().unwrap();
+    assert_eq!((lost.cause, lost.lost_us), (Cause::Suspended, 4_000_000));
+    assert_eq!(phase(Vec::new()).lost(), None);
+}
+
+#[test]
 fn only_our_share_of_stolen_time_counts() {
     let cause_of = |seconds, busy_seconds, own_seconds| {
         cause(watched(&[], Some(Stolen { seconds, busy_seconds, own_seconds })).lost())
