@@ -132,6 +132,16 @@ impl Mount {
                 format!("load its module (modprobe {name}), use another file system or run in the guest"),
             ),
             Errno::PERM => needs_root(),
+            Errno::EXIST if file_system == FileSystem::Btrfs => TargetError::missing(
+                format!("the other devices of the btrfs on {}", self.device.display()),
+                "it is a copy of one of several devices, and the kernel takes it for a device of the original, which is in use; unmount \
+                 the original, or examine the original's mount point instead",
+            ),
+            Errno::NOENT if file_system == FileSystem::Btrfs && self.device.exists() => TargetError::missing(
+                format!("the other devices of the btrfs on {}", self.device.display()),
+                "it is one of several devices; attach the others (losetup), scan them (btrfs device scan), mount it and examine the mount \
+                 point",
+            ),
             Errno::INVAL => TargetError::Program {
                 command: format!("mount -t {name} -o '{}' {}", self.options, self.device.display()),
                 status: "Invalid argument (EINVAL)".into(),

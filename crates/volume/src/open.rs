@@ -14,7 +14,7 @@ use crate::mounted::{Backing, MountedTarget};
 use crate::overlay::Known;
 use crate::spec::TargetSpec;
 use crate::witness::{Testimony, loops};
-use crate::{guard, guardian, lock, signature};
+use crate::{guard, guardian, lock, runtime, signature};
 use senesce_core::Bytes;
 use std::fs::File;
 use std::path::Path;
@@ -78,6 +78,10 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
     check_word(spec, options.erase.as_deref())?;
     // Clean up after killed processes first.
     guardian::sweep();
+    if spec.needs_root() {
+        // Before anything is written to the target.
+        runtime::check_writable()?;
+    }
     match spec {
         TargetSpec::Directory(path) => stage_directory(spec, path, options),
         TargetSpec::Image { path, size } => {

@@ -3,7 +3,7 @@
 //! temporary directory. Its mode is 0700, and it is checked through its descriptor before use.
 
 use crate::error::TargetError;
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{Access, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,12 @@ pub fn folder() -> Result<PathBuf, TargetError> {
     let path = base.join(format!("senesce-{}", user.as_raw()));
     private(&path)?;
     Ok(path)
+}
+
+/// Refuses a folder that cannot be written, as below a read-only root: no mount could be undone.
+pub(crate) fn check_writable() -> Result<(), TargetError> {
+    let path = folder()?;
+    rustix::fs::access(&path, Access::WRITE_OK).map_err(TargetError::errno("write to", &path))
 }
 
 pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {

@@ -7,6 +7,7 @@ mod bench;
 mod common;
 mod device;
 mod foreign_records;
+mod held_images;
 mod history;
 mod kill;
 mod kills;

@@ -83,3 +83,21 @@ fn verbs_that_fill_a_volume_stop() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     stops_at_work(directory.path(), &["diagnose", "a.img", "--try"], "-INT");
 }
+
+/// A file of holes and some data is read for minutes; both signals end the commit soon, and the next commit succeeds.
+#[test]
+fn a_commit_of_a_huge_sparse_file_stops() {
+    let directory = temporary_directory();
+    let folder = directory.path();
+    fs::create_dir(folder.join("tree")).unwrap();
+    let file = fs::File::create(folder.join("tree/huge")).unwrap();
+    file.set_len(4 << 40).unwrap();
+    // A page every 16 MiB: as many pieces of data as the file system takes without filling memory.
+    for number in 0..(16u64 << 10) {
+        std::os::unix::fs::FileExt::write_all_at(&file, &number.to_le_bytes(), number << 24).unwrap();
+    }
+    for signal in ["-INT", "-TERM"] {
+        stops_at_work(folder, &["objects", "commit", "store", "tree"], signal);
+    }
+    assert_eq!(fs::read_dir(folder.join("store/staging")).map_or(0, Iterator::count), 0, "nothing is left");
+}

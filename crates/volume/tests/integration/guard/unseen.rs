@@ -9,9 +9,11 @@ use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::snapshot::{Method, Snapshots};
 use senesce_volume::{ClaimedDirectory, OpenOptions, TargetSpec, open};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn never(name: &'static str, target: &Path, said: &'static str) -> Situation {
     Situation { name, target: target.into(), answer: Never, said, _held: vec![] }
@@ -100,6 +102,29 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
     let output = std::process::Command::new("unshare").args(words).env("SENESCE_TEST_CHILD", &path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     drop(holder);
+}
+
+/// QEMU opens images without O_EXCL and locks bytes of them by open file description.
+#[test]
+#[ignore = "needs root, qemu-storage-daemon"]
+fn an_image_that_qemu_has_open_in_another_mount_namespace_is_refused() {
+    let directory = temporary_directory();
+    let path = image(directory.path(), "image", &[(MIB, b"diary")]);
+    let spec = TargetSpec::Image { path: path.clone(), size: None };
+    Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
+    let before = state(directory.path());
+    let script = "qemu-storage-daemon --blockdev driver=file,node-name=f,filename=\"$1\",locking=on --chardev stdio,id=m --monitor m";
+    let words = ["--mount", "--propagation", "private", "sh", "-c", script, "sh", text(&path)];
+    let mut daemon = Command::new("unshare").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // It greets once the image is open.
+    let mut greeting = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+    assert!(greeting.contains("QMP"), "{greeting}");
+    is_refused("open in qemu-storage-daemon", &path);
+    drop(daemon.stdin.take());
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(state(directory.path()), before);
 }
 
 #[test]
