@@ -35,7 +35,7 @@ pub enum PrognosisError {
     #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
     Ended { command: String, status: std::process::ExitStatus, output: String },
     /// No space is left for the twin or for what a trial writes.
-    #[error("{} is full; free some space there, or set TMPDIR to a larger place", directory.display())]
+    #[error("{} is full\nhint: free some space there, or set TMPDIR to a larger place", directory.display())]
     Full { directory: PathBuf },
     #[error("interrupted; the original was not touched")]
     Interrupted,
