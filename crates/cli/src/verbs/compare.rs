@@ -37,10 +37,10 @@ pub struct Compare {
     /// Compare runs of different kinds, targets or engines
     #[arg(long, help_heading = "Comparison")]
     even_if_different: bool,
-    /// Exit 1 if a judged metric loses this share, such as 5%
+    /// Maximum loss of a metric, such as 5%
     #[arg(long, value_name = "SHARE", help_heading = "Gate")]
     fail_on_regression: Option<String>,
-    /// Verdict of an inconclusive gate: fail or pass [default: exit 125]
+    /// Inconclusive gate: fail or pass
     #[arg(
         long,
         value_enum,
@@ -56,10 +56,10 @@ pub struct Compare {
     /// Maximum time of these runs, such as 1h
     #[arg(long, value_name = "TIME", requires = "until_decided")]
     max_time: Option<Span>,
-    /// Confirm data loss: repeat the device's path or serial
+    /// Confirm data loss: repeat the path or serial number
     #[arg(long, value_name = "IDENTITY", requires = "until_decided", help_heading = "Measurement")]
     erase: Option<String>,
-    /// Directory of these runs; the same command continues them
+    /// Directory of these runs; the same command resumes
     #[arg(long, short, value_name = "DIR", requires = "until_decided", help_heading = "Measurement")]
     out: Option<PathBuf>,
     /// Write Markdown to FILE

@@ -25,8 +25,8 @@ const SIMULATED: &str = "zns-intra-zone";
 /// Age something small and write its report, in seconds
 #[derive(Args)]
 pub struct Demo {
-    /// Target: image (root), directory or simulator [default: first that works]
-    #[arg(long, value_name = "TARGET", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
+    /// image (root), directory or simulator [default: first to work]
+    #[arg(long, value_name = "WHAT", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
           help_heading = "Target")]
     on: Option<String>,
     /// Run directory [default: senesce-runs/KIND-HASH]

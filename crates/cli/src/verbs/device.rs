@@ -64,7 +64,7 @@ struct Measure {
     #[command(flatten)]
     zoned: zoned::Options,
     /// Device file [default: standard output], or run directory
-    #[arg(long, short, value_name = "FILE|RUNDIR")]
+    #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
@@ -89,8 +89,8 @@ struct Simulate {
     /// Keep the recorded think times between requests
     #[arg(long, conflicts_with_all = ["depth", "issue_times"], help_heading = "Simulation")]
     closed: bool,
-    /// Flash drive before: read, empty, filled or overwritten:N
-    #[arg(long, value_name = "STATE", default_value = "read", help_heading = "Simulation")]
+    /// State: read, empty, filled, overwritten:N
+    #[arg(long, value_name = "STATE", default_value = "read", hide_default_value = true, help_heading = "Simulation")]
     before: StateBefore,
     /// Root seed
     #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Simulation")]

@@ -31,15 +31,15 @@ pub struct Diagnose {
     /// Drive model for the times
     #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     model: String,
-    /// Order of reads: readdir or path
+    /// Read order: readdir or path
     #[arg(long, default_value = "readdir", value_name = "ORDER", value_parser = ["readdir", "path"], hide_possible_values = true,
           help_heading = "Measurement")]
     order: String,
-    /// Length of the names of new files
+    /// Name length of new files
     #[arg(long, default_value_t = NAME_BYTES, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(NAME_BYTES_ALLOWED),
           help_heading = "Measurement")]
     name_length: u64,
-    /// Try remedies, new files and COMMAND on a copy of the metadata
+    /// Try remedies, new files and COMMAND on a metadata copy
     #[arg(long = "try", help_heading = "Trial")]
     try_on_twin: bool,
     /// Try only cures or only creations
@@ -55,7 +55,7 @@ pub struct Diagnose {
     /// Command to try on the copy; {} is its mount point
     #[arg(last = true, requires = "try_on_twin", value_name = "COMMAND")]
     command: Vec<String>,
-    /// Append the result to DIR; several results show a trend
+    /// Append the result to DIR; several show a trend
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     record: Option<PathBuf>,
     /// Write an HTML page to FILE

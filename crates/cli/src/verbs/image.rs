@@ -40,19 +40,19 @@ enum Action {
         /// Write every block, even the unused ones
         #[arg(long, conflicts_with = "order", help_heading = "Copy")]
         full: bool,
-        /// Order of writes: address or last-write [default: the fastest]
+        /// Write order: address or last-write
         #[arg(long, value_enum, hide_possible_values = true, help_heading = "Copy")]
         order: Option<OrderWord>,
-        /// Trace of all writes to the image, oldest first [default: IMAGE.order]
+        /// Trace of all writes [default: IMAGE.order]
         #[arg(long, value_name = "TRACE", requires = "order", help_heading = "Copy")]
         history: Vec<PathBuf>,
-        /// Overwrite a drive of this spare area to its steady state
+        /// Reach the steady state of this spare area
         #[arg(long, value_name = "SHARE", requires = "order", value_parser = spare_share, help_heading = "Copy")]
         steady_state: Option<f64>,
         /// Root seed of --steady-state
         #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Copy")]
         seed: Seed,
-        /// Confirm data loss: repeat the device's path or serial number
+        /// Confirm data loss: repeat the path or serial number
         #[arg(long, value_name = "IDENTITY")]
         erase: Option<String>,
         /// Print the result as JSON
@@ -143,7 +143,7 @@ struct Stitch {
     /// Size of the stitched device
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     size: Bytes,
-    /// Confirm data loss: repeat the device's path or serial number
+    /// Confirm data loss: repeat the path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Write the result to FILE

@@ -22,8 +22,8 @@ pub struct Layout {
     /// Mounted directories, images or block devices to compare
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
-    /// Extent source [default: the fastest of the file system]
-    #[arg(long, value_name = "METHOD", value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"],
+    /// fiemap, inode-tables, reverse-map or tree-search
+    #[arg(long, value_name = "METHOD", value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"], hide_possible_values = true,
           help_heading = "Measurement")]
     method: Option<String>,
     /// Threads; 0: one per processor
@@ -35,7 +35,7 @@ pub struct Layout {
     /// Flash drive model
     #[arg(long, value_name = "MODEL", default_value = "ssd:fast24", requires = "die_map", help_heading = "Flash dies")]
     model: String,
-    /// Trace of all writes to the image, oldest first [default: IMAGE.order]
+    /// Trace of all writes [default: IMAGE.order]
     #[arg(long, value_name = "TRACE", requires = "die_map", help_heading = "Flash dies")]
     history: Vec<PathBuf>,
     /// List every file

@@ -52,15 +52,15 @@ struct Commit {
     #[arg(long, help_heading = "Objects")]
     loose: bool,
     /// Directories of loose objects, DIGITSxDEPTH [default: 2x1]
-    #[arg(long, help_heading = "New store")]
+    #[arg(long, value_name = "D", help_heading = "New store")]
     scheme: Option<Scheme>,
     /// sha1 or blake3 [default: blake3]
-    #[arg(long, value_parser = hash, help_heading = "New store")]
+    #[arg(long, value_name = "NAME", value_parser = hash, help_heading = "New store")]
     hash: Option<HashAlgorithm>,
-    /// fastcdc:SIZE, fixed:SIZE or rolling-sum:WINDOW:DIVISOR[:reset] [default: fastcdc:16K]
-    #[arg(long, help_heading = "New store")]
+    /// Method to cut files into chunks [default: fastcdc:16K]
+    #[arg(long, value_name = "HOW", help_heading = "New store")]
     chunker: Option<ChunkerSpec>,
-    /// List objects whose write takes longer, such as 1ms
+    /// List writes that take longer, such as 1ms
     #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Output")]
     log_slower_than: Option<Duration>,
     /// Print the result as JSON

@@ -65,11 +65,11 @@ struct Show {
     /// Size of a volume to plan for
     #[arg(long, help_heading = "Volume")]
     size: Option<Bytes>,
-    /// Fullness, such as 80% [default: the profile's, or 80%]
+    /// Fullness [default: the profile's, or 80%]
     #[arg(long, value_name = "SHARE", value_parser = words::share, help_heading = "Volume")]
     fullness: Option<f64>,
-    /// Files larger than the volume: refuse, drop or clamp
-    #[arg(long, value_name = "HOW", default_value = "refuse", value_parser = words::truncate(), hide_possible_values = true,
+    /// Large files: refuse (default), drop, clamp
+    #[arg(long, value_name = "HOW", default_value = "refuse", hide_default_value = true, value_parser = words::truncate(), hide_possible_values = true,
           help_heading = "Volume")]
     truncate_sizes: Truncate,
     /// Print the profile as TOML
@@ -87,14 +87,14 @@ struct Capture {
     directory: Option<PathBuf>,
     /// Later snapshot of DIRECTORY, to capture rates of change too
     later: Option<PathBuf>,
-    /// List of files: lines `SIZE TIME PATH` of `find -printf '%s %T@ %P\n'`
+    /// List of files, from find -printf '%s %T@ %P\n'
     #[arg(long, value_name = "FILE", help_heading = "Profile")]
     from_list: Option<PathBuf>,
     /// Name of the profile
     #[arg(long, default_value = "captured", help_heading = "Profile")]
     name: String,
-    /// Maximum operations per live file for an age edge
-    #[arg(long, default_value_t = 100.0, value_name = "N", help_heading = "Profile")]
+    /// Maximum operations per file and edge
+    #[arg(long, default_value = "100", value_name = "N", help_heading = "Profile")]
     max_cost: f64,
     /// Threads [default: one per processor]
     #[arg(long, value_name = "N", help_heading = "Profile")]

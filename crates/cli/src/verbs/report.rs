@@ -31,7 +31,7 @@ pub struct Report {
     /// html, text, csv, json, figures or zip
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", hide_possible_values = true)]
     format: FormatWord,
-    /// File, or directory of figures [default: next to the run]
+    /// File, or directory for figures
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write an index and a page for every run below the RUNs

@@ -41,14 +41,26 @@ pub fn command() -> Command {
 
 /// `command`, which is named like an experiment, with the experiment's flags.
 fn with_flags(command: Command) -> Command {
-    let experiment = REGISTRY.experiment(command.get_name());
+    let command = match REGISTRY.experiment(command.get_name()) {
+        Ok(experiment) => experiment.arguments(command).mut_args(|arg| arg.help_heading("Parameters")),
+        Err(_) => command,
+    };
     let command = command
         .arg(
             Arg::new("scale")
                 .long("scale")
                 .default_value("quick")
                 .value_parser(["smoke", "quick", "paper"])
+                .hide_possible_values(true)
+                .help_heading("Measurement")
                 .help("smoke: 10 s; quick: minutes; paper: as published"),
+        )
+        .arg(switch("again", "Run again even if a result exists"))
+        .arg(
+            Arg::new("erase")
+                .long("erase")
+                .value_name("IDENTITY")
+                .help("Confirm data loss: repeat the path or serial number"),
         )
         .arg(
             Arg::new("out")
@@ -56,21 +68,11 @@ fn with_flags(command: Command) -> Command {
                 .short('o')
                 .value_name("RUNDIR")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Run directory; the same command resumes it [default: senesce-runs/ID-HASH]"),
-        )
-        .arg(
-            Arg::new("erase")
-                .long("erase")
-                .value_name("IDENTITY")
-                .help("Confirm data loss: repeat the device's path or serial number"),
+                .help("Run directory [default: senesce-runs/ID-HASH]"),
         )
         .arg(switch("dry-run", "Print the plan only"))
-        .arg(switch("again", "Run again even if a result exists"))
         .arg(switch("json", "Print the result as JSON"));
-    match experiment {
-        Ok(experiment) => global::complete(experiment.arguments(command)),
-        Err(_) => command,
-    }
+    global::complete(command)
 }
 
 pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {

@@ -47,7 +47,7 @@ struct Mkfs {
     /// Cold store: a file or block device
     #[arg(long, value_name = "FILE", help_heading = "Target")]
     cold: PathBuf,
-    /// Size of the cold store [default: the device's, or 8 regions]
+    /// Size of the cold store [default: 8 regions]
     #[arg(long, value_name = "SIZE", help_heading = "Target")]
     cold_size: Option<Bytes>,
     /// Confirm data loss: repeat the path; repeatable
@@ -60,7 +60,7 @@ struct Mkfs {
 
 #[derive(Args)]
 struct Mount {
-    /// Memory region: a file, or `anonymous` with --nvm-size
+    /// Memory region: a file, or anonymous
     #[arg(long, value_name = "FILE", help_heading = "Target")]
     nvm: PathBuf,
     /// Size of anonymous memory
@@ -69,22 +69,22 @@ struct Mount {
     /// Cold store: a file or block device
     #[arg(long, value_name = "FILE", help_heading = "Target")]
     cold: PathBuf,
-    /// Latency added to the cold store: ssd, hdd or microseconds
+    /// Added latency: ssd, hdd or microseconds
     #[arg(long, value_name = "LATENCY", help_heading = "Target")]
     cold_latency: Option<String>,
     /// Directory to mount on
     mount_point: PathBuf,
-    /// anticache, or bpfs without eviction
+    /// anticache or bpfs
     #[arg(long, default_value = "anticache", value_parser = ["bpfs", "anticache"], hide_possible_values = true,
           help_heading = "Eviction")]
     mode: String,
-    /// File data in memory above which blocks are evicted
+    /// File data to keep in memory
     #[arg(long, value_name = "SIZE", default_value = "40M", help_heading = "Eviction")]
     threshold: Bytes,
     /// Interval of the evictor
     #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Eviction")]
     period: String,
-    /// Read that promotes a block: always, second or never
+    /// Promotion: always, second, never
     #[arg(long, value_name = "WHEN", default_value = "second", value_parser = ["always", "second", "never"],
           hide_possible_values = true, help_heading = "Eviction")]
     promote: String,

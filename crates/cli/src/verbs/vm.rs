@@ -51,10 +51,10 @@ struct Setup {
 
 #[derive(Args)]
 struct Run {
-    /// Emulated drive, such as nvme,size=2G or zns,size=4G; repeatable
-    #[arg(long = "drive", value_name = "KIND,KEY=VALUE", help_heading = "Guest")]
+    /// Drive, such as nvme,size=2G; repeatable
+    #[arg(long = "drive", value_name = "DRIVE", help_heading = "Guest")]
     drives: Vec<String>,
-    /// File that keeps the next conventional drive; repeatable
+    /// File that keeps the next nvme drive
     #[arg(long = "keep-drive", value_name = "FILE", help_heading = "Guest")]
     keep: Vec<PathBuf>,
     /// Memory
@@ -64,10 +64,10 @@ struct Run {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255),
           help_heading = "Guest")]
     cpus: u32,
-    /// Writable directory; repeatable [default: ./senesce-runs]
+    /// Shared directory [default: senesce-runs]
     #[arg(long = "share", value_name = "DIR", help_heading = "Guest")]
     shares: Vec<PathBuf>,
-    /// Kernel from the cache [default: the newest]
+    /// Cached kernel [default: the newest]
     #[arg(long, value_name = "RELEASE", help_heading = "Guest",
           add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_kernel))]
     kernel: Option<String>,

@@ -28,8 +28,8 @@ pub struct AgeSpec {
     /// The target; `None` for a plan without a target.
     #[arg(skip)]
     pub target: Option<TargetSpec>,
-    /// Built-in profile, or a TOML file
-    #[arg(long, default_value = "agrawal", value_name = "NAME|FILE", help_heading = "Aged state")]
+    /// Profile or TOML file
+    #[arg(long, default_value = "agrawal", value_name = "NAME", help_heading = "Aged state")]
     pub profile: String,
     /// BLAKE3 of the profile's content: a changed file is another run.
     #[arg(skip)]
@@ -37,20 +37,20 @@ pub struct AgeSpec {
     /// Size of the volume [default: the target's]
     #[arg(long, help_heading = "Aged state")]
     pub size: Option<Bytes>,
-    /// Fullness, such as 80% [default: the profile's, or 80%]
+    /// Fullness [default: the profile's, or 80%]
     #[arg(long, value_name = "SHARE", value_parser = words::share, help_heading = "Aged state")]
     pub fullness: Option<f64>,
     /// Root seed
     #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Aged state")]
     pub seed: Seed,
-    /// Sizes to replace: profile, or bins equally often
-    #[arg(long, value_name = "HOW", default_value = "profile", value_parser = words::churn(), hide_possible_values = true, help_heading = "Aged state")]
+    /// Replaced sizes: profile (default) or bins
+    #[arg(long, value_name = "HOW", default_value = "profile", hide_default_value = true, value_parser = words::churn(), hide_possible_values = true, help_heading = "Aged state")]
     pub churn: Churn,
     /// Draw file sizes within their size bin
     #[arg(long, help_heading = "Aged state")]
     pub spread_sizes: bool,
-    /// Files larger than the volume: refuse, drop or clamp
-    #[arg(long = "truncate-sizes", value_name = "HOW", num_args = 0..=1, default_value = "refuse",
+    /// Large files: refuse (default), drop, clamp
+    #[arg(long = "truncate-sizes", value_name = "HOW", num_args = 0..=1, default_value = "refuse", hide_default_value = true,
           default_missing_value = "clamp", value_parser = words::truncate(), hide_possible_values = true, help_heading = "Aged state")]
     pub truncate: Truncate,
     /// Play fewer operations for the same layout
@@ -85,7 +85,7 @@ pub struct AgeSpec {
     /// Hold the image in memory until its end
     #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
-    /// Content: fallocate, write or sparse
+    /// fallocate, write or sparse
     #[arg(long, value_name = "HOW", default_value = "fallocate", value_parser = words::data(), hide_possible_values = true, help_heading = "Execution")]
     pub data: Data,
     /// Record the order of last writes in IMAGE.order
@@ -95,11 +95,11 @@ pub struct AgeSpec {
     /// fsync after every N creates; 0: never
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
     pub fsync_every: u64,
-    /// Commit per freed share of the free space [default: 5%]
+    /// Commit per share of freed space [default: 5%]
     #[arg(long, value_name = "SHARE", help_heading = "Clock")]
     pub commit_share: Option<CommitShare>,
-    /// Commit after every N operations; 0: never
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Clock")]
+    /// Commit after every N operations
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Clock")]
     pub sync_every: u64,
     /// Maximum operations per second
     #[arg(long, value_name = "N", value_parser = words::pace, help_heading = "Clock")]
@@ -187,7 +187,8 @@ impl AgeSpec {
 
     /// Loads the profile and compares its hash.
     ///
-    /// # Errors The profile was not found, cannot be read or has changed.
+    /// # Errors
+    /// The profile was not found, cannot be read or has changed.
     pub fn load_profile(&self) -> Result<Profile, Failure> {
         let profile = Profile::load(&self.profile)?;
         let hash = profile_hash(&profile);

@@ -86,13 +86,13 @@ fn some_time(text: &str) -> Result<Span, String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct How {
-    /// Multiply a built-in workload's file sets
+    /// Multiply the size of file sets
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.0..=f64::MAX), help_heading = "Workload")]
     pub scale: f64,
     /// Set a variable of the workload; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Workload")]
     pub set: Vec<String>,
-    /// Choice of files: rotation or random
+    /// Choice of files: rotation, random
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Choice::Rotation, hide_possible_values = true,
           help_heading = "Workload")]
     pub choice: Choice,
@@ -181,7 +181,7 @@ pub struct How {
     /// Limit of processors, such as 1.5
     #[arg(long, value_name = "N", help_heading = "Measurement")]
     pub cpus: Option<f64>,
-    /// Report a system call that takes longer
+    /// Report longer system calls
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Measurement")]
     pub stuck_after: Span,
 }

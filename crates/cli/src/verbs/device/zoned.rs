@@ -19,7 +19,7 @@ const BEGINNING: &[u8] = b"name =";
 /// Flags of a measurement with `--fit`.
 #[derive(Args)]
 pub struct Options {
-    /// Overwrite a zoned drive and fit its model into FILE, for sim:FILE
+    /// Overwrite a zoned drive and fit its model
     #[arg(long, value_name = "FILE", conflicts_with = "alignment", help_heading = "Model of a zoned drive")]
     fit: Option<PathBuf>,
     /// Model to start from [default: zn540]
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.001..=1000.0), requires = "fit",
           help_heading = "Model of a zoned drive")]
     scale: f64,
-    /// Confirm data loss: repeat the drive's path or serial number
+    /// Confirm data loss: repeat the path or serial number
     #[arg(long, value_name = "IDENTITY", requires = "fit", help_heading = "Model of a zoned drive")]
     erase: Option<String>,
     /// Print the plan only

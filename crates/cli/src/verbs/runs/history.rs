@@ -37,10 +37,10 @@ pub struct History {
     /// Write an HTML page to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write every value as CSV [default: to standard output]
+    /// Write every value as CSV [default: stdout]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     csv: Option<PathBuf>,
-    /// Write Prometheus metrics [default: to standard output]
+    /// Write Prometheus metrics [default: stdout]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     prometheus: Option<PathBuf>,
     /// Print the result as JSON

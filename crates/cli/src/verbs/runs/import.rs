@@ -13,10 +13,10 @@ pub struct Import {
     kind: String,
     /// File or directory
     file: PathBuf,
-    /// Columns of a table, such as "name=1,value=3,unit='ms'"; repeatable
+    /// Columns of a table, such as name=1,value=3
     #[arg(long, value_name = "MAP", help_heading = "Format")]
     map: Vec<String>,
-    /// Columns of a trace, or msr, systor17, alibaba, tencent, fio-iolog
+    /// Columns of a trace, or msr, alibaba, tencent...
     #[arg(long, value_name = "PATTERN", help_heading = "Format")]
     pattern: Option<String>,
     /// Run directory to write

@@ -17,10 +17,10 @@ pub struct Restore {
     /// Write every block, even the unchanged ones
     #[arg(long, help_heading = "Restore")]
     full: bool,
-    /// Content to compare with the snapshot: auto or full
+    /// Content to compare: auto or full
     #[arg(long, value_enum, value_name = "SHARE", hide_possible_values = true, help_heading = "Restore", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
     verify: VerifyShare,
-    /// Confirm a moved image or a device without serial: repeat its path
+    /// Confirm a moved target: repeat its path
     #[arg(long, value_name = "TARGET")]
     erase: Option<String>,
     /// Print the result as JSON

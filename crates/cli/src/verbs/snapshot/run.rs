@@ -19,7 +19,7 @@ pub struct Run {
     subject: Subject,
     /// Name of the snapshot; the target must be unchanged since
     name: String,
-    /// Content to compare with the snapshot: auto or full
+    /// Content to compare: auto or full
     #[arg(long, value_enum, value_name = "SHARE", hide_possible_values = true, help_heading = "Restore", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
     verify: VerifyShare,
     /// Mount options

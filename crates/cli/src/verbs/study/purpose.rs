@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Options of a study that senesce writes for a purpose.
 #[derive(Args)]
 pub struct Advice {
-    /// Compare file systems for: mail, web, build, database, objects
+    /// mail, web, build, database or objects
     #[arg(long = "for", value_name = "PURPOSE", help_heading = "Comparison for a purpose", hide_possible_values = true,
           value_parser = clap::builder::PossibleValuesParser::new(PURPOSES.map(|one| one.name)))]
     pub purpose: Option<String>,

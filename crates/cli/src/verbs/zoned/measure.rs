@@ -21,7 +21,7 @@ pub struct Measure {
     device: String,
     /// Job file; flags add to it
     job: Option<PathBuf>,
-    /// write, append, randread, seqread, reset, finish or open-close
+    /// Activity, such as write, append, randread, reset
     #[arg(long, help_heading = "Workload")]
     op: Option<String>,
     /// Bytes per request [default: 4k]
@@ -30,7 +30,7 @@ pub struct Measure {
     /// Commands in flight per zone [default: 1]
     #[arg(long, value_name = "N", help_heading = "Workload")]
     qd: Option<u32>,
-    /// Zones, such as 8 or 0..8, with a worker each [default: 1]
+    /// Zones, such as 8 or 0..8 [default: 1]
     #[arg(long, help_heading = "Workload")]
     zones: Option<String>,
     /// Limit of each worker, such as 100MiB/s
@@ -39,17 +39,17 @@ pub struct Measure {
     /// Fill level of zones before reset and finish, 0 to 1
     #[arg(long, value_name = "SHARE", help_heading = "Workload")]
     occupancy: Option<f64>,
-    /// Concurrent actor, such as op=randread,bs=4k; repeatable
+    /// Concurrent actor, such as op=append; repeatable
     #[arg(long, value_name = "ACTOR", help_heading = "Workload")]
     with: Vec<String>,
-    /// Bytes per logical block, 512 or 4096 [default: the drive's]
+    /// Bytes per logical block: 512 or 4096
     #[arg(long, value_name = "BYTES", help_heading = "Target")]
     lbaf: Option<u32>,
-    /// direct, passthrough, none or mq-deadline [default: direct]
+    /// direct, passthrough, none or mq-deadline
     #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"], hide_possible_values = true,
           help_heading = "Target")]
     path: Option<String>,
-    /// Confirm data loss: repeat the drive's path or serial number
+    /// Confirm data loss: repeat the path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Time to measure [default: 10s, or until --count]
