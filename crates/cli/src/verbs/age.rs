@@ -31,7 +31,7 @@ pub struct Age {
     spec: AgeSpec,
     #[command(flatten)]
     start: Start,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY", help_heading = "Target")]
     erase: Option<String>,
     /// Share the work among the ranks that mpirun started

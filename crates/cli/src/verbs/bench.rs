@@ -40,7 +40,7 @@ pub struct Bench {
     /// Root seed of the workload
     #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed())]
     seed: Seed,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Create the directory if it does not exist

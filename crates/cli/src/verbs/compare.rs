@@ -56,7 +56,7 @@ pub struct Compare {
     /// Maximum time of these runs, such as 1h
     #[arg(long, value_name = "TIME", requires = "until_decided")]
     max_time: Option<Span>,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY", requires = "until_decided", help_heading = "Measurement")]
     erase: Option<String>,
     /// Directory of these runs; the same command resumes

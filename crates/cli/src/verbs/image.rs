@@ -10,9 +10,9 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_core::output::Format;
-use senesce_core::{Bytes, ExitCode, Failure, Seed, Table};
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Bytes, ExitCode, Failure, Table};
 use senesce_devmodel::last_write::{LastWrites, Order};
-use senesce_exp_aging::age::words;
 use senesce_runs::trace::{CommandLine, run_command};
 use senesce_runs::write_order::{self, Copying};
 use senesce_volume::images::{self, Extent};
@@ -49,10 +49,7 @@ enum Action {
         /// Reach the steady state of this spare area
         #[arg(long, value_name = "SHARE", requires = "order", value_parser = spare_share, help_heading = "Copy")]
         steady_state: Option<f64>,
-        /// Root seed of --steady-state
-        #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Copy")]
-        seed: Seed,
-        /// Confirm data loss: repeat the path or serial number
+        /// Confirm data loss: path or serial number
         #[arg(long, value_name = "IDENTITY")]
         erase: Option<String>,
         /// Print the result as JSON
@@ -143,7 +140,7 @@ struct Stitch {
     /// Size of the stitched device
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     size: Bytes,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Write the result to FILE
@@ -168,7 +165,7 @@ impl Verb for Image {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
             Action::Twin(twin) => twin.run(session),
-            Action::Copy { image, destination, full, order, history, steady_state, seed, erase, json } => {
+            Action::Copy { image, destination, full, order, history, steady_state, erase, json } => {
                 let erase = erase.as_deref();
                 let report = match order {
                     None => {
@@ -177,7 +174,7 @@ impl Verb for Image {
                     }
                     Some(word) => {
                         let writes = word.writes(&image, &history)?;
-                        let copying = Copying { order: word.order(), steady_state, seed };
+                        let copying = Copying { order: word.order(), steady_state, seed: DEFAULT_SEED };
                         write_order::copy(&image, &destination, &writes, &copying, erase)?
                     }
                 };

@@ -26,9 +26,6 @@ pub struct Layout {
     #[arg(long, value_name = "METHOD", value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"], hide_possible_values = true,
           help_heading = "Measurement")]
     method: Option<String>,
-    /// Threads; 0: one per processor
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
     /// Draw the flash dies of an image's files into FILE
     #[arg(long, value_name = "FILE", help_heading = "Flash dies")]
     die_map: Option<PathBuf>,
@@ -63,7 +60,6 @@ impl Verb for Layout {
         let method = self.method.as_deref().map(str::parse::<Method>).transpose().map_err(Failure::usage)?;
         let dies = self.die_map.is_some();
         let options = Options {
-            threads: self.threads,
             method,
             per_file: self.per_file || dies,
             map: self.svg.is_some(),

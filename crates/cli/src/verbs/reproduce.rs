@@ -56,12 +56,7 @@ fn with_flags(command: Command) -> Command {
                 .help("smoke: 10 s; quick: minutes; paper: as published"),
         )
         .arg(switch("again", "Run again even if a result exists"))
-        .arg(
-            Arg::new("erase")
-                .long("erase")
-                .value_name("IDENTITY")
-                .help("Confirm data loss: repeat the path or serial number"),
-        )
+        .arg(Arg::new("erase").long("erase").value_name("IDENTITY").help("Confirm data loss: path or serial number"))
         .arg(
             Arg::new("out")
                 .long("out")

@@ -26,7 +26,7 @@ pub struct Study {
     example: bool,
     #[command(flatten)]
     advice: purpose::Advice,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY", help_heading = "Measurement")]
     erase: Option<String>,
     /// Measure each cell until its comparisons are decided

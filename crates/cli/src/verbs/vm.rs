@@ -44,9 +44,6 @@ struct Setup {
     /// Additional kernel module, with dependencies; repeatable
     #[arg(long = "module", value_name = "NAME", help_heading = "Kernel")]
     wanted: Vec<String>,
-    /// Fetch again even if the cache has a kernel
-    #[arg(long, help_heading = "Kernel")]
-    again: bool,
 }
 
 #[derive(Args)]
@@ -107,7 +104,7 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
         (Some(image), Some(modules)) => KernelSource::Files { image, modules },
         _ => KernelSource::Debian,
     };
-    let kernel = setup(&source, &options.wanted, options.again, &|message| session.progress().say(message))?;
+    let kernel = setup(&source, &options.wanted, false, &|message| session.progress().say(message))?;
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
     Ok(ExitCode::Done.into())
 }

@@ -53,7 +53,7 @@ enum Action {
         /// Bytes per logical block
         #[arg(long, value_name = "BYTES", help_heading = "Target")]
         lbaf: u32,
-        /// Confirm data loss: repeat the path or serial number
+        /// Confirm data loss: path or serial number
         #[arg(long, value_name = "IDENTITY")]
         erase: Option<String>,
     },
@@ -65,7 +65,7 @@ struct OnZones {
     drive: Drive,
     #[command(flatten)]
     range: Range,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
 }

@@ -93,7 +93,7 @@ pub struct How {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Workload")]
     pub set: Vec<String>,
     /// Choice of files: rotation, random
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Choice::Rotation, hide_possible_values = true,
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Choice::Rotation, hide_default_value = true, hide_possible_values = true,
           help_heading = "Workload")]
     pub choice: Choice,
     /// Draw other file sets than Filebench does

@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.001..=1000.0), requires = "fit",
           help_heading = "Model of a zoned drive")]
     scale: f64,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY", requires = "fit", help_heading = "Model of a zoned drive")]
     erase: Option<String>,
     /// Print the plan only

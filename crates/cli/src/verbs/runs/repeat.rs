@@ -23,7 +23,7 @@ pub struct Repeat {
     /// Run directory [default: senesce-runs/KIND-HASH]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Run again even if a result exists

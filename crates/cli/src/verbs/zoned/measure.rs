@@ -49,7 +49,7 @@ pub struct Measure {
     #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"], hide_possible_values = true,
           help_heading = "Target")]
     path: Option<String>,
-    /// Confirm data loss: repeat the path or serial number
+    /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Time to measure [default: 10s, or until --count]
