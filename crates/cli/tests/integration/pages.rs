@@ -93,7 +93,7 @@ fn wrappers(folder: &Path) {
         (
             "senesce",
             format!(
-                "#!/bin/bash\nwords=()\nfor word; do\n{scale}\nwords+=(\"$word\"); done\nexec {program} \"${{words[@]}}\"\n"
+                "#!/bin/bash\nwords=()\nfor word; do\n{scale}\nwords+=(\"$word\"); done\n{fewer}\nexec {program} \"${{words[@]}}\"\n"
             ),
         ),
         ("sudo", "#!/bin/sh\nexec \"$@\"\n".to_string()),
