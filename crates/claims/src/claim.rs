@@ -338,6 +338,6 @@ mod tests {
         );
         assert!(problem(&format!("published = {{ words = \"much\" }}\ntypo = 1\n{VALUE}")).contains("typo"));
         let twice = claim("published = { words = \"x\" }\nrule = { not-testable = { why = \"x\" } }").repeat(2);
-        assert!(ClaimSet::parse(&twice, TABLE).unwrap_err().to_string().contains("twice"));
+        assert!(ClaimSet::parse(&twice, TABLE).unwrap_err().to_string().contains("duplicate name"));
     }
 }

@@ -293,7 +293,7 @@ mod tests {
         let judge = |device, extents| account(device, extents).judge(&read_of(1000));
         assert_eq!(judge(Some(1000), Some(1000)), Ok(None));
         assert_eq!(judge(Some(5000), Some(1000)), Ok(None), "metadata");
-        assert!(judge(Some(2 << 20), Some(1000)).unwrap().is_some_and(|message| message.contains("missed")));
+        assert!(judge(Some(2 << 20), Some(1000)).unwrap().is_some_and(|message| message.contains("delivered more")));
         assert!(matches!(judge(Some(980), Some(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(0), Some(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(4096), Some(400)), Err(NotCold::Nothing { .. })), "holes, metadata alone");

@@ -171,7 +171,7 @@ mod tests {
     fn three_repetitions_are_too_few() {
         let decision = decided(&LESS[..3], &BASE, Direction::HigherIsBetter);
         assert_eq!(decision.verdict.word(), "not-testable");
-        assert!(decision.text().contains("too few: 3 where 5"), "{}", decision.text());
+        assert!(decision.text().contains("too few: 3 of at least 5"), "{}", decision.text());
         assert_eq!(decision.interval, None);
     }
 

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(survey(&[Offline, Conventional]).usable(), 0..0);
         assert_eq!(survey(&[Offline]).usable_words(), "no usable zone");
         assert_eq!(survey(&[Conventional, Empty]).usable_words(), "one usable zone");
-        assert_eq!(survey(&[Empty, Full]).usable_words(), "2 usable zones side by side");
+        assert_eq!(survey(&[Empty, Full]).usable_words(), "2 usable adjacent zones");
         assert_eq!(Survey::of(&"sim:nvme-a".parse().unwrap()).unwrap().usable().start, 0);
     }
 

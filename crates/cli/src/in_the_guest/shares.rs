@@ -167,11 +167,11 @@ mod tests {
         assert_eq!(with("senesce-runs/a/b").unwrap(), [vec![runs.clone()], vec![runs.clone()], vec![]]);
         assert_eq!(shared(here, &bench[..3]).unwrap(), [vec![runs.clone()], vec![runs], vec![]]);
         assert_eq!(with("senesce-runs/../run").unwrap_err().matches("senesce-runs/..").count(), 2);
-        assert!(with("/").unwrap_err().contains("the whole tree"));
-        assert!(with("deep/er/run").unwrap_err().contains("does not exist"));
+        assert!(with("/").unwrap_err().contains("root directory"));
+        assert!(with("deep/er/run").unwrap_err().contains("not found"));
         fs::write(here.join("file"), "").unwrap();
         assert!(with("file").unwrap_err().contains("file is a file"));
-        assert!(with("file/run").unwrap_err().contains("does not exist"));
+        assert!(with("file/run").unwrap_err().contains("not found"));
         fs::create_dir(here.join("there")).unwrap();
         let [folders, _, left] = with("there").unwrap();
         assert_eq!((folders, left), (vec!["there".to_string()], vec!["file".to_string(), "there".to_string()]));
@@ -183,8 +183,8 @@ mod tests {
         let here = &folder.path().canonicalize().unwrap();
         let with = |out| shared(here, &["report", "run", "--out", out]);
         assert_eq!(with("page.html").unwrap(), [vec![String::new()], vec![], vec![]]);
-        assert!(with("missing/page.html").unwrap_err().contains("does not exist"));
-        assert!(with("/page.html").unwrap_err().contains("the whole tree"));
+        assert!(with("missing/page.html").unwrap_err().contains("not found"));
+        assert!(with("/page.html").unwrap_err().contains("root directory"));
     }
 
     #[test]

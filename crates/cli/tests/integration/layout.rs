@@ -178,7 +178,7 @@ fn unsupported_input_is_reported_and_nothing_is_written() {
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
         (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "not a blktrace file"),
         (vec!["runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
-        (vec!["snapshot", "restore", "foreign", "never"], 2, "no snapshot"),
+        (vec!["snapshot", "restore", "foreign", "never"], 2, "snapshot never"),
         (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),
     ] {
         let output = run(directory.path(), &words);

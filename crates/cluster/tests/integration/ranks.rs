@@ -244,7 +244,7 @@ fn silent_rank_ends_all_and_is_named() {
     assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
     assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);
     assert_eq!(death.words.len(), 1, "{:?}", death.words);
-    assert!(death.words[0].starts_with("rank 2 on node2: nothing was heard"), "{:?}", death.words);
+    assert!(death.words[0].starts_with("rank 2 on node2: no message"), "{:?}", death.words);
 }
 
 #[test]

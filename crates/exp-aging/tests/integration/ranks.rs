@@ -252,7 +252,7 @@ fn error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     });
     let failure = played.err().unwrap();
     assert_eq!(failure.exit_code(), ExitCode::RunFailed);
-    assert!(failure.to_string().starts_with("rank 2 on node2: create "), "{failure}");
+    assert!(failure.to_string().starts_with("rank 2 on node2: cannot create "), "{failure}");
     let record = Record::open(&out).unwrap();
     assert!(record.is_partial());
     let recorded = Recorded::<Age>::of(&record).unwrap();

@@ -58,7 +58,7 @@ fn zone_that_changes_between_readings_may_have_any_pointer_between() {
         timed(vec![drive], &[trace(requests())], &[(Host::None, 0.0)])[0].problems.join("; ")
     };
     assert_eq!(problems(&[(0, 64)]), "");
-    assert!(problems(&[(0, 63)]).contains("the first that of zone 0"), "one block was never seen");
+    assert!(problems(&[(0, 63)]).contains("first in zone 0"), "one block was never seen");
     assert!(problems(&[(1, 64)]).contains("the write pointers of 1 zones"));
 }
 

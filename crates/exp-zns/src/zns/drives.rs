@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn drives_of_different_kind_are_not_compared() {
         let names = Names { zoned: "null", conventional: Some("sim:nvme-a") };
-        assert!(Drives::find(names).unwrap_err().to_string().contains("do not compare"));
+        assert!(Drives::find(names).unwrap_err().to_string().contains("not comparable"));
         let names = Names { zoned: "sim:nvme-a", conventional: None };
         assert!(Drives::find(names).unwrap_err().to_string().contains("has no zones"));
     }

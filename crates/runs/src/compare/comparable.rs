@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(mixed("sample", &side), None, "another seed and another file are repetitions");
         side[1].plan.spec.insert("bs".into(), 16.into());
         let found = mixed("sample", &side).unwrap();
-        assert!(found.starts_with("the runs of the sample have different plans (bs: (unset) against 16;  "), "{found}");
+        assert!(found.starts_with("the runs of the sample have different plans (bs: (unset) against 16; "), "{found}");
     }
 }

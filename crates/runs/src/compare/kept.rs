@@ -184,10 +184,10 @@ mod tests {
         assert_eq!(refused(&asked), "");
         let longer = refused(&Asked::of(2 * hour, Some(0.1 + 0.2)));
         assert!(
-            longer.contains("go on with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"),
+            longer.contains("continue with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"),
             "{longer}"
         );
-        assert!(refused(&Asked::of(hour, None)).contains("planned for --max-time '1h' without a gate could"));
+        assert!(refused(&Asked::of(hour, None)).contains("a plan for --max-time '1h' without a gate could"));
         std::fs::write(directory.path().join(Asked::FILE), "{").unwrap();
         assert!(refused(&asked).contains("damaged"), "{}", refused(&asked));
         std::fs::remove_file(directory.path().join(Asked::FILE)).unwrap();

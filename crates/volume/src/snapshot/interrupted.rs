@@ -86,7 +86,7 @@ mod tests {
         first.begin("one").unwrap();
         let refused = |error: crate::TargetError| {
             assert!(matches!(error, crate::TargetError::Refused { .. }), "{error}");
-            assert!(error.to_string().contains("complete that restore first"), "{error}");
+            assert!(error.to_string().contains("restore that target first"), "{error}");
         };
         refused(second.begin("two").unwrap_err());
         drop((first, second));

@@ -73,7 +73,7 @@ fn restore_of_another_snapshot_replaces_an_interrupted_one() {
     fs::write(scene.path("a.img"), vec![5; SIZE]).unwrap();
     fs::write(scene.folder().join("journal"), "one").unwrap();
     let report = scene.snapshots().rollback("nine", false).unwrap();
-    assert!(report.note.unwrap().contains("way back to one had been interrupted"));
+    assert!(report.note.unwrap().contains("a restore of one had been interrupted"));
     assert_eq!(fs::read(scene.path("a.img")).unwrap(), vec![9; SIZE]);
     assert!(!scene.folder().join("journal").exists());
 }

@@ -231,7 +231,7 @@ fn what_is_no_regular_file_is_no_trace() {
         blktrace::import(directory.path(), None).unwrap_err().to_string(),
         blkparse::import_complete(&text, None).unwrap_err().to_string(),
     ];
-    assert!(messages.iter().all(|message| message.contains("no regular file")), "{messages:?}");
+    assert!(messages.iter().all(|message| message.contains("not a regular file")), "{messages:?}");
     let error = blkparse::import(&text, None).unwrap_err().to_string();
     assert!(error.contains("neither a file nor a pipe"), "{error}");
 }

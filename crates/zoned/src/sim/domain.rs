@@ -136,7 +136,7 @@ mod tests {
         assert!(many[0].rates.is_none() && many[0].latencies.is_some(), "{many:?}");
         let slow = ActorSpec { rate: Some(Rate(Bytes::mib(10))), ..writes(1) };
         let slow = of(vec![writes(4), ActorSpec { name: "slow".into(), ..slow }]);
-        assert!(slow[1].latencies.as_ref().unwrap().contains("with a rate") && slow[1].rates.is_none(), "{slow:?}");
+        assert!(slow[1].latencies.as_ref().unwrap().contains("rate-limited") && slow[1].rates.is_none(), "{slow:?}");
         let read = of(vec![ActorSpec::new(Activity::RandomRead), writes(4)]);
         assert_eq!(read[1], Outside::default(), "reads change nothing");
     }

@@ -52,7 +52,7 @@ fn mixed_operations_are_read_and_unknown_directions_named() {
     let (values, _) = import(&document(&[job(0, "mixed", &part(70, CLAT))])).unwrap();
     assert_eq!(operations(&values), [("mixed".to_string(), 70.0)]);
     let refused = import(&document(&[job(0, "append", &part(70, CLAT))])).unwrap_err().to_string();
-    assert!(refused.contains("job 'a': 'append' is no direction"), "{refused}");
+    assert!(refused.contains("job 'a': unknown direction 'append'"), "{refused}");
 }
 
 #[test]
