@@ -3,11 +3,13 @@
 use crate::{Context, Needs, Recorded, Run};
 use senesce_core::Failure;
 
+/// The extra needs of one step, and the caveat of a record without it ("measured without ...").
+type StepNeeds<R> = fn(&<R as Run>::Spec, &<R as Run>::Step) -> Option<(Needs, &'static str)>;
+
 /// The parts of a run that few kinds need. A kind sets its own and takes the others from [`Special::NONE`].
 pub struct Special<R: Run> {
-    /// The extra needs of one step, and the caveat of a record without it ("measured without ..."). If the machine does not meet
-    /// them, the step is left out.
-    pub step_needs: fn(&R::Spec, &R::Step) -> Option<(Needs, &'static str)>,
+    /// If the machine does not meet the needs, the step is left out.
+    pub step_needs: StepNeeds<R>,
     /// Called before each [`Run::next`] of an execution: records decisions that follow from the record so far, such as an
     /// interim analysis.
     pub before_next: fn(&R::Spec, &mut Context<'_, R>) -> Result<(), Failure>,

@@ -116,7 +116,7 @@ fn aged_image_is_copied_in_the_order_of_its_last_writes() {
         let more = ["--max-overwrites", "1", "--record-order", "--out", "run", "--json", "--data", data];
         run(directory.path(), &[&words[..], &more[..]].concat())
     };
-    assert!(said(&age("fallocate")).contains("needs --data write"));
+    assert!(said(&age("fallocate")).contains("--data write"));
     assert_eq!(age("write").status.code(), Some(0));
     let order = std::fs::metadata(directory.path().join("old.img.order")).unwrap().len();
     assert!((order as i64 - (256 << 20) / 4096 * 4).abs() < 1024, "four bytes a block: {order}");

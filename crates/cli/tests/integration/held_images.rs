@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const READS: &str = "define fileset name=set, path=$dir, entries=4, size=4k, prealloc
+const READS: &str = "define fileset name=set, path=$dir, dirwidth=20, entries=4, size=4k, prealloc
 define process name=p { thread name=t { flowop openfile name=open, filesetname=set, fd=1
     flowop closefile name=close, fd=1 } }
 run 1

@@ -14,6 +14,9 @@ pub struct Data(Box<RawValue>);
 
 impl Data {
     /// The decoded values.
+    ///
+    /// # Panics
+    /// Never: the text was decoded when it was read.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.0.get()).expect("the text was checked when it was read")
     }

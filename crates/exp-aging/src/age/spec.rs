@@ -331,7 +331,7 @@ impl AgeSpec {
         }
         if self.data != Data::Write {
             return Err(Failure::usage(
-                "cannot record the order of writes: --data does not write blocks\nhint: --data write",
+                "cannot record the order of writes: --data does not write blocks\nhint: use --data write",
             ));
         }
         match self.target {

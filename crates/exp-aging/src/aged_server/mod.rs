@@ -82,6 +82,7 @@ pub enum ProfileName {
     Meyer,
 }
 
+/// A value, or the published one
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Published<T> {
     Published,

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Zones of an actor or a step
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zones {
     /// A number of zones after those of the previous actors.

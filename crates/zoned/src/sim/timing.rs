@@ -3,6 +3,7 @@
 use super::model::{Curve, Model, PathModel, WriteModel, at, ns};
 use crate::command::Operation;
 
+/// Path from the program to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPath {
     /// User-space driver; the same as passthrough on a real drive, which has none.
