@@ -92,7 +92,7 @@ fn record_of_a_verb_in_the_guest_is_at_the_requested_path_only() {
     assert!(events.contains("\"kind\":\"done\""), "{events}");
     let (code, said) = simulate("missing/run");
     assert_eq!((code, names()), (Some(2), vec!["run".into()]), "{said}");
-    assert!(said.contains("does not exist"), "{said}");
+    assert!(said.contains("not found"), "{said}");
 }
 
 /// The mounts are in a separate namespace and disappear with it.
