@@ -205,7 +205,7 @@ fn a_value_that_the_kernel_alters_is_refused_and_the_former_one_stays() {
     let before = device.queue("read_ahead_kb");
     let error = target.set_read_ahead(6).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
-    assert!(error.to_string().contains("it makes 4 of it"), "{error}");
+    assert!(error.to_string().contains("it sets 4"), "{error}");
     assert_eq!(device.queue("read_ahead_kb"), before);
     target.set_read_ahead(8).unwrap();
     target.close().unwrap();
