@@ -106,7 +106,7 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
 
 /// QEMU opens images without O_EXCL and locks bytes of them by open file description.
 #[test]
-#[ignore = "needs root, qemu-storage-daemon"]
+#[ignore = "long: needs root, qemu-storage-daemon"]
 fn an_image_that_qemu_has_open_in_another_mount_namespace_is_refused() {
     let directory = temporary_directory();
     let path = image(directory.path(), "image", &[(MIB, b"diary")]);
