@@ -1,7 +1,7 @@
 //! Describes profiles in words and tables, and their effect on a volume.
 
 use crate::capture::AgeEdge;
-use crate::capture::changes::{Observed, ToldBy};
+use crate::capture::changes::{Observed, StatedBy};
 use crate::error::AgingError;
 use crate::plan::{AgingPlan, PlanSpec};
 use crate::profile::{BUILTIN, Profile};
@@ -185,10 +185,10 @@ pub fn observed_changes(observed: &Observed) -> Table {
     table
 }
 
-pub fn told_by_words(told_by: ToldBy) -> &'static str {
+pub fn told_by_words(told_by: StatedBy) -> &'static str {
     match told_by {
-        ToldBy::Inode => "changes: files matched by inode and time of birth",
-        ToldBy::Path => {
+        StatedBy::Inode => "changes: files matched by inode and time of birth",
+        StatedBy::Path => {
             "changes: no file of both trees has the same inode and time of birth, so files are matched by path: a \
              rename counts as a delete and a create, and a replaced file as overwritten; ages are those of last \
              modifications, because births are those of the copying"

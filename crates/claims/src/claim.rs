@@ -220,11 +220,11 @@ impl Published {
     pub fn text(&self, rows: &[Row]) -> String {
         let unit = self.found(rows).first().map_or(self.unit.clone(), |row| row.published.unit.clone());
         let numbers: Vec<String> = self.raw(rows).iter().map(|number| crate::text::number(*number)).collect();
-        let told = format!("{} {unit}", numbers.join(if self.quotient { " over " } else { ", " })).trim().to_string();
+        let stated = format!("{} {unit}", numbers.join(if self.quotient { " over " } else { ", " })).trim().to_string();
         match (numbers.is_empty(), self.words.is_empty()) {
             (true, _) => self.words.clone(),
-            (false, true) => told,
-            (false, false) => format!("{told} ({})", self.words),
+            (false, true) => stated,
+            (false, false) => format!("{stated} ({})", self.words),
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum Scale {
 /// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     match summed_by_round(terms, scale)? {
-        Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),
+        Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.stated(found, scale)),
         None => contrast_apart(terms, scale, alpha),
     }
 }
@@ -50,7 +50,7 @@ struct RoundSum {
 }
 
 impl RoundSum {
-    fn told(&self, found: Interval, scale: Scale) -> Interval {
+    fn stated(&self, found: Interval, scale: Scale) -> Interval {
         let reach = (found.high - found.value).max(self.resolution);
         let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
         Interval {

@@ -226,22 +226,22 @@ fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     }
 }
 
-const TOLD: usize = 8;
+const LISTED: usize = 8;
 
 fn text(cases: &[Case]) -> String {
-    let mut told: Vec<String> = cases
+    let mut stated: Vec<String> = cases
         .iter()
         .filter(|case| !case.measured.is_empty())
-        .take(TOLD)
+        .take(LISTED)
         .map(|case| match crate::text::condition(&case.key) {
             key if key.is_empty() => case.measured.clone(),
             key => format!("{key}: {}", case.measured),
         })
         .collect();
-    if cases.len() > TOLD {
-        told.push(format!("and {} more", cases.len() - TOLD));
+    if cases.len() > LISTED {
+        stated.push(format!("and {} more", cases.len() - LISTED));
     }
-    told.join("; ")
+    stated.join("; ")
 }
 
 fn listed(words: &[String]) -> String {

@@ -38,7 +38,7 @@ pub struct Coordinator<T: Transport> {
     last_message: Vec<Instant>,
     spoke: Instant,
     /// Last reported value: on rank 0 the floor, otherwise the position.
-    told: u64,
+    stated: u64,
     /// On rank 0: position of each rank.
     positions: Vec<u64>,
     stop: Option<Stop>,
@@ -77,7 +77,7 @@ impl<T: Transport> Coordinator<T> {
             members: Vec::new(),
             last_message: vec![now; size],
             spoke: now,
-            told: NONE,
+            stated: NONE,
             positions: vec![NONE; size],
             stop: None,
             asked_to_stop: false,
@@ -109,7 +109,7 @@ impl<T: Transport> Coordinator<T> {
                 }
             }
             self.watch();
-            self.tell();
+            self.announce();
             if self.may_go() {
                 Box::new(self.transport).finish();
                 return;
@@ -212,7 +212,7 @@ impl<T: Transport> Coordinator<T> {
             return;
         }
         let window = self.state.window.load(Ordering::Acquire);
-        let most = if self.told == NONE { 0 } else { self.told.saturating_add(window) };
+        let most = if self.stated == NONE { 0 } else { self.stated.saturating_add(window) };
         let present = vec![false; self.last_message.len()];
         self.stop = Some(Stop { since: Instant::now(), halt, present });
         let body = if halt == Halt::Interrupted { Vec::new() } else { vec![1] };
@@ -245,7 +245,7 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    fn tell(&mut self) {
+    fn announce(&mut self) {
         if self.state.window.load(Ordering::Acquire) > 0 {
             self.positions[self.transport.rank() as usize] = self.state.reached.load(Ordering::Acquire);
             if self.first() { self.tell_floor() } else { self.tell_position() }
@@ -263,8 +263,8 @@ impl<T: Transport> Coordinator<T> {
 
     fn tell_position(&mut self) {
         let position = self.positions[self.transport.rank() as usize];
-        if position != self.told {
-            self.told = position;
+        if position != self.stated {
+            self.stated = position;
             self.send(0, &Message::new(MessageKind::Reached, position));
         }
     }
@@ -272,9 +272,9 @@ impl<T: Transport> Coordinator<T> {
     fn tell_floor(&mut self) {
         let floor = self.positions.iter().copied().min().unwrap_or(NONE);
         let begun = self.positions.iter().all(|position| *position != NONE);
-        let stays = self.stop.is_some() && self.told == NONE;
-        if begun && floor != self.told && !stays {
-            self.told = floor;
+        let stays = self.stop.is_some() && self.stated == NONE;
+        if begun && floor != self.stated && !stays {
+            self.stated = floor;
             self.state.floor.store(floor, Ordering::Release);
             self.send_all(&Message::new(MessageKind::Floor, floor));
             self.state.notify();

@@ -31,8 +31,8 @@ pub fn is_emulated() -> bool {
 /// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device
 /// tree, Xen).
 pub fn is_virtual() -> bool {
-    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    has_flag(&told, "hypervisor")
+    let stated = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    has_flag(&stated, "hypervisor")
         || ["/proc/device-tree/hypervisor", "/sys/hypervisor/type"].iter().any(|path| Path::new(path).exists())
 }
 

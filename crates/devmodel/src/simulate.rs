@@ -165,7 +165,7 @@ fn run<C: Into<Command>>(
 ) -> Result<Account, ModelError> {
     let mut account = Account::new(options.window_ns);
     let mut checked = Checked { model, index: 0, before_ns: 0 };
-    let mut tell = |finished: &Finished, open: &mut u64| {
+    let mut announce = |finished: &Finished, open: &mut u64| {
         *open -= 1;
         account.add(finished);
         each(finished);
@@ -184,19 +184,19 @@ fn run<C: Into<Command>>(
             while open >= u64::from(depth.max(1)) {
                 let Some(finished) = queue.next() else { break };
                 now = now.max(finished.done_ns);
-                tell(&finished, &mut open);
+                announce(&finished, &mut open);
             }
         } else {
             now = command.request.issue_time_ns - start;
             while let Some(finished) = queue.next_before(now) {
-                tell(&finished, &mut open);
+                announce(&finished, &mut open);
             }
         }
         queue.submit(&command, now);
         open += 1;
     }
     while let Some(finished) = queue.next() {
-        tell(&finished, &mut open);
+        announce(&finished, &mut open);
     }
     Ok(account)
 }

@@ -78,8 +78,8 @@ mod tests {
         let moves = best_first(vec![one(0, 100, 100), one(1, 10, -5), one(2, 10, 50), one(3, 10, 50)]);
         assert_eq!(moves.iter().map(|one| one.file).collect::<Vec<_>>(), [2, 3, 0, 1]);
         assert_eq!([0.2, 0.25, 0.5, 0.51, 1.0].map(|share| enough(&moves, share)), [1, 1, 2, 3, 3]);
-        let told = steps(&moves);
-        assert_eq!((told[1].files, told[1].bytes, told[5].bytes), (2, 20, 120));
+        let stated = steps(&moves);
+        assert_eq!((stated[1].files, stated[1].bytes, stated[5].bytes), (2, 20, 120));
         assert!(steps(&best_first(vec![one(0, 10, 0), one(1, 10, -1)])).is_empty());
     }
 }

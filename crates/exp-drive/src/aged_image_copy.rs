@@ -122,13 +122,13 @@ impl Run for AgedImageCopy {
                 }
             }
         }
-        let told = [
+        let stated = [
             ("requests of the aging", "", aged.history.len() as f64),
             ("blocks copied", "", drives.1 as f64),
             ("requests of the cold read", "", aged.reads.len() as f64),
             ("capacity of the model", "bytes", flash.capacity_bytes as f64),
         ];
-        for (metric, unit, value) in told {
+        for (metric, unit, value) in stated {
             context.measure(measured(metric, unit, Better::Neither, value, &[("fs", name)])?);
         }
         Ok(())

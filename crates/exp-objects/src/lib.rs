@@ -18,6 +18,6 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 
 /// Whether a run wrote to the drive with this model name of the kernel.
 fn is_on(environment: &Environment, model: &str) -> bool {
-    let told = environment.0.get("device.model").and_then(serde_json::Value::as_str);
-    told.is_some_and(|told| told.contains(model))
+    let stated = environment.0.get("device.model").and_then(serde_json::Value::as_str);
+    stated.is_some_and(|stated| stated.contains(model))
 }

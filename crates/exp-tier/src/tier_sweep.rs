@@ -222,7 +222,7 @@ impl Run for TierSweep {
     }
 
     fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
-        spec.cold_latency.told(facts)
+        spec.cold_latency.stated(facts)
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {

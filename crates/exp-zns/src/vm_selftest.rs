@@ -124,24 +124,24 @@ impl Run for VmSelftest {
 /// The result of every requested file system. One without a report counts as failed; if the guest itself failed, its
 /// error is the reason.
 fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
-    let told: Vec<Tried> = out.lines().filter_map(parse).collect();
+    let stated: Vec<Tried> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
         (0, _) => "the guest did not report it".to_string(),
         (status, None) => format!("the guest ended with status {status} before it reported it"),
         (status, Some(line)) => format!("the guest ended with status {status}: {}", line.trim()),
     };
     let of = |name: &String| {
-        let found = told.iter().rev().find(|tried| tried.file_system == *name).cloned();
+        let found = stated.iter().rev().find(|tried| tried.file_system == *name).cloned();
         found.unwrap_or_else(|| Tried { file_system: name.clone(), works: false, seconds: None, said: silent() })
     };
     asked.iter().map(of).collect()
 }
 
 fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried> {
-    let told: Vec<&Tried> =
+    let stated: Vec<&Tried> =
         events.filter_map(|event| if let Event::Tried(tried) = event { Some(tried) } else { None }).collect();
     let of = |name: &String| {
-        let found = told.iter().rev().find(|tried| tried.file_system == *name);
+        let found = stated.iter().rev().find(|tried| tried.file_system == *name);
         let silent = || Tried {
             file_system: name.clone(),
             works: false,

@@ -81,7 +81,12 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, GuestError> {
 /// cached kernel with all of these is kept unless `again`.
 ///
 /// # Errors The kernel cannot be fetched, unpacked or cached, or lacks a module.
-pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+pub fn setup(
+    source: &KernelSource,
+    wanted: &[String],
+    again: bool,
+    announce: &dyn Fn(&str),
+) -> Result<Kernel, GuestError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
     if let (KernelSource::Debian, false) = (source, again)
@@ -92,7 +97,7 @@ pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn F
     }
     // On the same file system, so that the result can be renamed into the cache.
     let work = ScratchDirectory::create(&kernels, "setup")?;
-    fetch_and_unpack(source, wanted, &kernels, work.path(), tell)
+    fetch_and_unpack(source, wanted, &kernels, work.path(), announce)
 }
 
 fn fetch_and_unpack(
@@ -100,14 +105,14 @@ fn fetch_and_unpack(
     wanted: &[String],
     kernels: &Path,
     work: &Path,
-    tell: &dyn Fn(&str),
+    announce: &dyn Fn(&str),
 ) -> Result<Kernel, GuestError> {
     let (image, modules) = match source {
         KernelSource::Files { image, modules } => (image.clone(), modules.clone()),
-        KernelSource::Debian => unpack_debian(work, tell)?,
+        KernelSource::Debian => unpack_debian(work, announce)?,
     };
     let version = version_of(&modules);
-    tell(&format!("unpacking kernel {version}"));
+    announce(&format!("unpacking kernel {version}"));
     let (staged, folder) = (work.join("staged"), kernels.join(&version));
     stage(&image, &modules, (wanted, &wanted_before(source, &folder)), &staged)?;
     let _ = fs::remove_dir_all(&folder);
@@ -160,16 +165,16 @@ fn stage(
     fs::write(&path, text).map_err(io_error("write", &path))
 }
 
-fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), GuestError> {
+fn unpack_debian(work: &Path, announce: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), GuestError> {
     let apt = Apt::prepare(work)?;
-    tell("fetching package lists");
+    announce("fetching package lists");
     apt.run("apt-get", &["update", "-qq"])?;
     let listing = apt.run("apt-cache", &["show", "linux-image-amd64"])?;
     let package = choose_package(&listing).ok_or_else(|| GuestError::Missing {
         what: "no linux-image package in the package lists".into(),
         remedy: "give a kernel with --kernel FILE --modules DIR".into(),
     })?;
-    tell(&format!("fetching {package}"));
+    announce(&format!("fetching {package}"));
     apt.run("apt-get", &["download", "-qq", &package])?;
     let archive = fs::read_dir(work)
         .map_err(io_error("list", work))?

@@ -212,13 +212,13 @@ pub fn probe_accelerator(
     kernel: &Kernel,
     initramfs: &Path,
     work: &Path,
-    tell: &mut dyn FnMut(&str),
+    announce: &mut dyn FnMut(&str),
 ) -> Result<Accelerator, GuestError> {
     if !Path::new(KVM).exists() {
         return Ok(Accelerator::Tcg);
     }
     if let Some(why) = kvm_refused() {
-        tell(&format!("{why}; until then the guest's instructions are translated, which is slower"));
+        announce(&format!("{why}; until then the guest's instructions are translated, which is slower"));
         return Ok(Accelerator::Tcg);
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -242,7 +242,7 @@ pub fn probe_accelerator(
     let works = boots(machine.start()?);
     let found = if works { Accelerator::Kvm } else { Accelerator::Tcg };
     if !works {
-        tell(&format!(
+        announce(&format!(
             "a guest under {KVM} did not boot within {} s: instructions are translated, which is slower; remove \
              {} to try again",
             PROBE_LIMIT.as_secs(),
@@ -281,7 +281,7 @@ pub fn version() -> Option<String> {
 /// Installs QEMU with apt as root on a Debian system; otherwise names the package.
 ///
 /// # Errors This is not a Debian system, the user is not root, or apt fails.
-pub fn install(tell: &dyn Fn(&str)) -> Result<(), GuestError> {
+pub fn install(announce: &dyn Fn(&str)) -> Result<(), GuestError> {
     if version().is_some() {
         return Ok(());
     }
@@ -290,7 +290,7 @@ pub fn install(tell: &dyn Fn(&str)) -> Result<(), GuestError> {
     if !senesce_core::environment::is_root() {
         return Err(missing("QEMU is not installed"));
     }
-    tell("installing qemu-system-x86");
+    announce("installing qemu-system-x86");
     let words = ["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"];
     let mut command = Command::new("apt-get");
     command.args(words).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());

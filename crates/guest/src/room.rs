@@ -21,22 +21,22 @@ pub fn with_full_place(
 ) -> Result<GuestOutcome, GuestError> {
     let now = || space::full(room.places.iter().map(PathBuf::as_path));
     let Some(place) = room.was_full.as_deref().or_else(now) else { return ended };
-    let told = format!(
+    let stated = format!(
         "{} was full, and drives and output of the guest grow there: free some space and try again",
         place.display()
     );
     match ended {
         Err(GuestError::Guest { end, what, console, .. }) => {
-            Err(GuestError::Guest { end, what, console, remedy: told })
+            Err(GuestError::Guest { end, what, console, remedy: stated })
         }
         Ok(outcome) if outcome.exit_status == 0 => Err(GuestError::Guest {
             end: GuestEnd::Other,
             what: "may not have been able to write all output of its command, which ended with 0".into(),
             console: String::new(),
-            remedy: told,
+            remedy: stated,
         }),
         Ok(outcome) => {
-            let _ = writeln!(errors, "senesce: {told}");
+            let _ = writeln!(errors, "senesce: {stated}");
             Ok(outcome)
         }
         other => other,

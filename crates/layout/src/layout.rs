@@ -191,18 +191,18 @@ impl<'a> Examination<'a> {
                 let (tree, extents) = rayon::join(|| self.tree(options.skip_denied), extents);
                 let (tree, extents) = (tree?, extents?);
                 let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
-                let told = !extents.has_shared_tree_blocks;
-                if !told && options.method.is_some() {
+                let stated = !extents.has_shared_tree_blocks;
+                if !stated && options.method.is_some() {
                     return Err(
                         self.unfit(Method::TreeSearch, "with snapshots only FIEMAP reports which extents are shared")
                     );
                 }
-                let walk = || match told {
+                let walk = || match stated {
                     true => btrfs::walk(self.root(), self.shown, &tree, &extents, self.keep(options)),
                     false => fiemap::walk(self.root(), self.shown, &tree, self.keep(options)),
                 };
                 let (collected, free) = rayon::join(walk, free);
-                (tree, collected?, if told { Method::TreeSearch } else { Method::Fiemap }, Ok(free?))
+                (tree, collected?, if stated { Method::TreeSearch } else { Method::Fiemap }, Ok(free?))
             }
         };
         Ok(self.layout(options, tree, collected, method, free_space))

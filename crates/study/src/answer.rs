@@ -19,12 +19,12 @@ pub(crate) fn sentence(results: &Results) -> String {
     let orders =
         parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_text(results, one)));
     let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_measured(&answer.what.metric));
-    let told =
+    let stated =
         parts(ages.clone().filter(|answer| answer.decision.verdict.is_difference()).map(|one| age_text(results, one)));
     let changes = results.changes.iter().filter(|change| is_measured(&change.metric));
     let changed =
         parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
-    let mut all: Vec<String> = [orders, told, changed].into_iter().flatten().collect();
+    let mut all: Vec<String> = [orders, stated, changed].into_iter().flatten().collect();
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
         results.answers.iter().partition(|answer| is_measured(&answer.what.metric));
     let differs = |answers: &[&Answer]| answers.iter().any(|answer| answer.decision.verdict.is_difference());

@@ -88,8 +88,8 @@ impl Launched {
         let first = result.pointer("/repetitions/0").and_then(|one| Repetition::deserialize(one).ok());
         // A repetition that does not count has a reason.
         first.filter(|one| output.status.success() || !one.valid).ok_or_else(|| {
-            let told = String::from_utf8_lossy(&output.stderr);
-            let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().next());
+            let stated = String::from_utf8_lossy(&output.stderr);
+            let reason = stated.lines().find(|line| line.starts_with("senesce: ")).or_else(|| stated.lines().next());
             let message = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
             Failure::new(ExitCode::RunFailed, message)
         })

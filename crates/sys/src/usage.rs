@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(ThreadTimes::of("123 4567 89\n"), Some(times(Some(Duration::from_nanos(4567)))));
         assert_eq!(ThreadTimes::of("123 0 0\n"), Some(times(None)));
         assert_eq!(ThreadTimes::of("123 4567"), None);
-        let told = |word: Option<Duration>| word.is_some();
-        assert_eq!(told(wait_of_this_thread()), told(longest_wait_of(std::process::id())));
+        let stated = |word: Option<Duration>| word.is_some();
+        assert_eq!(stated(wait_of_this_thread()), stated(longest_wait_of(std::process::id())));
         assert_eq!(longest_wait_of(u32::MAX), None);
     }
 

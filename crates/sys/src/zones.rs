@@ -76,8 +76,8 @@ impl ZoneReport {
         // SAFETY: the kernel reads the head, and writes it and at most the stated number of zones, all of which are allocated.
         unsafe { ioctl(device, Updater::<BLKREPORTZONE, Request>::new(&mut self.0)) }?;
         let found = self.0.head.zones.min(AT_ONCE) as usize;
-        let told = self.0.head.flags & CAPACITIES != 0;
-        Ok(self.0.zones[..found].iter().map(move |zone| (zone, if told { zone.capacity } else { zone.length })))
+        let stated = self.0.head.flags & CAPACITIES != 0;
+        Ok(self.0.zones[..found].iter().map(move |zone| (zone, if stated { zone.capacity } else { zone.length })))
     }
 }
 

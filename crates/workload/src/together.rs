@@ -48,10 +48,10 @@ pub fn merge(parts: Vec<Finished>) -> Finished {
 }
 
 fn reason(repetitions: &[&Repetition]) -> Option<String> {
-    let told =
+    let stated =
         repetitions.iter().enumerate().filter_map(|(rank, part)| Some((rank, part.valid, part.reason.as_ref()?)));
     // The reason of an invalid part is more informative than that of an early end.
-    let (rank, _, message) = told.min_by_key(|(_, valid, _)| *valid)?;
+    let (rank, _, message) = stated.min_by_key(|(_, valid, _)| *valid)?;
     Some(format!("rank {rank}: {message}"))
 }
 

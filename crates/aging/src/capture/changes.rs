@@ -32,7 +32,7 @@ impl FileState {
 /// How files of two snapshots are matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ToldBy {
+pub enum StatedBy {
     /// By inode number and time of birth.
     Inode,
     /// By path: a rename counts as a delete and a create, and a replaced file as overwritten.
@@ -64,7 +64,7 @@ pub struct ClassChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
     /// How files were matched.
-    pub told_by: ToldBy,
+    pub told_by: StatedBy,
     /// Files in both snapshots with a later modification time in the later one.
     #[serde(default)]
     pub newer: u64,
@@ -103,7 +103,7 @@ impl ClassChanges {
 }
 
 impl Observed {
-    fn new(told_by: ToldBy, pairs: &[Pair]) -> Self {
+    fn new(told_by: StatedBy, pairs: &[Pair]) -> Self {
         let of_both = |(was, is): &Pair| Some((was.as_ref()?.modified, is.as_ref()?.modified));
         let both = pairs.iter().filter_map(of_both);
         Self {
@@ -130,8 +130,8 @@ pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
     let inode = |seen: &FileState| seen.born.map(|born| (seen.inode, born));
     let by_inode = pairs(before, after, inode);
     match by_inode.iter().any(|pair| matches!(pair, (Some(_), Some(_)))) {
-        true => Observed::new(ToldBy::Inode, &by_inode),
-        false => Observed::new(ToldBy::Path, &pairs(before, after, |seen: &FileState| Some(seen.path))),
+        true => Observed::new(StatedBy::Inode, &by_inode),
+        false => Observed::new(StatedBy::Path, &pairs(before, after, |seen: &FileState| Some(seen.path))),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
             FileState { born: Some((99, 0)), ..seen(6, 10, 9, 6) },
         ];
         let observed = compare(&before, &after);
-        assert_eq!(observed.told_by, ToldBy::Inode);
+        assert_eq!(observed.told_by, StatedBy::Inode);
         let small =
             ClassChanges { bytes: 4096, created: 2, deleted: 1, kept: 2, renames: 1, ..ClassChanges::default() };
         let middle = ClassChanges {
@@ -237,7 +237,7 @@ mod tests {
         let before = [seen(1, 100, 5, 1), seen(2, 100, 5, 2)];
         let after = [seen(11, 200, 9, 1), seen(12, 100, 5, 3)];
         let observed = compare(&before, &after);
-        assert_eq!(observed.told_by, ToldBy::Path);
+        assert_eq!(observed.told_by, StatedBy::Path);
         let class =
             ClassChanges { bytes: 4096, created: 1, deleted: 1, kept: 1, appends: 1, ..ClassChanges::default() };
         assert_eq!(observed.classes, [class]);

@@ -101,8 +101,8 @@ mod tests {
             prop_assert!(kept.len() == 1 || kept.iter().all(|edge| edge.operations_per_file <= most));
             for edge in &kept {
                 let below: u64 = fine.iter().filter(|(age, _)| *age <= edge.seconds).map(|(_, files)| files).sum();
-                let told: u64 = kept.iter().filter(|other| other.seconds <= edge.seconds).map(|other| other.files).sum();
-                prop_assert_eq!(below, told);
+                let stated: u64 = kept.iter().filter(|other| other.seconds <= edge.seconds).map(|other| other.files).sum();
+                prop_assert_eq!(below, stated);
             }
         }
     }

@@ -11,7 +11,7 @@ pub use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;
-use changes::{FileState, Observed, ToldBy};
+use changes::{FileState, Observed, StatedBy};
 use list::ListError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -89,7 +89,7 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
             ),
         ));
     }
-    tally.age_anew(&after, observed.told_by == ToldBy::Inode, now());
+    tally.age_anew(&after, observed.told_by == StatedBy::Inode, now());
     let mut captured = of_tree(later, tally, options)?;
     captured.profile.changes = observed.rows();
     captured.changes = Some(observed);

@@ -190,9 +190,9 @@ mod tests {
     fn ticks_follow_bytes_and_operations() {
         let clock = Clock { commit_share: CommitShare::of(0.5).unwrap(), sync_every: 4 };
         let mut ticks = Ticks::new(&clock, Bytes(400), 0.5);
-        let told: Vec<bool> =
+        let stated: Vec<bool> =
             [0, 99, 100, 100, 350, 399, 400, 400].iter().zip(1..).map(|(b, o)| ticks.tick(*b, o)).collect();
-        assert_eq!(told, [false, false, true, true, true, false, true, true]);
+        assert_eq!(stated, [false, false, true, true, true, false, true, true]);
         assert_eq!(ticks.commits, 5);
         let mut none = Ticks::new(&Clock::NONE, Bytes(400), 0.5);
         assert!((1..1000).all(|operations| !none.tick(operations << 40, operations)));

@@ -2,7 +2,7 @@
 
 use crate::execute::{claim, play};
 use proptest::prelude::*;
-use senesce_aging::capture::changes::{ToldBy, compare};
+use senesce_aging::capture::changes::{StatedBy, compare};
 use senesce_aging::capture::{capture_since, snapshot};
 use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::profile::ChangeRow;
@@ -342,7 +342,7 @@ fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     play(&mut planner, &target, Data::Sparse, 1, 3200);
     let (is, after) = (files(&planner), snapshot(room.path(), 2).unwrap());
     let observed = compare(&before, &after);
-    assert_eq!(observed.told_by, ToldBy::Inode);
+    assert_eq!(observed.told_by, StatedBy::Inode);
     let sum = |pick: fn(&senesce_aging::capture::changes::ClassChanges) -> u64| {
         observed.classes.iter().map(pick).sum::<u64>()
     };
@@ -380,7 +380,7 @@ fn two_trees_make_one_profile_and_must_be_in_order() {
     tree(&two, &[("a", 200), ("b", 4500), ("d", 10), ("e", 6000), ("f", 7000)]);
     let options = CaptureOptions::default();
     let captured = capture_since(&one, &two, &options).unwrap();
-    assert_eq!(captured.changes.as_ref().unwrap().told_by, ToldBy::Path);
+    assert_eq!(captured.changes.as_ref().unwrap().told_by, StatedBy::Path);
     assert_eq!(captured.profile.changes, [row(4096, [1.0, 0.0, 0.0, 0.0]), row(65536, [0.0, 0.5, 0.0, 0.0])]);
     assert_eq!(captured.files, 5);
     assert_eq!(Profile::parse("again", &captured.profile.to_toml()).unwrap(), captured.profile);
@@ -405,7 +405,7 @@ fn files_of_copied_snapshots_are_as_old_as_their_modifications() {
     copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
     copy(&two, &[("a", 1_000_000), ("b", 1_900_000)]);
     let captured = capture_since(&one, &two, &CaptureOptions::default()).unwrap();
-    assert_eq!(captured.changes.as_ref().unwrap().told_by, ToldBy::Path);
+    assert_eq!(captured.changes.as_ref().unwrap().told_by, StatedBy::Path);
     assert_eq!((captured.by_birth, captured.by_modification), (0, 2));
     assert_eq!(captured.profile.ages.last().unwrap().edge, 900_001.0);
 }

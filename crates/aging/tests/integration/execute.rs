@@ -318,7 +318,7 @@ impl SmallVolume {
         }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Others)) {
+    fn announce(&self, change: impl FnOnce(&mut Others)) {
         change(&mut self.others.lock().unwrap());
         self.changed.notify_all();
     }
@@ -431,13 +431,13 @@ impl<'a> PlanTarget for &'a SmallVolume {
 impl SmallHand<'_> {
     fn tries(&mut self) {
         if std::mem::take(&mut self.refused) {
-            self.volume.tell(|others| others.waiting -= 1);
+            self.volume.announce(|others| others.waiting -= 1);
         }
     }
 
     fn is_refused(&mut self) {
         self.refused = true;
-        self.volume.tell(|others| others.waiting += 1);
+        self.volume.announce(|others| others.waiting += 1);
     }
 }
 
@@ -458,7 +458,7 @@ impl Hand for SmallHand<'_> {
         }
         let applied = self.volume.apply(operation);
         match &applied {
-            Ok(()) => self.volume.tell(|others| others.done += usize::from(!self.slow)),
+            Ok(()) => self.volume.announce(|others| others.done += usize::from(!self.slow)),
             Err(_) => self.is_refused(),
         }
         applied

@@ -168,10 +168,10 @@ fn measures_match_an_independent_count() {
             })
             .collect();
         assert_eq!(lines.len(), seen.live.len());
-        let told = planner.namespace_sha256();
+        let stated = planner.namespace_sha256();
         lines.sort();
         let digest = Sha256::digest(lines.concat().as_bytes());
-        assert_eq!(told, digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        assert_eq!(stated, digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     }
 }
 

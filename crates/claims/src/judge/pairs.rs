@@ -21,7 +21,7 @@ pub fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, contex
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let pairs = context.evidence.pairs(of, to);
     let alpha = level(pairs.len());
-    let told = |found: Interval| match unit {
+    let stated = |found: Interval| match unit {
         Unit::Times => found,
         Unit::Percent => {
             let percent = |ratio: f64| (ratio - 1.0) * 100.0;
@@ -32,7 +32,7 @@ pub fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, contex
     pairs
         .iter()
         .map(|(one, other)| {
-            let found = quotient(&one.sample, &other.sample, alpha).map(told);
+            let found = quotient(&one.sample, &other.sample, alpha).map(stated);
             case(joined(&one.key, &other.key), found, word, |interval| Truth::within(interval, bounds))
         })
         .collect()
@@ -103,8 +103,8 @@ pub fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, cont
     let alpha = level(quartets.len());
     let flips: Vec<(Truth, String)> = quartets.iter().map(|four| flipped(four, systems, alpha)).collect();
     let truth = Truth::any(flips.iter().map(|(truth, _)| truth.clone()));
-    let told = if truth == Truth::Yes { Truth::Yes } else { Truth::No };
-    let words: Vec<&str> = match flips.iter().filter(|(truth, _)| *truth == told).map(|(_, words)| words.as_str()) {
+    let stated = if truth == Truth::Yes { Truth::Yes } else { Truth::No };
+    let words: Vec<&str> = match flips.iter().filter(|(truth, _)| *truth == stated).map(|(_, words)| words.as_str()) {
         found if truth == Truth::Yes => found.collect(),
         _ => flips.iter().map(|(_, words)| words.as_str()).collect(),
     };
@@ -130,8 +130,8 @@ fn flipped([one, other, one_after, other_after]: &Quartet, systems: &str, alpha:
         (Ok(before), Ok(after)) => (before, after),
         (Err(lack), _) | (_, Err(lack)) => return (Truth::lacking(lack), names),
     };
-    let told = |interval: &Interval| crate::text::interval(interval, "");
-    let message = format!("{names}: {} before, {} after", told(&before), told(&after));
+    let stated = |interval: &Interval| crate::text::interval(interval, "");
+    let message = format!("{names}: {} before, {} after", stated(&before), stated(&after));
     let truth = match (Truth::above(&before, 1.0), Truth::above(&after, 1.0)) {
         (Truth::Open(why), _) | (_, Truth::Open(why)) => Truth::Open(why),
         (first, second) if first == second => Truth::No,

@@ -29,7 +29,7 @@ fn open(key: Condition, lack: Lack) -> Case {
     Case { key, truth: Truth::lacking(lack), measured: String::new() }
 }
 
-fn told(interval: &Interval, from: f64, to: f64) -> String {
+fn stated(interval: &Interval, from: f64, to: f64) -> String {
     let (from, to) = (crate::text::number(from), crate::text::number(to));
     format!("{} from {from} to {to}", crate::text::interval(interval, "times"))
 }
@@ -69,7 +69,7 @@ fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth,
             truth = Truth::No;
         }
     }
-    Ok((truth, told(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
+    Ok((truth, stated(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
 }
 
 fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), Lack> {
@@ -86,7 +86,7 @@ fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), L
             }
         }
     }
-    let text = widest.map_or(String::new(), |(found, from, to)| told(&found, from, to));
+    let text = widest.map_or(String::new(), |(found, from, to)| stated(&found, from, to));
     Ok((Truth::all(truths), text))
 }
 
@@ -125,7 +125,7 @@ pub fn step(
             let (before, after) = (at(from)?, at(to)?);
             let judged = stepped(&series, (before, after), by, share, alpha);
             Some(match judged {
-                Ok((truth, found)) => Case { key, truth, measured: told(&found, from, to) },
+                Ok((truth, found)) => Case { key, truth, measured: stated(&found, from, to) },
                 Err(lack) => open(key, lack),
             })
         })

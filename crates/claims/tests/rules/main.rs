@@ -178,9 +178,9 @@ fn emulation_and_model_marks_apply_to_single_values() {
             assert!(found.note.contains("emulated"), "{name}: {found:?}");
             marked += 1;
         }
-        let told: Vec<Measurement> = world.iter().cloned().map(Measurement::modelled).collect();
+        let stated: Vec<Measurement> = world.iter().cloned().map(Measurement::modelled).collect();
         let emulated = Facts { emulated: true, ..facts.clone() };
-        let (here, there) = (judge(&claim, &set, &world, &facts), judge(&claim, &set, &told, &emulated));
+        let (here, there) = (judge(&claim, &set, &world, &facts), judge(&claim, &set, &stated, &emulated));
         expect(&name, "modelled", &there, here.verdict);
         modelled += 1;
     }

@@ -189,7 +189,7 @@ impl Capture {
         if self.json {
             println!("{}", json!(captured));
         } else {
-            tell(&captured).map_err(output_failed)?;
+            announce(&captured).map_err(output_failed)?;
         }
         if !self.json || self.out.is_some() {
             write(&captured.profile, self.out.as_deref(), self.output)
@@ -199,7 +199,7 @@ impl Capture {
     }
 }
 
-fn tell(captured: &Captured) -> std::io::Result<()> {
+fn announce(captured: &Captured) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
     writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;

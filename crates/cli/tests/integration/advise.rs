@@ -64,8 +64,8 @@ fn drive_is_measured_once_its_loss_is_allowed() {
     let words = ["--for", "objects", "--on", &drive.0, "--max-time", "5s", "--json"];
     let refused = advise(directory.path(), &words);
     assert!(refused.status.code() == Some(3) && said(&refused).contains("--erase"), "{}", said(&refused));
-    let told = advise(directory.path(), &[&words[..], &["--erase", &drive.0]].concat());
-    let found = json(&told);
+    let stated = advise(directory.path(), &[&words[..], &["--erase", &drive.0]].concat());
+    let found = json(&stated);
     assert_eq!(found["pairs"].as_array().map(Vec::len), Some(2), "{found}");
     assert!(found["pairs"][0]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{found}");
     assert_eq!(found["pairs"][0]["metric"], "object operations");

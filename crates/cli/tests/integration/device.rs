@@ -45,8 +45,8 @@ fn blkparse_trace_is_timed_on_every_kind_of_model() {
         assert!(outcome["write_amplification"].is_null(), "nothing is written: {outcome}");
         assert_eq!(outcome["requests"], 300);
     }
-    let told = run(directory.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--depth", "8"]);
-    assert!(String::from_utf8_lossy(&told.stdout).contains("collision index"), "{told:?}");
+    let stated = run(directory.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--depth", "8"]);
+    assert!(String::from_utf8_lossy(&stated.stdout).contains("collision index"), "{stated:?}");
     let paced =
         json(&run(directory.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--issue-times", "--json"]));
     assert!((paced["seconds"].as_f64().unwrap() - 0.03).abs() < 0.001, "{paced}");

@@ -83,12 +83,12 @@ fn trace_has_the_fields_of_the_contract_and_its_text_round_trips() {
     ];
     let traced = run(directory.path(), &words);
     assert_eq!(traced.status.code(), Some(7), "the command's status is ours");
-    let told: u64 = String::from_utf8_lossy(&traced.stdout).trim().parse().expect("only the command's output");
+    let stated: u64 = String::from_utf8_lossy(&traced.stdout).trim().parse().expect("only the command's output");
     let value = read_json(&directory.path().join("traced.json"));
     assert_keys(&value, &["dynamic_layout_score", "discontinuities", "requests", "lost_events"]);
     assert_keys(&value["bytes"], &["read", "write", "discard"]);
     assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
-    assert!(value["bytes"]["read"].as_u64() >= Some(told), "{told} bytes of files were read: {value}");
+    assert!(value["bytes"]["read"].as_u64() >= Some(stated), "{stated} bytes of files were read: {value}");
     let imported = run(directory.path(), &["runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
     assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
     let score = json(&run(directory.path(), &["report", "foreign", "--format", "json"])).to_string();

@@ -83,9 +83,9 @@ fn open_files_and_environment_of_root_are_dropped() {
         env!("CARGO_BIN_EXE_senesce")
     );
     let ended = std::process::Command::new("bash").args(["-c", &shell]).current_dir(folder).output().unwrap();
-    let told = fs::read_to_string(folder.join("theirs/out"));
-    let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
-    assert!(told.contains("LC_ALL=C") && !told.contains("secret") && !told.contains("ROOTS_TOKEN"), "{told}");
+    let stated = fs::read_to_string(folder.join("theirs/out"));
+    let stated = stated.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
+    assert!(stated.contains("LC_ALL=C") && !stated.contains("secret") && !stated.contains("ROOTS_TOKEN"), "{stated}");
 }
 
 /// Commands that a link in a folder of another user would lead to write elsewhere as root.

@@ -43,15 +43,15 @@ fn values_are_gathered_and_broadcast() {
     for size in [1, 2, 7, 33] {
         let sums = all(start(simulated(size), hello, &[], |cluster| {
             let cluster = cluster.unwrap();
-            let mut told = 0;
+            let mut stated = 0;
             for round in 0..20u64 {
                 let all = cluster.gather(&(u64::from(cluster.rank()) + round)).unwrap();
                 assert_eq!(all.is_some(), cluster.is_first());
                 let sum: Option<u64> = all.map(|all| all.iter().sum());
-                told += cluster.broadcast(sum.as_ref()).unwrap();
+                stated += cluster.broadcast(sum.as_ref()).unwrap();
             }
             cluster.barrier().unwrap();
-            told
+            stated
         }));
         let once: u64 = (0..u64::from(size)).sum::<u64>() * 20 + (0..20).sum::<u64>() * u64::from(size);
         assert_eq!(sums, vec![once; size as usize]);

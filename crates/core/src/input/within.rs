@@ -123,9 +123,9 @@ impl Within {
     }
 
     /// Some file systems do not list the type.
-    fn kind(&self, name: &OsStr, told: FileType) -> io::Result<FileType> {
-        if told != FileType::Unknown {
-            return Ok(told);
+    fn kind(&self, name: &OsStr, stated: FileType) -> io::Result<FileType> {
+        if stated != FileType::Unknown {
+            return Ok(stated);
         }
         let found = rustix::fs::statat(self.folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(found.st_mode))

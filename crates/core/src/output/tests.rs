@@ -31,7 +31,7 @@ fn assert_refused(path: &Path, said: &str, always: bool) {
         assert!(check(path, Format::Html, HTML, *way).is_err(), "the check beforehand agrees");
     }
     assert_eq!(state(path), before);
-    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), entries, "nothing is left beside it");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), entries, "no other file is left");
 }
 
 #[test]

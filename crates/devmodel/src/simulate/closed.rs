@@ -69,7 +69,7 @@ fn run(
     let mut account = Account::new(options.window_ns);
     let mut checked = Checked { model, index: 0, before_ns: 0 };
     let mut done: Vec<Option<u64>> = vec![None; trace.len()];
-    let mut tell = |finished: &Finished, done: &mut Vec<Option<u64>>| {
+    let mut announce = |finished: &Finished, done: &mut Vec<Option<u64>>| {
         done[finished.index as usize] = Some(finished.done_ns);
         account.add(finished);
     };
@@ -81,7 +81,7 @@ fn run(
             Some((other, think_ns)) => {
                 while done[other].is_none() {
                     let Some(finished) = queue.next() else { break };
-                    tell(&finished, &mut done);
+                    announce(&finished, &mut done);
                 }
                 done[other].unwrap_or(now).saturating_add(think_ns)
             }
@@ -91,7 +91,7 @@ fn run(
         queue.submit(&Command::from(one.request), now);
     }
     while let Some(finished) = queue.next() {
-        tell(&finished, &mut done);
+        announce(&finished, &mut done);
     }
     Ok(account)
 }

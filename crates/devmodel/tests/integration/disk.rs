@@ -159,7 +159,7 @@ fn invalid_parameters_are_refused() {
         ("hit_us = 184.0", "hit_us = 184.0\nspeed = 1", "speed"),
     ] {
         assert!(text.contains(from), "{from} in {text}");
-        let told = DeviceModel::from_toml("test", &text.replacen(from, to, 1)).unwrap_err().to_string();
-        assert!(told.contains(says), "{to}: {told}");
+        let stated = DeviceModel::from_toml("test", &text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(stated.contains(says), "{to}: {stated}");
     }
 }

@@ -195,8 +195,8 @@ fn invalid_parameters_are_refused() {
         ("separate_stream = true", "separate_stream = true\nspeed = 3", "speed"),
     ] {
         assert!(text.contains(from), "{from}");
-        let told = DeviceModel::from_toml("test", &text.replace(from, to)).unwrap_err().to_string();
-        assert!(told.contains(says), "{to}: {told}");
+        let stated = DeviceModel::from_toml("test", &text.replace(from, to)).unwrap_err().to_string();
+        assert!(stated.contains(says), "{to}: {stated}");
     }
     assert!(DeviceModel::load("/no/such/file.toml").unwrap_err().to_string().contains("ssd:fast24"));
 }
@@ -205,16 +205,16 @@ fn invalid_parameters_are_refused() {
 fn invalid_traces_are_refused() {
     let model = small(|_| ());
     let capacity = model.capacity_bytes();
-    let told = |trace: Vec<Request>| simulate(&model, trace, &Options::default()).unwrap_err().to_string();
+    let stated = |trace: Vec<Request>| simulate(&model, trace, &Options::default()).unwrap_err().to_string();
     let outside =
-        |operation| told(vec![Request::read_bytes(0, 4096), Request::of_bytes(operation, capacity - 4096, 8192)]);
+        |operation| stated(vec![Request::read_bytes(0, 4096), Request::of_bytes(operation, capacity - 4096, 8192)]);
     assert!(outside(Operation::Read).starts_with("request 1 (read) ends at byte"), "{}", outside(Operation::Read));
     assert!(outside(Operation::Discard).contains("(discard)"));
     let far = Request { start_sector: u64::MAX - 3, ..Request::read_bytes(0, 4096) };
-    assert!(told(vec![far]).contains("ends at byte"));
+    assert!(stated(vec![far]).contains("ends at byte"));
     let at = |issue_time_ns| Request { issue_time_ns, ..Request::read_bytes(0, 4096) };
     assert!(
-        told(vec![at(5), at(9), at(8)]).starts_with("request 2 was issued at 8 ns, before its predecessor at 9 ns")
+        stated(vec![at(5), at(9), at(8)]).starts_with("request 2 was issued at 8 ns, before its predecessor at 9 ns")
     );
     let options = Options { before: Before::Overwritten(-1.0), ..Options::default() };
     assert!(simulate(&model, Vec::<Request>::new(), &options).unwrap_err().to_string().contains("rounds"));

@@ -78,12 +78,12 @@ fn reported_space_can_be_preallocated() {
         image.mount("");
         grow(&image.point(), 0.5, 0.0, 6);
         image.unmount();
-        let told = {
+        let stated = {
             let place = ShownDirectory::of(&image.path()).unwrap();
             headroom::longest_free(&FileSystemSpace::of(place.directory()).unwrap())
         };
         image.mount("");
-        for one in told {
+        for one in stated {
             let file = std::fs::File::create(image.point().join("preallocated")).unwrap();
             // SAFETY: fallocate takes numbers and an open descriptor.
             let failed = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, one.bytes as i64) };

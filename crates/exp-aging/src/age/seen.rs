@@ -75,16 +75,19 @@ mod tests {
         let layout: LayoutSummary = serde_json::from_value(senesce_layout_summary()).unwrap();
         let reads = vec![ModelledRead { drive: "st500dm002".into(), seconds: 3.5 }];
         let found = measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), read_times: reads });
-        let told: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
+        let stated: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
         let expected = [
             ("extents per file", Better::Lower, 1.5),
             ("discontinuities", Better::Lower, 7.0),
             ("mean free extent", Better::Higher, 65536.0),
             ("read time, modelled st500dm002", Better::Lower, 3.5),
         ];
-        assert_eq!(told.len(), expected.len());
-        for (told, expected) in told.iter().zip(expected) {
-            assert!((told.0, told.1) == (expected.0, expected.1) && (told.2 - expected.2).abs() < 1e-6, "{told:?}");
+        assert_eq!(stated.len(), expected.len());
+        for (stated, expected) in stated.iter().zip(expected) {
+            assert!(
+                (stated.0, stated.1) == (expected.0, expected.1) && (stated.2 - expected.2).abs() < 1e-6,
+                "{stated:?}"
+            );
         }
         assert!(found.iter().all(|one| one.primary && !one.is_timing()));
         let leading: Vec<_> = found.iter().filter(|one| one.lead).map(|one| &*one.metric).collect();

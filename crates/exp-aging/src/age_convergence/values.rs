@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn missing_values_of_earlier_versions_are_not_met() {
         let mut event = serde_json::to_value(planned()).unwrap();
-        let told = event.as_object_mut().unwrap();
+        let stated = event.as_object_mut().unwrap();
         for name in ["rmse_size_fill", "rmse_depth_fill", "rmse_size_greatest", "rmse_depth_greatest", "ages_met"] {
-            assert!(told.remove(name).is_some(), "{name}");
+            assert!(stated.remove(name).is_some(), "{name}");
         }
         let earlier: PlayedOut = serde_json::from_value(event).unwrap();
         assert_eq!((earlier.ages_met, earlier.rmse_size_greatest), (None, None));

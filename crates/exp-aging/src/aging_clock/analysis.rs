@@ -238,7 +238,7 @@ mod tests {
         Aged { step: Step { profile: "agrawal".into(), fs: FileSystem::Ext4, share, repeat, slowed: false }, image }
     }
 
-    fn told(agings: &[Aged], name: &str) -> Value {
+    fn stated(agings: &[Aged], name: &str) -> Value {
         let spec = AgingClock::defaults(Level::Smoke);
         let table = analyse(&spec, agings).tables.remove(0);
         let column = table.columns.iter().position(|column| column == name).unwrap();
@@ -249,15 +249,15 @@ mod tests {
     #[test]
     fn single_aging_is_not_compared() {
         let first = aged(CommitShare::NONE, 0, 50);
-        assert_eq!(told(std::slice::from_ref(&first), "identical"), "too few agings");
-        assert_eq!(told(std::slice::from_ref(&first), "spread (%)"), Value::Null);
+        assert_eq!(stated(std::slice::from_ref(&first), "identical"), "too few agings");
+        assert_eq!(stated(std::slice::from_ref(&first), "spread (%)"), Value::Null);
         let two = |free_extents| [first.clone(), aged(CommitShare::NONE, 1, free_extents)];
-        assert_eq!((told(&two(50), "identical"), told(&two(60), "identical")), (json!("yes"), json!("no")));
+        assert_eq!((stated(&two(50), "identical"), stated(&two(60), "identical")), (json!("yes"), json!("no")));
     }
 
     #[test]
     fn smallest_share_is_not_compared_with_itself() {
         let agings: Vec<Aged> = (0..8).map(|repeat| aged(CommitShare::DEFAULT, repeat, 50)).collect();
-        assert_eq!(told(&agings, "equal to the smallest share"), Value::Null);
+        assert_eq!(stated(&agings, "equal to the smallest share"), Value::Null);
     }
 }

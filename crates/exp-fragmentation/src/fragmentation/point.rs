@@ -93,7 +93,7 @@ impl Clock {
 }
 
 impl Clock {
-    pub fn told(self, one: Option<Measurement>) -> Option<Measurement> {
+    pub fn stated(self, one: Option<Measurement>) -> Option<Measurement> {
         if self == Self::Wall { one } else { one.map(Measurement::modelled) }
     }
 }
@@ -101,10 +101,10 @@ impl Clock {
 impl Point {
     /// Seconds per GiB of [`Self::gib`]; `None` for times of an emulator.
     pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
-        if self.emulated && clock == Clock::Wall { None } else { self.told_cost(reading, clock) }
+        if self.emulated && clock == Clock::Wall { None } else { self.stated_cost(reading, clock) }
     }
 
-    fn told_cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
+    fn stated_cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         let seconds = match clock {
             Clock::Wall => reading.seconds,
             Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
@@ -160,7 +160,7 @@ impl Point {
         let traced = reading.traced.as_ref();
         let costs = Clock::ALL.map(|clock| {
             let metric = format!("cold read, {}", clock.key());
-            clock.told(measured(&metric, "s/GiB", Better::Lower, self.told_cost(reading, clock)))
+            clock.stated(measured(&metric, "s/GiB", Better::Lower, self.stated_cost(reading, clock)))
         });
         let per_file = |traced: &Traced| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
         let score = traced.and_then(|traced| traced.dynamic_layout_score);

@@ -72,7 +72,7 @@ impl<P: Procedure> Fragmentation<P> {
         }
         for (clock, cost) in costs {
             let one = measured(&format!("sequential read, {}", clock.key()), "s/GiB", Better::Lower, cost);
-            clock.told(one).into_iter().for_each(|one| context.measure(one.under("fs", fs)));
+            clock.stated(one).into_iter().for_each(|one| context.measure(one.under("fs", fs)));
         }
         Ok(())
     }

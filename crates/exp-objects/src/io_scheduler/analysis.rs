@@ -46,7 +46,7 @@ pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec)
     let conditions: BTreeSet<Condition> = samples.keys().map(|(condition, _)| *condition).collect();
     let pairs = pairs(&samples);
     let again = against_themselves(&samples, &controls);
-    let told = pairs.iter().filter(|pair| pair.decision.verdict.is_difference()).count();
+    let stated = pairs.iter().filter(|pair| pair.decision.verdict.is_difference()).count();
     let device = format!(
         "{} on {}, {} objects",
         spec.fs,
@@ -55,7 +55,7 @@ pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec)
     );
     Ok(Analysis {
         title: "I/O schedulers and a store of many small objects".into(),
-        summary: format!("{} commits; {told} of {} pairs of schedulers differ.", measured.len(), pairs.len()),
+        summary: format!("{} commits; {stated} of {} pairs of schedulers differ.", measured.len(), pairs.len()),
         figures: conditions
             .iter()
             .map(|condition| condition.threads)

@@ -63,7 +63,7 @@ impl ColdLatency {
     }
 
     /// Facts for claims: results that depend on this input latency can only agree or differ.
-    pub fn told(&self, facts: Facts) -> Facts {
+    pub fn stated(&self, facts: Facts) -> Facts {
         Facts { model: Some(format!("the modelled disk ({})", self.model)), ..facts }
     }
 

@@ -54,7 +54,7 @@ impl<'a> Peaks<'a> {
         if let Some(cold) = self.cold_at_start {
             readings.push(Reading::new(COLD_AT_START, "%", cold?));
         }
-        readings.extend(told(&self.met, &self.fetched));
+        readings.extend(stated(&self.met, &self.fetched));
         Ok(readings)
     }
 }
@@ -78,7 +78,7 @@ impl Watch for Peaks<'_> {
 }
 
 /// Shares and peaks from latencies in microseconds. A peak that the latencies do not confirm is omitted.
-fn told(met: &[f64], fetched: &[f64]) -> Vec<Reading> {
+fn stated(met: &[f64], fetched: &[f64]) -> Vec<Reading> {
     let calls = (met.len() + fetched.len()) as f64;
     let share = |count: usize| 100.0 * count as f64 / calls;
     let mut readings = vec![Reading::new(FETCHED, "%", share(fetched.len()))];
@@ -114,7 +114,7 @@ mod tests {
     fn peaks_that_counter_and_latencies_show_are_distinguished() {
         let met: Vec<f64> = (0..20).map(|call| 12.0 + f64::from(call) * 0.1).collect();
         let fetched: Vec<f64> = (0..60).map(|call| 110.0 + f64::from(call) * 0.1).collect();
-        let readings = told(&met, &fetched);
+        let readings = stated(&met, &fetched);
         assert_eq!(value(&readings, FETCHED, None), Some(75.0));
         assert_eq!(value(&readings, SLOW, None), Some(75.0));
         let (hot, cold) = (value(&readings, PEAK, Some("in memory")), value(&readings, PEAK, Some("fetched")));
@@ -123,14 +123,14 @@ mod tests {
 
     #[test]
     fn fetches_without_longer_latencies_have_no_peak() {
-        let readings = told(&[13.0; 20], &[12.5; 60]);
+        let readings = stated(&[13.0; 20], &[12.5; 60]);
         assert_eq!(value(&readings, FETCHED, None), Some(75.0));
         assert_eq!((value(&readings, PEAK, Some("in memory")), value(&readings, PEAK, Some("fetched"))), (None, None));
     }
 
     #[test]
     fn calls_that_all_fetched_have_one_peak() {
-        let readings = told(&[12.0; 2], &[100.0; 60]);
+        let readings = stated(&[12.0; 2], &[100.0; 60]);
         assert_eq!(value(&readings, PEAK, Some("fetched")), Some(100.0));
         assert_eq!(value(&readings, PEAK, Some("in memory")), None);
     }

@@ -90,7 +90,7 @@ struct Shared {
     is_stopped: AtomicBool,
 }
 
-/// Runs all writers until `wanted_bytes` are written. `tell` receives the progress, or `None` from time to time. Its
+/// Runs all writers until `wanted_bytes` are written. `announce` receives the progress, or `None` from time to time. Its
 /// failure stops the writers.
 pub fn run(
     writers: &[Writer],
@@ -98,7 +98,7 @@ pub fn run(
     wanted_bytes: u64,
     begin: Instant,
     seed: Seed,
-    mut tell: impl FnMut(Option<WriteProgress>) -> Result<(), Failure>,
+    mut announce: impl FnMut(Option<WriteProgress>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let blocks = wanted_bytes / BLOCK;
     let shared = Shared {
@@ -137,7 +137,7 @@ pub fn run(
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if outcome.is_ok()
-                && let Err(failure) = tell(course)
+                && let Err(failure) = announce(course)
             {
                 shared.is_stopped.store(true, Ordering::Relaxed);
                 outcome = Err(failure);
@@ -213,17 +213,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shape = Shape { writers: 3, blocks_per_file: 17 };
         let writers = writers(folder.path(), shape);
-        let mut told = Vec::new();
+        let mut stated = Vec::new();
         let wanted = shape.wanted_bytes(1.0);
         assert_eq!(wanted, shape.bytes().0);
         let begin = Instant::now();
         run(&writers, shape, wanted, begin, Seed(1), |course| {
-            told.extend(course.map(|course| course.bytes));
+            stated.extend(course.map(|course| course.bytes));
             Ok(())
         })
         .unwrap();
-        assert!(told.is_sorted_by(|one, next| one < next), "{told:?}");
-        assert_eq!(told.last(), Some(&wanted));
+        assert!(stated.is_sorted_by(|one, next| one < next), "{stated:?}");
+        assert_eq!(stated.last(), Some(&wanted));
         let is_written = |(path, _): &(PathBuf, File)| {
             let content = std::fs::read(path).unwrap();
             content.chunks(BLOCK as usize).all(|block| block.iter().any(|byte| *byte != 0))

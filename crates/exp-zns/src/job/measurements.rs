@@ -11,12 +11,12 @@ const COMMANDS_OF_P99: u64 = 100;
 
 /// Values of these actors on this kind of drive, without those outside the model's validity.
 pub(super) fn of(actors: &[Value], drive: &Used) -> Vec<Measurement> {
-    let told = |one: Measurement| match drive.nature.as_str() {
+    let stated = |one: Measurement| match drive.nature.as_str() {
         "simulated" => one.modelled(),
         "emulated" => one.under_emulation(),
         _ => one,
     };
-    actors.iter().flat_map(of_actor).map(told).collect()
+    actors.iter().flat_map(of_actor).map(stated).collect()
 }
 
 fn of_actor(actor: &Value) -> Vec<Measurement> {

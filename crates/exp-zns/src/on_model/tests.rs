@@ -157,12 +157,12 @@ fn zone_pointers_of_model_and_guest_are_compared() {
     assert!(found[0].seconds < found[1].seconds && found[1].seconds < found[2].seconds);
     assert!(found[0].moments[0] > 0.0 && found[0].moments[0] < found[0].seconds);
     // One write more than the guest recorded, and one that the drive refuses.
-    let told =
+    let stated =
         |after, requests| timed(vec![zoned(after)], &[trace(requests)], &[(Host::None, 0.0)])[0].problems.join("; ");
-    assert!(told(&[(0, 608)], requests.clone()).contains("the write pointers of 1 zones"));
+    assert!(stated(&[(0, 608)], requests.clone()).contains("the write pointers of 1 zones"));
     let mut gap = requests;
     gap[10].sector += 8;
-    let problems = told(&[(0, 640)], gap);
+    let problems = stated(&[(0, 640)], gap);
     assert!(problems.contains("refused 10 commands") && problems.contains("20 commands"), "{problems}");
 }
 

@@ -1,6 +1,6 @@
 //! Checks that a result belongs to the point that its path names, and is plausible.
 
-use super::keys::{Holds, PublishedFile, Told};
+use super::keys::{Holds, PublishedFile, Stated};
 use senesce_runs::import::fio::format::{Direction, Job, Output};
 use senesce_runs::import::fio::impossible;
 
@@ -11,26 +11,27 @@ const DEPTH_TOLERANCE: f64 = 1.2;
 /// Refuses a result whose options differ from its path, or whose values are impossible.
 pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     impossible(output).map_or(Ok(()), Err)?;
-    let Some(told) = place.told else { return Ok(()) };
-    for (value, what) in [(told.bs, "bytes a request"), (told.zones, "zones"), (told.depth, "requests in flight")] {
+    let Some(stated) = place.stated else { return Ok(()) };
+    for (value, what) in [(stated.bs, "bytes a request"), (stated.zones, "zones"), (stated.depth, "requests in flight")]
+    {
         if value == 0 {
             return Err(format!("its path says 0 {what}, which cannot be"));
         }
     }
     let is_alone = place.kind == Holds::Grid;
-    option(output, "bs", told.bs, is_alone, bytes)?;
-    option(output, "iodepth", told.depth, is_alone, |text| text.parse().ok())
+    option(output, "bs", stated.bs, is_alone, bytes)?;
+    option(output, "iodepth", stated.depth, is_alone, |text| text.parse().ok())
 }
 
-pub fn check_alone(told: Told, directions: &[&Direction]) -> Result<(), String> {
+pub fn check_alone(stated: Stated, directions: &[&Direction]) -> Result<(), String> {
     let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
     let each = moved / operations;
-    if moved > 0.0 && (each / told.bs as f64 - 1.0).abs() > SIZE_TOLERANCE {
-        return Err(format!("its path says bs {}, its operations moved {each:.0} bytes each", told.bs));
+    if moved > 0.0 && (each / stated.bs as f64 - 1.0).abs() > SIZE_TOLERANCE {
+        return Err(format!("its path says bs {}, its operations moved {each:.0} bytes each", stated.bs));
     }
     let in_flight = sum(|one| one.iops * one.total_mean_ns.unwrap_or(0.0) / 1e9);
-    let allowed = told.depth as f64 * told.zones as f64;
+    let allowed = stated.depth as f64 * stated.zones as f64;
     if in_flight > DEPTH_TOLERANCE * allowed {
         return Err(format!("throughput x latency is {in_flight:.1} requests in flight, its path allows {allowed}"));
     }
@@ -82,7 +83,7 @@ mod tests {
         let place = place(path);
         check(&place, &output)?;
         let directions: Vec<&Direction> = output.jobs.iter().flat_map(|job| &job.directions).collect();
-        if place.kind == Holds::Grid { check_alone(place.told.unwrap(), &directions) } else { Ok(()) }
+        if place.kind == Holds::Grid { check_alone(place.stated.unwrap(), &directions) } else { Ok(()) }
     }
 
     #[test]

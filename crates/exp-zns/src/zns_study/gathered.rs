@@ -135,7 +135,7 @@ impl Gathered {
             Holds::Grid => {
                 let reads = place.key.contains("read");
                 let all = of(&|name| name == if reads { "read" } else { "write" });
-                place.told.map_or(Ok(()), |told| check_alone(told, &all))?;
+                place.stated.map_or(Ok(()), |stated| check_alone(stated, &all))?;
                 put(self.entry(path, place, ""), "", &all)
                     .ok_or("it holds no I/O of the operation that its path names".into())
             }

@@ -9,12 +9,12 @@ pub struct PublishedFile {
     pub key: String,
     pub kind: Holds,
     /// Parameters in the path of a point of the grid.
-    pub told: Option<Told>,
+    pub stated: Option<Stated>,
 }
 
 /// Parameters of a point that its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct Stated {
     pub bs: u64,
     /// Requests in flight per job.
     pub depth: u64,
@@ -49,12 +49,12 @@ pub fn place(path: &str) -> PublishedFile {
     let heavy = || named("heavy").map(|at| heavy(&parts[at..]));
     let long = || long(&parts);
     if let Some(key) = rate.or_else(heavy).or_else(long) {
-        return PublishedFile { device, key, kind: Holds::Beside, told: None };
+        return PublishedFile { device, key, kind: Holds::Beside, stated: None };
     }
     if let Some((key, run)) = named("zbdbench").and_then(|at| database(&parts[at + 1..])) {
-        return PublishedFile { device, key, kind: Holds::Database(run), told: None };
+        return PublishedFile { device, key, kind: Holds::Database(run), stated: None };
     }
-    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, told: None }
+    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, stated: None }
 }
 
 pub fn word(text: &str) -> String {
@@ -95,7 +95,7 @@ fn grid(parts: &[&str]) -> Option<PublishedFile> {
         "lbaf2" => grid_key(op, bs, depth, zones, path, 4096),
         other => format!("op={op},bs={bs},qd={depth},zones={zones},path={path},lbaf={other}"),
     };
-    Some(PublishedFile { device: (*device).into(), key, kind, told: Some(Told { bs, depth, zones }) })
+    Some(PublishedFile { device: (*device).into(), key, kind, stated: Some(Stated { bs, depth, zones }) })
 }
 
 /// Parses `zns_append_250_16`: drive, kind of write, MiB/s, depth of the reader. Without a drive the result was not

@@ -49,13 +49,13 @@ mod tests {
         let model = Model::load("zn540").unwrap().to_toml().unwrap();
         let file =
             |unsettled: &[&str]| model_file(&json!({"model": model, "unsettled": unsettled}), "mine").unwrap().unwrap();
-        let (quiet, told) = (file(&[]), file(&["random reads", "resets"]));
+        let (quiet, stated) = (file(&[]), file(&["random reads", "resets"]));
         assert!(quiet.starts_with("name = \"mine\"") && !quiet.contains('#'));
-        let comment = told.strip_prefix(&quiet).unwrap();
+        let comment = stated.strip_prefix(&quiet).unwrap();
         let words = comment.replace("\n# ", " ");
         assert!(words.contains("random reads; resets.") && words.contains("--start"), "{comment}");
         assert!(comment.trim().lines().all(|line| line.starts_with("# ") && line.len() <= LINE), "{comment}");
-        assert_eq!(Model::parse(&told).unwrap(), Model::parse(&quiet).unwrap());
+        assert_eq!(Model::parse(&stated).unwrap(), Model::parse(&quiet).unwrap());
         assert_eq!(model_file(&json!({}), "mine").unwrap(), None);
     }
 }

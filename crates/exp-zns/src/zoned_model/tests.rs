@@ -54,8 +54,8 @@ fn interrupted_run_continues_to_a_complete_model() {
     assert!(result["errors"].as_array().unwrap().len() > 8);
     let unsettled = result["unsettled"].as_array().unwrap();
     assert_eq!(result["settled"], unsettled.is_empty());
-    let told = outcome.analysis.caveats.iter().any(|words| words.contains("did not converge"));
-    assert_eq!(told, !unsettled.is_empty());
+    let stated = outcome.analysis.caveats.iter().any(|words| words.contains("did not converge"));
+    assert_eq!(stated, !unsettled.is_empty());
     let searched = Record::open(&out).unwrap();
     let searched = Recorded::<ZonedModel>::of(&searched).unwrap();
     let searched = searched.events().filter(|event| matches!(event, Event::Searched { .. })).count();

@@ -239,8 +239,8 @@ struct Together<'a> {
 impl Together<'_> {
     fn agree(&self) -> Result<Moment, Failure> {
         let offsets = self.cluster.clock_offsets()?;
-        let told = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
-        let (offsets, at) = self.cluster.broadcast(Some(&told).filter(|_| self.cluster.is_first()))?;
+        let stated = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
+        let (offsets, at) = self.cluster.broadcast(Some(&stated).filter(|_| self.cluster.is_first()))?;
         let (offset, error) = offsets.get(self.cluster.rank() as usize).copied().unwrap_or_default();
         Ok(Moment { at, offset, error })
     }

@@ -36,13 +36,13 @@ impl Asked {
         }
         let file = directory.join(Self::FILE);
         let refuse = |problem: String| Err(Failure::usage(format!("{}: {problem}", file.display())));
-        let anew = "name another --out and measure again";
+        let remedy = "name another --out and measure again";
         let text = match senesce_core::input::within(directory, Self::FILE) {
             Ok(text) => text,
             Err(error) => {
                 let why = errno_message(&error);
                 return refuse(format!(
-                    "{why}; it has the parameters of the interim analyses of these rounds: put it back, or {anew}"
+                    "{why}; it has the parameters of the interim analyses of these rounds: put it back, or {remedy}"
                 ));
             }
         };
@@ -50,9 +50,9 @@ impl Asked {
             Ok(kept) if kept == *self => Ok(()),
             Ok(kept) => refuse(format!(
                 "the interim analyses of these rounds were planned for {kept}, and a plan for {self} could double the \
-                 false alarms: continue with {kept}, or {anew}"
+                 false alarms: continue with {kept}, or {remedy}"
             )),
-            Err(error) => refuse(format!("it is damaged ({error}): put it back, or {anew}")),
+            Err(error) => refuse(format!("it is damaged ({error}): put it back, or {remedy}")),
         }
     }
 

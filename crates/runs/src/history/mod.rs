@@ -153,17 +153,17 @@ fn setting(plan: &Plan) -> String {
 
 /// The summary fields of a result; all others are ignored.
 #[derive(Deserialize)]
-struct Told {
+struct Stated {
     answer: Option<Value>,
     verdict: Option<Value>,
     findings: Option<Value>,
 }
 
 fn verdict(summary: &[u8]) -> String {
-    let Ok(told) = serde_json::from_slice::<Told>(summary) else { return "done".into() };
+    let Ok(stated) = serde_json::from_slice::<Stated>(summary) else { return "done".into() };
     let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_string);
-    let counted = || findings(told.findings.as_ref()?.as_array()?);
-    text(told.answer).or_else(|| text(told.verdict)).or_else(counted).unwrap_or_else(|| "done".into())
+    let counted = || findings(stated.findings.as_ref()?.as_array()?);
+    text(stated.answer).or_else(|| text(stated.verdict)).or_else(counted).unwrap_or_else(|| "done".into())
 }
 
 fn findings(found: &[Value]) -> Option<String> {

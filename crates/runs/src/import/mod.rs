@@ -125,12 +125,12 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
 pub const DATED_BY_FILE: &str = "the time of their file";
 
 /// Records the date of results: their own (seconds since 1970), else the modification time of the file.
-pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
+pub fn date(facts: &mut Environment, source: &Path, stated: Option<u64>) {
     let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
-    let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
-    if let Some(moment) = told.or_else(written) {
+    let stated = stated.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
+    if let Some(moment) = stated.or_else(written) {
         facts.put("run.date", date_of(moment));
-        facts.put("run.date_from", if told.is_some() { "the results" } else { DATED_BY_FILE });
+        facts.put("run.date_from", if stated.is_some() { "the results" } else { DATED_BY_FILE });
     }
 }
 

@@ -140,7 +140,7 @@ fn import_without_results_is_a_finished_record_that_can_be_read() {
     let record = run(directory.path(), "none", &[], "6.1", "memory:1G");
     assert!(!record.is_partial());
     let analysis = REGISTRY.analyse(&record).unwrap();
-    assert!(!analysis.caveats.is_empty(), "the reader is told");
+    assert!(!analysis.caveats.is_empty(), "a caveat warns the reader");
     std::fs::write(record.path.join("events.jsonl"), "").unwrap();
     assert!(Record::open(&record.path).is_err(), "one that was emptied is damaged");
 }

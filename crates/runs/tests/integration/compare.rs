@@ -124,8 +124,8 @@ fn other_target_classes_are_refused_by_default() {
     let refused = compare(&REGISTRY, std::slice::from_ref(&device), std::slice::from_ref(&base), &gate()).unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Usage);
     assert!(refused.to_string().contains("target class: device"), "{refused}");
-    let told = compare(&REGISTRY, &[device], &[base], &Options { allow_different: true, ..gate() }).unwrap();
-    assert!(told.caveats[0].contains("target class"));
+    let stated = compare(&REGISTRY, &[device], &[base], &Options { allow_different: true, ..gate() }).unwrap();
+    assert!(stated.caveats[0].contains("target class"));
 }
 
 #[test]

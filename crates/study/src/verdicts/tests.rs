@@ -232,8 +232,8 @@ fn cell_whose_slow_runs_timed_out_gets_no_verdict() {
     let full = FailedRun { id: id(2), reason: "write /x: No space left on device (ENOSPC)".into() };
     let both = of_the_cell(&spec, &whole, &[slow(0), full]);
     assert!(both[0].contains("found no space") && both[0].contains("did not end"), "{}", both[0]);
-    let told = FailedRun { id: id(0), reason: format!("sh job: exit code 1{SAID}fetch: did not end within 3 s") };
-    assert!(censored(&[told]).is_empty(), "a time limit of the program's own");
+    let stated = FailedRun { id: id(0), reason: format!("sh job: exit code 1{SAID}fetch: did not end within 3 s") };
+    assert!(censored(&[stated]).is_empty(), "a time limit of the program's own");
 }
 
 fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<String> {

@@ -212,12 +212,12 @@ fn images_made_again_under_one_key_are_reported() {
     let directory = temporary_directory();
     let flag = directory.path().join("flag");
     let text = format!("{CUSTOM}[[workload]]\ncommand = ['test', '-e', '{}']\n", flag.display());
-    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made again"));
+    let stated = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made again"));
     let first = study(&text, directory.path(), None).expect("it continues");
-    assert!(first.state == State::Failed(4) && !told(&first), "{:?}", first.analysis.caveats);
+    assert!(first.state == State::Failed(4) && !stated(&first), "{:?}", first.analysis.caveats);
     std::fs::write(&flag, "").expect("a file");
     let second = study(&text, directory.path(), None).expect("the rest");
-    assert!(second.state == State::Done && told(&second), "{:?}", second.analysis.caveats);
+    assert!(second.state == State::Done && stated(&second), "{:?}", second.analysis.caveats);
 }
 
 #[test]

@@ -135,13 +135,13 @@ impl Pairing {
 
     fn issue(&mut self, request: &Request) {
         let key = (request.sector, request.operation);
-        let mut told = *request;
+        let mut stated = *request;
         if request.operation == Operation::Other {
             match (self.made.remove(&request.sector), request.sectors) {
                 (Some(ZoneCommand::Append), 1..) => {
-                    return self.append(&Request { operation: Operation::Write, append: true, ..told });
+                    return self.append(&Request { operation: Operation::Write, append: true, ..stated });
                 }
-                (Some(ZoneCommand::Action(action)), 0) => told.operation = Operation::Zone(action),
+                (Some(ZoneCommand::Action(action)), 0) => stated.operation = Operation::Zone(action),
                 _ => {}
             }
         }
@@ -150,7 +150,7 @@ impl Pairing {
             open.requeued = false;
             return;
         }
-        let open = self.push(&told);
+        let open = self.push(&stated);
         self.insert(key, open);
     }
 

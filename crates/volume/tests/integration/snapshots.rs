@@ -53,7 +53,7 @@ fn a_traced_command_is_undone_to_the_byte() {
             assert_eq!(traced.rollback.method, "trace", "round {round}");
             let verification = traced.rollback.verification;
             assert_eq!((traced.rollback.verified, verification.scope), (true, Scope::All), "{file_system}");
-            assert_eq!(verification.differing_bytes, 0, "the trace told of everything on {file_system}");
+            assert_eq!(verification.differing_bytes, 0, "the trace has every write on {file_system}");
             assert!(traced.rollback.restored_bytes > 6_000_000 && traced.trace.len() > 10, "{:?}", traced.rollback);
             assert!(fs::read(&path).unwrap() == before, "{file_system}");
         }

@@ -112,10 +112,10 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
     let text = WRITER.replace("appendfile name=a, fd=1, iosize=64k", "write name=a, fd=1, iosize=4k, random");
     let bench = Bench::prepare(&workload(&text), target.directory(), time(20_000), &Silent, &interrupt).unwrap();
     let point = target.mount_point().to_path_buf();
-    let (tell, said) = std::sync::mpsc::channel();
+    let (announce, said) = std::sync::mpsc::channel();
     let at_work = OnceAtWork::new(move || {
         // ext4 becomes read-only under open files in this way; a plain `remount,ro` is refused while files are open.
-        tell.send(std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()).unwrap();
+        announce.send(std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()).unwrap();
     });
     let result = bench.run(target.directory(), &at_work, &interrupt).unwrap().repetition;
     let reason = result.reason.unwrap_or_default();

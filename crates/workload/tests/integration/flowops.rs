@@ -327,5 +327,5 @@ fn reuse_keeps_and_trusttree_trusts() {
     valid(go("trusttree"));
     assert_eq!(temporary.entry(FILE).metadata().unwrap().len(), 5, "trusted without a look");
     valid(go("cached"));
-    assert_eq!(temporary.entry(FILE).metadata().unwrap().len(), 4096, "written anew");
+    assert_eq!(temporary.entry(FILE).metadata().unwrap().len(), 4096, "written again");
 }

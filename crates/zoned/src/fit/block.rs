@@ -139,7 +139,7 @@ pub fn fit(
         let words = format!("{}: the start model cannot run the measured commands", block.name);
         return Err(search.error.unwrap_or(ZonedError::Usage(words)));
     };
-    let mut constants = told(&start, &asked, &solution, &search.silent())?;
+    let mut constants = stated(&start, &asked, &solution, &search.silent())?;
     constants.extend(absent.into_iter().filter_map(|key| Some(kept(key, start.get(key)?))));
     Ok(Fitted { constants, settled: solution.settled })
 }
@@ -166,7 +166,7 @@ fn kept(key: &str, value: f64) -> FittedConstant {
     FittedConstant { key: key.into(), start: value, value, deviation: None, correlations: BTreeMap::new() }
 }
 
-fn told(
+fn stated(
     start: &Constants,
     asked: &[&str],
     solution: &Solution,

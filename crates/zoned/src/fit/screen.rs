@@ -90,8 +90,8 @@ impl Search<'_> {
         for (index, place) in self.places.iter().enumerate() {
             for part in 0..place.values.len() {
                 if let (Some(runs), Some(touching)) = (runs.get(&index), touched.get(&index)) {
-                    let told = told(&samples, runs, part, touching);
-                    told.into_iter().zip(touching).for_each(|(slope, key)| columns[*key][row] = slope);
+                    let stated = stated(&samples, runs, part, touching);
+                    stated.into_iter().zip(touching).for_each(|(slope, key)| columns[*key][row] = slope);
                 }
                 row += 1;
             }
@@ -117,7 +117,7 @@ impl Search<'_> {
 }
 
 /// Derivatives of one value by each constant, as far as they exceed the scatter.
-fn told(samples: &[Sample], runs: &[Option<Vec<f64>>], part: usize, touching: &[usize]) -> Vec<f64> {
+fn stated(samples: &[Sample], runs: &[Option<Vec<f64>>], part: usize, touching: &[usize]) -> Vec<f64> {
     let by: Vec<Vec<f64>> = samples.iter().map(|one| touching.iter().map(|key| one.by[*key]).collect()).collect();
     let each = samples.iter().zip(&by).zip(runs);
     let seen: Vec<Observation<'_>> = each

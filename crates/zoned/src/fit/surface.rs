@@ -51,7 +51,7 @@ struct Surface {
     scatter: f64,
     /// Derivatives valid in both directions, moved towards 0 by their standard errors: 0 if indistinguishable from
     /// scatter.
-    told: Vec<f64>,
+    stated: Vec<f64>,
     /// Upward and downward derivatives; both are the mean if they do not differ significantly.
     ways: [Vec<f64>; 2],
 }
@@ -181,8 +181,8 @@ impl Search<'_> {
                 let scale = value.now_known_to(surface);
                 at[row] = surface.at * scale;
                 for key in 0..x.len() {
-                    ways.iter_mut().zip(&surface.ways).for_each(|(way, told)| way[key][row] = told[key] * scale);
-                    both_ways[key][row] = surface.told[key] * scale;
+                    ways.iter_mut().zip(&surface.ways).for_each(|(way, stated)| way[key][row] = stated[key] * scale);
+                    both_ways[key][row] = surface.stated[key] * scale;
                 }
                 row += 1;
             }
@@ -297,7 +297,7 @@ impl Surface {
             return None;
         }
         let is_bent: Vec<bool> = (0..keys).map(|key| bent.is_apart(key, keys + key, BENT)).collect();
-        let told = |key: usize| match is_bent[key] {
+        let stated = |key: usize| match is_bent[key] {
             true => nearer(bent.cautious(key), bent.cautious(keys + key)),
             false => straight.cautious(key),
         };
@@ -309,7 +309,7 @@ impl Surface {
             uncertain: bent.uncertain,
             own: deviation(&there),
             scatter: bent.scatter,
-            told: (0..keys).map(told).collect(),
+            stated: (0..keys).map(stated).collect(),
             ways: [0, keys].map(way),
         })
     }
@@ -377,8 +377,8 @@ mod tests {
         assert!(Surface::through(&seen[1..]).is_none(), "a single run does not show the scatter");
         assert!(surface.uncertain < 0.4 && (surface.at - 5.0).abs() < 3.0 * surface.uncertain, "{}", surface.at);
         // Derivatives that hold in one direction only, or that nothing depends on, are 0.
-        let told = &surface.told;
-        assert!((280.0..310.0).contains(&told[0]) && told[1].abs() < 20.0 && told[2].abs() < 20.0, "{told:?}");
+        let stated = &surface.stated;
+        assert!((280.0..310.0).contains(&stated[0]) && stated[1].abs() < 20.0 && stated[2].abs() < 20.0, "{stated:?}");
     }
 
     /// A value that depends on a constant only downwards.

@@ -13,13 +13,13 @@ pub struct Page {
     out: String,
     /// Whether users write the described file, so that defaults matter.
     is_written: bool,
-    told: BTreeSet<(String, String)>,
+    stated: BTreeSet<(String, String)>,
 }
 
 impl Page {
     pub fn new(title: &str, about: &str, is_written: bool) -> Self {
         let made = "Made from the types in the sources; a test keeps it so.";
-        Self { out: format!("# {title}\n\n{about} {made}\n"), is_written, told: BTreeSet::new() }
+        Self { out: format!("# {title}\n\n{about} {made}\n"), is_written, stated: BTreeSet::new() }
     }
 
     pub fn text(&self) -> String {
@@ -27,15 +27,15 @@ impl Page {
     }
 
     pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource) {
-        self.tell(types, title, purpose, root, None);
+        self.announce(types, title, purpose, root, None);
     }
 
     /// A section for the events of a kind of run, which a record distinguishes by `kind`.
     pub fn events(&mut self, types: &Types, title: &str, root: &ItemSource) {
-        self.tell(types, title, "", root, Some("kind"));
+        self.announce(types, title, "", root, Some("kind"));
     }
 
-    fn tell(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource, tag: Option<&str>) {
+    fn announce(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource, tag: Option<&str>) {
         let _ = write!(self.out, "\n## {title}\n");
         if !purpose.is_empty() {
             let _ = write!(self.out, "\n{purpose}\n");
@@ -45,7 +45,7 @@ impl Page {
         while !waiting.is_empty() {
             let found = waiting.remove(0);
             let name = name_of(&found.item);
-            if self.told.insert((format!("{:p}", Rc::as_ptr(&found.source)), name.clone())) {
+            if self.stated.insert((format!("{:p}", Rc::as_ptr(&found.source)), name.clone())) {
                 if !is_first {
                     let _ = write!(self.out, "\n### {name}\n\n{}\n", documentation(attributes(&found.item)));
                 }

@@ -75,22 +75,22 @@ fn wanted(job: &Job, global: &Options) -> Option<usize> {
 pub fn lacking(joined: &Joined, global: &Options) -> Option<(String, bool)> {
     let Joined { job, clones, entries } = joined;
     let (name, wanted) = (&job.name, wanted(job, global)?);
-    let told = || format!("job '{name}': numjobs is {wanted}, and the file holds {entries}");
+    let stated = || format!("job '{name}': numjobs is {wanted}, and the file holds {entries}");
     let is_grouped = job.option(global, "group_reporting").is_some();
     match (OneOrSeveral::of(job), *entries) {
         // Jobs of one name and the same options have a multiple of them.
         (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => None,
-        (_, 2..) => Some((format!("{}: it is incomplete, and its numbers do not count", told()), false)),
+        (_, 2..) => Some((format!("{}: it is incomplete, and its numbers do not count", stated()), false)),
         (OneOrSeveral::Several(_), _) => (*clones > wanted).then(|| {
             let words = "jobs that were reported as one (group_reporting), with the options of one of them";
             (format!("job '{name}': the sum of {clones} {words}"), true)
         }),
         _ if wanted == 1 || is_grouped => None,
         (OneOrSeveral::One, _) => {
-            Some((format!("{}: the others are missing, and its numbers do not count", told()), false))
+            Some((format!("{}: the others are missing, and its numbers do not count", stated()), false))
         }
         (OneOrSeveral::Unknown, _) => {
-            Some((format!("{}: a group that was reported as one, or the others are missing", told()), true))
+            Some((format!("{}: a group that was reported as one, or the others are missing", stated()), true))
         }
     }
 }

@@ -24,21 +24,21 @@ pub fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&
     for Joined { job, .. } in jobs {
         of_name.entry(&job.name).or_default().push(job);
     }
-    let told: BTreeMap<&str, Vec<&str>> =
+    let stated: BTreeMap<&str, Vec<&str>> =
         of_name.into_iter().map(|(name, jobs)| (name, differing(&jobs, global))).collect();
     let of = |Joined { job, .. }: &'a Joined| {
-        let names = told.get(job.name.as_str()).into_iter().flatten();
+        let names = stated.get(job.name.as_str()).into_iter().flatten();
         names.map(|option| (*option, value(job, option, global))).collect::<BTreeMap<_, _>>()
     };
     jobs.iter().map(of).collect()
 }
 
 fn differing<'a>(jobs: &[&'a Job], global: &Options) -> Vec<&'a str> {
-    let told: BTreeSet<&'a str> = jobs.iter().flat_map(|job| job.options.keys()).map(String::as_str).collect();
+    let stated: BTreeSet<&'a str> = jobs.iter().flat_map(|job| job.options.keys()).map(String::as_str).collect();
     let is_condition = |option: &str| !NO_CONDITIONS.contains(&option) && !option.starts_with("write_");
     let of = |job: &'a Job, option: &str| value(job, option, global).to_string();
     let differs = |option: &str| jobs.windows(2).any(|two| of(two[0], option) != of(two[1], option));
-    told.into_iter().filter(|option| is_condition(option) && differs(option)).collect()
+    stated.into_iter().filter(|option| is_condition(option) && differs(option)).collect()
 }
 
 fn value<'a>(job: &'a Job, option: &str, global: &'a Options) -> &'a str {

@@ -102,8 +102,8 @@ pub struct RawLatency {
 impl RawLatency {
     /// Whether it has samples. Older versions of fio do not report their number, but no latency is 0.
     pub fn measured(&self) -> bool {
-        let told = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
-        self.samples.map_or_else(told, |samples| samples > 0.0)
+        let stated = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
+        self.samples.map_or_else(stated, |samples| samples > 0.0)
     }
 }
 

@@ -116,7 +116,7 @@ fn questions(folder: &Path) -> Vec<(&'static str, bool, Result<(), TargetError>)
     let device = |name: &str| std::fs::read_to_string(at(name)).unwrap();
     let spec = |name: &str| TargetSpec::Image { path: at(name), size: None };
     let (busy, held, data, free) = (device("busy"), device("held"), device("data"), device("free"));
-    let anew = |name: &str| {
+    let formatted = |name: &str| {
         let erase = Some(at(name).display().to_string());
         open(&spec(name), &OpenOptions { erase, ..OpenOptions::default() })?.close()
     };
@@ -128,7 +128,7 @@ fn questions(folder: &Path) -> Vec<(&'static str, bool, Result<(), TargetError>)
         guard::check_image(&file, &at(name), None)
     };
     vec![
-        ("a mounted image made again", true, anew("busy.img")),
+        ("a mounted image made again", true, formatted("busy.img")),
         ("a mounted image copied over", true, copy("busy.img")),
         ("a mounted image rolled back", true, back("busy.img")),
         ("a mounted device", true, claim(&busy, true)),
