@@ -48,7 +48,8 @@ const OF_MKFS: &[u8] = b"lost+found";
 
 /// Checks the directory of a plan divided into `parts` for entries other than the directories of the parts.
 ///
-/// # Errors [`AgingError::Io`] when `top` cannot be listed. Differences are in the report, not errors.
+/// # Errors
+/// [`AgingError::Io`] when `top` cannot be listed. Differences are in the report, not errors.
 pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
     let mut report = VerifyReport::default();
     let failed = |error: std::io::Error| AgingError::io("list", top, error);
@@ -99,7 +100,8 @@ impl VerifyReport {
 /// Checks existence, size and content of every live file of `planner` below `top`, and that nothing else exists. Only
 /// reads; uses all processors. The expected content follows from `data`: derived from seed and file, or zeros.
 ///
-/// # Errors [`AgingError::Io`] when a directory cannot be listed, or a file cannot be inspected or read. Differences are in the
+/// # Errors
+/// [`AgingError::Io`] when a directory cannot be listed, or a file cannot be inspected or read. Differences are in the
 /// report, not errors.
 pub fn verify(planner: &Planner, top: &Path, data: Data, shard: Option<Shard>) -> Result<VerifyReport, AgingError> {
     let namespace = planner.namespace();

@@ -21,7 +21,8 @@ struct DirectoryEntry {
 /// Lists entries in the top of `directory` that earlier plans made. Files of other programs are skipped, also in directories
 /// with a plan's name.
 ///
-/// # Errors [`AgingError::Io`] when it, or a directory in it with a plan's name, cannot be listed.
+/// # Errors
+/// [`AgingError::Io`] when it, or a directory in it with a plan's name, cannot be listed.
 pub fn leftovers(directory: &ClaimedDirectory) -> Result<Vec<Leftover>, AgingError> {
     let mut found = Vec::new();
     for entry in entries(directory.path())? {
@@ -88,7 +89,8 @@ impl DirectoryEntry {
 impl Leftover {
     /// Deletes what the plan made of it.
     ///
-    /// # Errors [`AgingError::Io`] with the first entry that cannot be listed or deleted; earlier ones are gone.
+    /// # Errors
+    /// [`AgingError::Io`] with the first entry that cannot be listed or deleted; earlier ones are gone.
     pub fn remove(&self) -> Result<(), AgingError> {
         self.0.remove().map(drop)
     }

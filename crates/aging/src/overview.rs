@@ -120,7 +120,8 @@ fn histogram(id: &str, title: &str, heads: &[&str], rows: impl Iterator<Item = (
 /// Plans every built-in profile to its bound on a volume and measures the end. `cpu_seconds` returns the CPU time of this
 /// process.
 ///
-/// # Errors Those of [`AgingPlan::new`] for the first profile that cannot be planned.
+/// # Errors
+/// Those of [`AgingPlan::new`] for the first profile that cannot be planned.
 pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64) -> Result<Table, AgingError> {
     let heads = [
         "profile",

@@ -258,7 +258,8 @@ struct File {
 impl ClaimSet {
     /// Reads `EXPERIMENT.claims.toml` and `EXPERIMENT.csv`.
     ///
-    /// # Errors Invalid syntax, duplicate names, missing rows, rules that cannot decide.
+    /// # Errors
+    /// Invalid syntax, duplicate names, missing rows, rules that cannot decide.
     pub fn parse(claims: &str, table: &str) -> Result<Self, ClaimsError> {
         let file: File = toml::from_str(claims).map_err(|error| ClaimsError::Syntax(error.to_string()))?;
         let rows: Vec<Row> =

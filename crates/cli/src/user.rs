@@ -21,7 +21,8 @@ const HARMLESS: [&str; 10] =
 /// Continues as this user; returns if the process already is that user. The program is executed again with the same arguments.
 /// So nothing that it opened or started as root remains, no open files and no environment of its caller, only the terminal.
 ///
-/// # Errors The user does not exist or is root, or this process is neither root nor that user.
+/// # Errors
+/// The user does not exist or is root, or this process is neither root nor that user.
 pub fn become_user(name: &str) -> Result<(), Failure> {
     let accounts = Path::new("/etc/passwd");
     let accounts = input::text(accounts).map_err(failed("read", accounts))?;

@@ -143,7 +143,8 @@ fn reference_drive() -> Result<Hdd, Failure> {
 
 /// Executes a plan on a new image in memory of its size, as `execution` specifies, and reads the layout.
 ///
-/// # Errors Any failure; a warning of the kernel about the image; an interrupt.
+/// # Errors
+/// Any failure; a warning of the kernel about the image; an interrupt.
 pub fn age_image<R: Run>(
     plan: &Arc<AgingPlan>,
     file_system: FileSystem,

@@ -91,7 +91,8 @@ impl<S: PartialEq> NotDone<S> {
 /// Runs the whole run of kind `G` specified by `spec` in a guest. Its events are recorded here, with the guest's environment
 /// under `guest.`, and its completed steps count as completed here.
 ///
-/// # Errors The guest does not boot, or a step in it fails; nothing is recorded then.
+/// # Errors
+/// The guest does not boot, or a step in it fails; nothing is recorded then.
 pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     guest: &GuestSpec,
     spec: &G::Spec,
@@ -105,7 +106,8 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
 
 /// Runs some steps as [`run_in_guest`] runs all; returns the failed ones with the reasons.
 ///
-/// # Errors The guest does not boot, or a step in it fails and the kind does not continue after failures; nothing is recorded
+/// # Errors
+/// The guest does not boot, or a step in it fails and the kind does not continue after failures; nothing is recorded
 /// then.
 pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
     guest: &GuestSpec,

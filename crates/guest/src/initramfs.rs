@@ -90,7 +90,8 @@ impl<W: Write> Archive<W> {
 /// Writes the initramfs: `/init` is this program with its shared libraries; the modules are those needed to access the host's
 /// files.
 ///
-/// # Errors A program, library or module cannot be read, or the archive cannot be written.
+/// # Errors
+/// A program, library or module cannot be read, or the archive cannot be written.
 pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> {
     let wrong = || scratch_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);

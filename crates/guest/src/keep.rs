@@ -19,7 +19,8 @@ pub type Kept = BTreeMap<usize, KeptDrive>;
 impl Keep {
     /// Opens or creates the files.
     ///
-    /// # Errors A file has no conventional drive, its folder is missing, or its name is taken.
+    /// # Errors
+    /// A file has no conventional drive, its folder is missing, or its name is taken.
     pub fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];

@@ -80,7 +80,8 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, GuestError> {
 /// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before. A
 /// cached kernel with all of these is kept unless `again`.
 ///
-/// # Errors The kernel cannot be fetched, unpacked or cached, or lacks a module.
+/// # Errors
+/// The kernel cannot be fetched, unpacked or cached, or lacks a module.
 pub fn setup(
     source: &KernelSource,
     wanted: &[String],

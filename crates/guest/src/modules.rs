@@ -64,7 +64,8 @@ impl ModuleIndex {
     /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`), and
     /// those of `earlier` setups if available.
     ///
-    /// # Errors A module or its list of dependencies cannot be read; the kernel lacks a module that is wanted or needed to
+    /// # Errors
+    /// A module or its list of dependencies cannot be read; the kernel lacks a module that is wanted or needed to
     /// boot.
     pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, GuestError> {
         let mut files = HashMap::new();
@@ -204,7 +205,8 @@ pub fn canonical(name: &str) -> String {
 
 /// The bytes of a module file, unpacked.
 ///
-/// # Errors The file cannot be read, or its compression is unknown.
+/// # Errors
+/// The file cannot be read, or its compression is unknown.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, GuestError> {
     let bytes = fs::read(path).map_err(io_error("read module", path))?;
     let damaged = |problem: String| GuestError::Kernel { path: path.into(), problem };

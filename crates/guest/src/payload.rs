@@ -23,7 +23,8 @@ const LZ4_MAGIC: [u8; 4] = 0x184c_2102_u32.to_le_bytes();
 
 /// Extracts `vmlinux` from a `vmlinuz`; an ELF file is returned as it is.
 ///
-/// # Errors In words: not a kernel image, a damaged one, or an unknown compression.
+/// # Errors
+/// In words: not a kernel image, a damaged one, or an unknown compression.
 pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());

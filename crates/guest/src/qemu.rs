@@ -207,7 +207,8 @@ pub fn kvm_refused() -> Option<String> {
 /// Whether KVM boots here; the answer is cached per host kernel. `initramfs` must power off immediately. A fallback to
 /// translation is reported the first time, and always when the user can fix it.
 ///
-/// # Errors QEMU cannot be started. A failed boot under KVM is an answer, not an error.
+/// # Errors
+/// QEMU cannot be started. A failed boot under KVM is an answer, not an error.
 pub fn probe_accelerator(
     kernel: &Kernel,
     initramfs: &Path,
@@ -280,7 +281,8 @@ pub fn version() -> Option<String> {
 
 /// Installs QEMU with apt as root on a Debian system; otherwise names the package.
 ///
-/// # Errors This is not a Debian system, the user is not root, or apt fails.
+/// # Errors
+/// This is not a Debian system, the user is not root, or apt fails.
 pub fn install(announce: &dyn Fn(&str)) -> Result<(), GuestError> {
     if version().is_some() {
         return Ok(());

@@ -76,7 +76,8 @@ const READER_GONE: u8 = 141;
 impl GuestRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
     ///
-    /// # Errors The guest does not boot, ends without an exit status, or exceeds its time limit; the user interrupts the run.
+    /// # Errors
+    /// The guest does not boot, ends without an exit status, or exceeds its time limit; the user interrupts the run.
     pub fn run(
         &self,
         interrupt: &Interrupt,

@@ -18,7 +18,8 @@ pub struct Growth {
 
 /// Refuses growth beyond the free space; folders of one file system share it.
 ///
-/// # Errors [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
+/// # Errors
+/// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
 pub fn check(all: &[Growth]) -> Result<(), GuestError> {
     let device = |growth: &Growth| {
         growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))

@@ -55,7 +55,8 @@ pub struct Watched<'a> {
 impl Watched<'_> {
     /// Forwards output until the guest ends, the user or a limit ends it, or the reader is gone.
     ///
-    /// # Errors The guest cannot be waited for, or its output cannot be forwarded.
+    /// # Errors
+    /// The guest cannot be waited for, or its output cannot be forwarded.
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
@@ -167,7 +168,8 @@ pub fn started(control: &Path) -> bool {
 
 /// The command's exit status.
 ///
-/// # Errors It is missing: the guest did not boot, ran out of memory, or ended by itself.
+/// # Errors
+/// It is missing: the guest did not boot, ran out of memory, or ended by itself.
 pub fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
     let said = said(console);
     // The kernel's message; a memory limit of the command's own cgroup has the message "Memory cgroup out of memory".

@@ -59,7 +59,8 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The latest time of a list, to which ages are relative.
 ///
-/// # Errors [`ListError`] with the number of an invalid line, or an I/O error.
+/// # Errors
+/// [`ListError`] with the number of an invalid line, or an I/O error.
 pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
     let mut newest = f64::NEG_INFINITY;
     each_line(&mut list, |line| newest = newest.max(line.time))?;

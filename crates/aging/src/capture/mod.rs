@@ -62,7 +62,8 @@ pub struct Captured {
 /// Walks the tree below `top` on a single file system, which also gives the fullness. A file with several names counts once per
 /// name.
 ///
-/// # Errors [`AgingError::Io`] when `top` or a directory cannot be read (directories without permission are only counted);
+/// # Errors
+/// [`AgingError::Io`] when `top` or a directory cannot be read (directories without permission are only counted);
 /// [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
 pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     of_tree(top, walk::walk(top, options.threads, now(), false)?, options)
@@ -71,7 +72,8 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
 /// Like [`capture`] for the `later` of two snapshots, with the changes since the `earlier` one. Ages are relative to the latest
 /// time of the later snapshot that is not in the future. For copies, whose births are those of the copying, births are ignored.
 ///
-/// # Errors Those of [`capture`]; most files of both trees are newer in the earlier one.
+/// # Errors
+/// Those of [`capture`]; most files of both trees are newer in the earlier one.
 pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let before = snapshot(earlier, options.threads)?;
     let mut tally = walk::walk(later, options.threads, now(), true)?;
@@ -98,7 +100,8 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
 
 /// Lists every regular file below `top`.
 ///
-/// # Errors [`AgingError::Io`] when `top` cannot be read.
+/// # Errors
+/// [`AgingError::Io`] when `top` cannot be read.
 pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<FileState>, AgingError> {
     Ok(walk::walk(top, threads, now(), true)?.seen)
 }
@@ -115,7 +118,8 @@ fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<Capture
 
 /// Reads a list of "SIZE TIME PATH" lines twice, because ages are relative to its latest time. A list has no fullness.
 ///
-/// # Errors [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first invalid line, or without a
+/// # Errors
+/// [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first invalid line, or without a
 /// file.
 pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let open = || File::open(path).map(BufReader::new).map_err(|source| AgingError::io("open", path, source));

@@ -122,7 +122,8 @@ impl Tally {
     /// The profile, and the cost of each age edge. Edges that would make a plan longer than `most_per_file` operations per live
     /// file are omitted.
     ///
-    /// # Errors [`AgingError::Profile`] without a regular file.
+    /// # Errors
+    /// [`AgingError::Profile`] without a regular file.
     pub fn profile(
         &self,
         name: &str,

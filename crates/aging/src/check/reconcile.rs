@@ -24,7 +24,8 @@ pub struct Reconciled {
 /// Makes the directory of `backend` match the live files of `planner` exactly. After a kill it may be a window of operations
 /// ahead of the record, with an incomplete file. Only names that a plan can make are removed.
 ///
-/// # Errors Those of [`clear`] and [`Cleared::restore`]. The same call continues after a failure.
+/// # Errors
+/// Those of [`clear`] and [`Cleared::restore`]. The same call continues after a failure.
 pub fn reconcile(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
@@ -42,7 +43,8 @@ pub struct Cleared {
 /// First half of [`reconcile`]: creates the directories, then removes extra files from all of them before any file is created,
 /// so that it needs no more space than the plan.
 ///
-/// # Errors [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
+/// # Errors
+/// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
 /// call continues after a failure.
 pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Shard>) -> Result<Cleared, AgingError> {
     backend.prepare()?;
@@ -83,7 +85,8 @@ pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Sha
 impl Cleared {
     /// Second half: creates the missing files. All ranks should be cleared before.
     ///
-    /// # Errors [`AgingError::Io`] when a file cannot be created, even after a commit of the deletes.
+    /// # Errors
+    /// [`AgingError::Io`] when a file cannot be created, even after a commit of the deletes.
     pub fn restore(self, planner: &Planner, backend: &DirectoryTarget<'_>) -> Result<Reconciled, AgingError> {
         if self.missing.is_empty() {
             return Ok(self.done);

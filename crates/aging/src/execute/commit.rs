@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Commits the file system.
 ///
-/// # Errors Those of syncfs(2) and fstatfs(2), and of the xfs request to finish deletes.
+/// # Errors
+/// Those of syncfs(2) and fstatfs(2), and of the xfs request to finish deletes.
 pub fn commit(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     if deletes_later(directory)? {
         finish_deletes_of_xfs(directory)?;

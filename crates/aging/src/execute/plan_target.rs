@@ -8,40 +8,47 @@ pub trait PlanTarget: Sync {
 
     /// Creates the directories of the plan and keeps existing ones.
     ///
-    /// # Errors [`AgingError::Io`] with the directory that cannot be created.
+    /// # Errors
+    /// [`AgingError::Io`] with the directory that cannot be created.
     fn prepare(&self) -> Result<(), AgingError>;
 
     /// The hand of one of `threads` threads.
     ///
-    /// # Errors Missing resources of the thread, typically descriptors.
+    /// # Errors
+    /// Missing resources of the thread, typically descriptors.
     fn hand(&self, threads: usize) -> Result<Self::Hand, AgingError>;
 
     /// Checks periodically that the target still exists.
     ///
-    /// # Errors [`AgingError::Target`] when it has been replaced, [`AgingError::Io`] when it cannot be inspected.
+    /// # Errors
+    /// [`AgingError::Target`] when it has been replaced, [`AgingError::Io`] when it cannot be inspected.
     fn check(&self) -> Result<(), AgingError>;
 
     /// Writes everything done so far to the device; freed blocks are available then.
     ///
-    /// # Errors [`AgingError::Io`]: those of syncfs(2).
+    /// # Errors
+    /// [`AgingError::Io`]: those of syncfs(2).
     fn commit(&self) -> Result<(), AgingError>;
 }
 
 pub trait Hand: Send {
     /// Executes one operation; `sync` requests that a created file is on the device before it returns.
     ///
-    /// # Errors [`AgingError::Io`] with the file that cannot be created or deleted; an incomplete file is removed. After ENOSPC
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be created or deleted; an incomplete file is removed. After ENOSPC
     /// the executor waits for the deletes of other threads and retries once.
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
 
     /// Changes an existing file. Can be retried after ENOSPC.
     ///
-    /// # Errors [`AgingError::Io`] with the file that cannot be changed.
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be changed.
     fn change(&mut self, change: &Change) -> Result<(), AgingError>;
 
     /// Completes growing files. Can be retried after ENOSPC.
     ///
-    /// # Errors [`AgingError::Io`] with the file that cannot be completed.
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be completed.
     fn finish(&mut self) -> Result<(), AgingError> {
         Ok(())
     }

@@ -154,7 +154,8 @@ pub struct AgingPlan {
 impl AgingPlan {
     /// Plans `spec` without I/O, at a cost independent of the number of files and operations.
     ///
-    /// # Errors An inconsistent profile, a fullness outside (0, 1), sizes that cannot fit, a volume too small for the
+    /// # Errors
+    /// An inconsistent profile, a fullness outside (0, 1), sizes that cannot fit, a volume too small for the
     /// histograms, an impossible limit. Each error has the numbers and a remedy.
     pub fn new(spec: &PlanSpec) -> Result<Self, AgingError> {
         build::plan(spec)

@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 /// Makes a profile from the texts of the age, size and directory distributions of the Geriatrix release.
 ///
-/// # Errors [`AgingError::Profile`] with the wrong file and line, or with the error of [`Profile::validate`].
+/// # Errors
+/// [`AgingError::Profile`] with the wrong file and line, or with the error of [`Profile::validate`].
 pub fn import_geriatrix(name: &str, age: &str, size: &str, directory: &str) -> Result<Profile, AgingError> {
     let make = || -> Result<Profile, String> {
         let ages = rows(age, "age", 2, |word| Ok(AgeRow { edge: field(word, 0)?, weight: field(word, 1)? }))?;

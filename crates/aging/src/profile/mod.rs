@@ -82,7 +82,8 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 impl Profile {
     /// A built-in profile.
     ///
-    /// # Errors [`AgingError::Profile`] for an unknown name, with the nearest one and a list of all.
+    /// # Errors
+    /// [`AgingError::Profile`] for an unknown name, with the nearest one and a list of all.
     pub fn builtin(name: &str) -> Result<Self, AgingError> {
         let text = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
             let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
@@ -98,7 +99,8 @@ impl Profile {
 
     /// A built-in profile by name, or a TOML file by path (with a `/` or the suffix `.toml`).
     ///
-    /// # Errors Those of [`Self::builtin`] and [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.
+    /// # Errors
+    /// Those of [`Self::builtin`] and [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.
     pub fn load(name_or_path: &str) -> Result<Self, AgingError> {
         if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
             return Self::builtin(name_or_path);
@@ -111,7 +113,8 @@ impl Profile {
     /// Reads TOML and validates it. Unknown keys are refused with line, caret and the nearest known name. `origin` is the
     /// file's name in error messages.
     ///
-    /// # Errors [`AgingError::Profile`] with line and caret, or with the error of [`Self::validate`].
+    /// # Errors
+    /// [`AgingError::Profile`] with line and caret, or with the error of [`Self::validate`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, AgingError> {
         let profile: Self =
             toml::from_str(text).map_err(|error| AgingError::profile(origin, explain(&error.to_string())))?;

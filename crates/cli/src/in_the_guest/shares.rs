@@ -32,7 +32,8 @@ impl Drop for Shares {
 impl Shares {
     /// The folders for this verb with these arguments, called in the folder `here`.
     ///
-    /// # Errors The folder of an output is missing, or its name is taken.
+    /// # Errors
+    /// The folder of an output is missing, or its name is taken.
     pub fn of(verb: &str, arguments: &ArgMatches, here: &Path) -> Result<Self, Failure> {
         let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
         let named = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());

@@ -33,7 +33,8 @@ pub struct Limits {
 impl Limits {
     /// Plans one of `parts` with `make` under these limits. Limits known in advance shape the plan.
     ///
-    /// # Errors Those of `make`; a usage error for a limit of confidence with more than one part.
+    /// # Errors
+    /// Those of `make`; a usage error for a limit of confidence with more than one part.
     pub fn plan<T: AsRef<AgingPlan>>(
         &self,
         parts: u32,

@@ -50,7 +50,8 @@ const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
 /// On rank 0: runs `lead`, which ages with this cluster in its hooks. On other ranks: follows orders and returns `None`.
 ///
-/// # Errors The failure of `lead`, or the reason why another rank ended the run; the same on every rank.
+/// # Errors
+/// The failure of `lead`, or the reason why another rank ended the run; the same on every rank.
 pub fn run_by_ranks(
     cluster: &Cluster,
     lead: impl FnOnce() -> Result<Outcome, Failure>,

@@ -40,7 +40,8 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
 /// Continues the run in `path`. Given limits replace its own; a time limit replaces only its time limit. A run that stopped at
 /// its time limit continues.
 ///
-/// # Errors Those of a run with the same specification; limits that no plan can satisfy.
+/// # Errors
+/// Those of a run with the same specification; limits that no plan can satisfy.
 pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let record = Record::open(path)?;
     if record.plan.kind != "age" {

@@ -204,7 +204,8 @@ impl AgeSpec {
 
     /// The declared size: as given, of the image to make, or of the device.
     ///
-    /// # Errors A usage error when neither `size` nor the target has a size; the device cannot be opened.
+    /// # Errors
+    /// A usage error when neither `size` nor the target has a size; the device cannot be opened.
     pub fn capacity(&self) -> Result<Bytes, Failure> {
         self.size.map_or_else(|| self.own_size(), Ok)
     }
@@ -310,7 +311,8 @@ impl AgeSpec {
 
     /// A planner of one part under the limits, before its first operation.
     ///
-    /// # Errors Those of [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; [`senesce_aging::AgingError`] names
+    /// # Errors
+    /// Those of [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; [`senesce_aging::AgingError`] names
     /// values that cannot be planned.
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         Ok(self.plan_of(part)?.operations())
@@ -324,7 +326,8 @@ impl AgeSpec {
 
     /// Checks that the order of writes can be recorded if requested.
     ///
-    /// # Errors A usage error for files without written blocks, and for a target that is not an image.
+    /// # Errors
+    /// A usage error for files without written blocks, and for a target that is not an image.
     pub fn check_recording(&self) -> Result<(), Failure> {
         if !self.record_order {
             return Ok(());

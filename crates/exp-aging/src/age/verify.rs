@@ -27,7 +27,8 @@ pub struct Verification {
 
 /// Verifies the target of the run in `path`. Differences are part of the result, not errors.
 ///
-/// # Errors A usage error when `path` is not an aging, its execution has not ended, or its target was in memory; the record,
+/// # Errors
+/// A usage error when `path` is not an aging, its execution has not ended, or its target was in memory; the record,
 /// the profile or the target cannot be read; the target is in use.
 pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Failure> {
     let record = Record::open(path)?;

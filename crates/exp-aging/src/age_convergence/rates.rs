@@ -68,7 +68,8 @@ impl Pace {
 
     /// Executes a plan to its end.
     ///
-    /// # Errors The image cannot be made or closed, an operation fails, or the user interrupts the run.
+    /// # Errors
+    /// The image cannot be made or closed, an operation fails, or the user interrupts the run.
     pub fn play_plan(
         &self,
         plan: &Arc<AgingPlan>,

@@ -31,7 +31,8 @@ pub struct Aged {
 impl Aged {
     /// Ages until the given number of bytes is written, then reads everything cold.
     ///
-    /// # Errors The volume cannot be made, written or read cold, or the user interrupts the run.
+    /// # Errors
+    /// The volume cannot be made, written or read cold, or the user interrupts the run.
     pub fn make(
         target: &TargetSpec,
         fs: FileSystem,

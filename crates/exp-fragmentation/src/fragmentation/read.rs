@@ -35,7 +35,8 @@ pub struct State<'a> {
 /// Reads a volume cold, once per read-ahead setting, and reads its layout. A reading that was not cold, or whose trace is
 /// incomplete, is reported and omitted.
 ///
-/// # Errors The volume cannot be made cold, read or traced, or the user interrupts the run.
+/// # Errors
+/// The volume cannot be made cold, read or traced, or the user interrupts the run.
 pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: &Interrupt) -> Result<Reads, Failure> {
     let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);

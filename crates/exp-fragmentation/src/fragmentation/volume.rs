@@ -172,7 +172,8 @@ impl Volume {
 
     /// Sets read-ahead; a remount resets it.
     ///
-    /// # Errors The volume has no device of its own, or the device refuses the value.
+    /// # Errors
+    /// The volume has no device of its own, or the device refuses the value.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
         self.target.set_read_ahead(kib)?;
         Ok(())

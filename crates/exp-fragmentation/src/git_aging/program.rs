@@ -39,7 +39,8 @@ impl Git {
 
     /// Runs a command and returns its output.
     ///
-    /// # Errors git cannot be started or fails (the error has its message), or the user interrupts the run.
+    /// # Errors
+    /// git cannot be started or fails (the error has its message), or the user interrupts the run.
     pub fn run(&self, folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
         check(interrupt)?;
         finish(self.command(folder, arguments), arguments, folder)

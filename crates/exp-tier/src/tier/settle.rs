@@ -19,7 +19,8 @@ const WARMINGS: usize = 4;
 /// Waits until the evictor is idle and the cold share is that of file and threshold; returns which blocks are cold. Blocks
 /// evicted in excess, because memory of another file became free meanwhile, are read back.
 ///
-/// # Errors The evictor did not reach its threshold, or the share stays different: then the file system's own map contradicts
+/// # Errors
+/// The evictor did not reach its threshold, or the share stays different: then the file system's own map contradicts
 /// the measurement.
 pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;

@@ -135,7 +135,8 @@ fn missing(path: &Path, error: &std::io::Error) -> Failure {
 impl Subject {
     /// Makes and mounts an empty file system.
     ///
-    /// # Errors It cannot be made or mounted; the disk lies in memory.
+    /// # Errors
+    /// It cannot be made or mounted; the disk lies in memory.
     pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
         let on_disk = if kind.on_disk() { Some(setup.disk.scratch_directory()?) } else { None };
         let subject = Self {

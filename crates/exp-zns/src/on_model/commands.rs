@@ -25,7 +25,8 @@ pub struct Commands {
 
 /// Merges the traces of all drives. Times count from the earliest start.
 ///
-/// # Errors A trace with missing requests, or a command to the zoned drive of unknown kind.
+/// # Errors
+/// A trace with missing requests, or a command to the zoned drive of unknown kind.
 pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
     let mut all = Commands::default();
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);

@@ -9,7 +9,8 @@ use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 
 /// The simulated drive of a recording, in the state at the start of the recording.
 ///
-/// # Errors A recording without such a drive, or a drive whose shape the model does not support.
+/// # Errors
+/// A recording without such a drive, or a drive whose shape the model does not support.
 pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
     let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
     let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;

@@ -55,7 +55,8 @@ pub struct Timed {
 /// Replays a recording from the files in `folder`, once per host. `moments_ns` are times of the recording's clock to
 /// convert to the model's time.
 ///
-/// # Errors Files that are missing, damaged or invalid; commands of unknown kind; the errors of [`replay`].
+/// # Errors
+/// Files that are missing, damaged or invalid; commands of unknown kind; the errors of [`replay`].
 pub fn time(
     traced: &Traced,
     folder: &Path,

@@ -27,7 +27,8 @@ pub struct Drives {
 impl Drives {
     /// Surveys both drives.
     ///
-    /// # Errors A drive that cannot be read, and two drives whose times are not comparable.
+    /// # Errors
+    /// A drive that cannot be read, and two drives whose times are not comparable.
     pub fn find(names: Names<'_>) -> Result<Self, Failure> {
         let zoned = Survey::of(&names.zoned.parse()?)?;
         let conventional = names.conventional.map(|name| Survey::of(&name.parse()?)).transpose()?;
@@ -101,7 +102,8 @@ pub struct Fitting {
 impl Fitting {
     /// Checks every point against its drive.
     ///
-    /// # Errors Problems of a drive or of the parameters, and a grid without any runnable point.
+    /// # Errors
+    /// Problems of a drive or of the parameters, and a grid without any runnable point.
     pub fn of(points: Vec<Point>, drives: &Drives) -> Result<Self, Failure> {
         let mut fitting = Self { points: Vec::new(), left_out: BTreeMap::new() };
         for point in points {

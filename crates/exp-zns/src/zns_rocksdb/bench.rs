@@ -60,7 +60,8 @@ pub fn chosen(spec: &Spec) -> Vec<&'static str> {
 
 /// Makes a setup and runs every selected benchmark on it.
 ///
-/// # Errors The setup cannot be made, a benchmark fails, or the user interrupts the run.
+/// # Errors
+/// The setup cannot be made, a benchmark fails, or the user interrupts the run.
 pub fn run_setup(
     (setup, repeat): (&str, u32),
     spec: &Spec,
@@ -267,7 +268,8 @@ fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>)
 
 /// The path of the program.
 ///
-/// # Errors The program was not found; the message names its package.
+/// # Errors
+/// The program was not found; the message names its package.
 pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&folders).map(|folder| folder.join(name));

@@ -31,7 +31,8 @@ impl Database {
     /// Makes the setup on its drives. They must be empty or listed in `ours`, the drives that this process claimed
     /// before. Adds newly claimed drives to `ours`.
     ///
-    /// # Errors A drive is not empty, or its file system cannot be made or mounted.
+    /// # Errors
+    /// A drive is not empty, or its file system cannot be made or mounted.
     pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         let zoned = || find(&spec.zoned, DriveChoice::Zoned);
         let conventional = || find(&spec.conventional, DriveChoice::Largest);
@@ -79,7 +80,8 @@ impl Database {
     /// Bytes in use beyond those of the empty file system, after write-back. `None` for ZenFS, which does not report
     /// them.
     ///
-    /// # Errors Write-back fails, or the file system does not report its use.
+    /// # Errors
+    /// Write-back fails, or the file system does not report its use.
     pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
         let Store::Mounted(target) = &self.kind else { return Ok(None) };
         target.sync()?;
