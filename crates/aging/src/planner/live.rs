@@ -61,7 +61,8 @@ fn arena(len: usize) -> Vec<Record> {
     records
 }
 
-/// # Safety The range must be the caller's own memory, without initialized data.
+/// # Safety
+/// The range must be the caller's own memory, without initialized data.
 #[cfg(not(miri))]
 unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
     // SAFETY: the advice changes nothing in the range. If the kernel ignores it, everything works, more slowly.
@@ -70,7 +71,8 @@ unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
 
 /// Miri does not support madvise(2); it checks that the range may be written.
 ///
-/// # Safety As above.
+/// # Safety
+/// As above.
 #[cfg(miri)]
 unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
     // SAFETY: guaranteed by the caller.
