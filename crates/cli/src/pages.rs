@@ -13,6 +13,7 @@ const PAGES: &[(&str, &str)] = &[
     ("ci", include_str!("../docs/tutorials/ci.md")),
     ("slow-disk", include_str!("../docs/tutorials/slow-disk.md")),
     ("faq", include_str!("../docs/guide/faq.md")),
+    ("records", include_str!("../docs/guide/records.md")),
     ("troubleshooting", include_str!("../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../docs/guide/glossary.md")),
     ("security", include_str!("../docs/security.md")),
@@ -86,7 +87,7 @@ pub fn without_comments(page: &str) -> String {
             kept.push_str(line);
             kept.push('\n');
         }
-        is_comment = (is_comment || begins) && !line.ends_with("-->");
+        is_comment = (is_comment || begins) && !line.trim_end().ends_with("-->");
     }
     kept
 }
@@ -102,6 +103,19 @@ mod tests {
         assert_eq!(without_comments(page), "a\n\n    d\n\n    f\n");
         let shown: String = PAGES.iter().map(|(_, page)| without_comments(page)).collect();
         assert!(!shown.contains("<!--") && !shown.contains("-->"));
+    }
+
+    #[test]
+    fn every_page_of_the_guide_the_tutorials_and_the_verbs_is_known() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for folder in ["guide", "tutorials", "verbs"] {
+            for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(PAGES.contains(&(name, &text)), "{}", path.display());
+            }
+        }
     }
 
     #[test]

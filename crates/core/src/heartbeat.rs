@@ -27,7 +27,8 @@ const LEAST_LOSS: Duration = Duration::from_millis(20);
 /// host).
 const TOLERANCE: Duration = Duration::from_millis(8);
 
-/// The same without the additional switch of a stop: a busy host takes the processors of a guest away for up to about 200 ms.
+/// The same without the additional switch of a stop: a busy host takes the processors of a guest away
+/// for about 200 ms, and under heavy load for several times as long.
 const TOLERANCE_WITHOUT_SWITCH: Duration = Duration::from_secs(1);
 
 /// The same while the thread examines other tasks: a thread that waits for a processor may hold kernel locks.
@@ -220,9 +221,9 @@ impl Watched {
     }
 
     /// The same for the warm-up and the measured part after it, each with its own limit. Steal counts in the measured part only.
-    pub fn lost_in_warm_up_or_between(&self, from: Duration, to: Duration) -> Option<Lost> {
+    pub fn lost_in_warm_up_or_between(&self, warm_until: Duration, from: Duration, to: Duration) -> Option<Lost> {
         let warm_up = Self { stolen: None, ..self.clone() };
-        self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, from))
+        self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, warm_until))
     }
 
     /// The same for a part of the phase, between two times of CLOCK_MONOTONIC.

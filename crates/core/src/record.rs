@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -189,7 +189,7 @@ impl RunDirectory {
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
         let path = self.path.join("events.jsonl");
         let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
-        let held = self.held.and(lines.as_bytes(), &path)?;
+        let held = self.held.and_written(lines.as_bytes(), &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
             // Lines after a partial line would be damaged.
             let _ = self.events.set_len(before);

@@ -3,7 +3,7 @@
 use crate::recorded::{Common, Recorded, RecordedEvent};
 use crate::{Run, spec_of};
 use senesce_core::record::RecordError;
-use senesce_core::{Failure, Measurement, Record};
+use senesce_core::{Better, Failure, Measurement, Record};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -97,7 +97,9 @@ fn percentiles_rise<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction>
     let mut found: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
     for (line, entry) in recorded.lines() {
         let RecordedEvent::Common(Common::Measurement(one)) = entry else { continue };
-        if let Some((percent, metric)) = percentile(&one.metric) {
+        // Names of imported metrics are free: "p1" may be a partition.
+        let is_latency = one.is_timing() && one.better == Better::Lower;
+        if let Some((percent, metric)) = percentile(&one.metric).filter(|(percent, _)| is_latency && *percent >= 50.0) {
             let distribution = place(&Measurement { metric, ..one.clone() });
             found.entry(distribution).or_default().push((percent, one.value.get(), line));
         }

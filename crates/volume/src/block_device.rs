@@ -74,19 +74,21 @@ impl BlockDevice {
         match line {
             Some(line) => Self::open(&line.source).ok(),
             // Files of a subvolume have a device number that is in no table.
-            None => <[Self; 1]>::try_from(Self::of_btrfs(path)).ok().map(|[only]| only),
+            None => <[Self; 1]>::try_from(Self::of_btrfs(layer.as_deref().unwrap_or(path))).ok().map(|[only]| only),
         }
     }
 
     /// All devices of the btrfs that contains `path`. Files of btrfs report the anonymous device number of their
-    /// subvolume. Empty for other file systems, or if sysfs does not list the devices.
+    /// subvolume. Empty for other file systems, or if sysfs does not
+    /// list the devices, or if one cannot be opened.
     pub fn of_btrfs(path: &Path) -> Vec<Self> {
         let found = fs::File::open(path).ok().and_then(|file| senesce_sys::btrfs::file_system(&file).ok());
         let Some(file_system) = found else { return Vec::new() };
         let folder = Path::new("/sys/fs/btrfs").join(file_system.uuid()).join("devices");
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut devices: Vec<Self> =
-            entries.filter_map(|entry| Self::open(&Path::new("/dev").join(entry.file_name())).ok()).collect();
+        // All or none: a part of the devices would pass for the whole.
+        let devices = entries.map(|entry| Self::open(&Path::new("/dev").join(entry.file_name())).ok());
+        let mut devices: Vec<Self> = devices.collect::<Option<_>>().unwrap_or_default();
         devices.sort_by(|left, right| left.name.cmp(&right.name));
         devices
     }

@@ -87,7 +87,7 @@ fn warm_up_and_measured_part_each_have_the_limit() {
     let lost = |from, to| {
         let one =
             watched(&[(Cause::Stopped, from, to)], Some(Stolen { seconds: 0.05, busy_seconds: 5.0, own_seconds: 5.0 }));
-        cause(one.lost_in_warm_up_or_between(MS * 3000, MS * 11_000))
+        cause(one.lost_in_warm_up_or_between(MS * 3000, MS * 3000, MS * 11_000))
     };
     assert_eq!(lost(1500, 1515), None);
     assert_eq!(lost(1500, 1530), Some(Cause::Stopped), "in the warm-up of 2 s");

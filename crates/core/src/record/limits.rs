@@ -1,5 +1,6 @@
 //! Limits of the files of a record. A record may come from anyone, and reading it must not exhaust memory.
 
+use super::data;
 use super::error::RecordError;
 use crate::units::Bytes;
 use std::path::Path;
@@ -44,10 +45,21 @@ pub(super) fn of_file(name: &str) -> Bytes {
 /// Refuses to write a file that would not be read back.
 pub(super) fn check_file(name: &str, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let most = of_file(name);
-    match bytes.len() as u64 > most.0 {
-        true => Err(RecordError::TooLarge { path: path.into(), most }),
+    if bytes.len() as u64 > most.0 {
+        return Err(RecordError::TooLarge { path: path.into(), most });
+    }
+    match name == "summary.json" && exceed_memory(bytes) {
+        true => Err(RecordError::TooLarge { path: path.into(), most: MOST_VALUES }),
         false => Ok(()),
     }
+}
+
+/// Text whose values cannot exceed [`MOST_VALUES`]: a byte of JSON takes less than 64 bytes of memory.
+const SURELY_SMALL: usize = (MOST_VALUES.0 / 64) as usize;
+
+/// Whether the values of a text do not fit in memory when they are read back.
+fn exceed_memory(text: &[u8]) -> bool {
+    text.len() > SURELY_SMALL && data::check_values(text).is_err()
 }
 
 /// Memory of the events read or written so far.
@@ -72,5 +84,14 @@ impl Held {
             }
         }
         Ok(held)
+    }
+
+    /// As [`Self::and`], for lines that are written: those whose values would not be read back are refused too.
+    pub fn and_written(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
+        let too_many = lines.split_inclusive(|byte| *byte == b'\n').position(exceed_memory);
+        match too_many {
+            Some(at) => Err(RecordError::TooLong { path: path.into(), line: self.lines + at + 1, most: MOST_VALUES }),
+            None => self.and(lines, path),
+        }
     }
 }

@@ -54,7 +54,7 @@ fn summary(comparison: &Comparison) -> String {
     };
     let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
     format!(
-        "{environment} Of {} primary metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
+        "{environment} Of {} compared metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
          {described} more are described.{gate}",
         comparison.rows.len() - described,
         count("better"),
@@ -171,7 +171,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         figures.push(Figure {
             id: format!("ratio-{}", what.metric.replace([' ', '.', '/'], "-")),
             title: format!("{}: sample over reference", what.metric),
-            caption: "Ratio of the geometric means with its interval, which holds for all primary metrics together. An interval that includes 1 shows no difference; one inside 0.98 to 1.02 excludes any relevant difference."
+            caption: "Ratio of the geometric means with its interval, which holds for all compared metrics together. An interval that includes 1 shows no difference; one inside 0.98 to 1.02 excludes any relevant difference."
                 .into(),
             device: sides(comparison),
             better: what.better,

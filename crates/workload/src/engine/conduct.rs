@@ -215,7 +215,7 @@ impl<B: FileCalls> Run<'_, B> {
             if steady { window.0 + Duration::from_secs_f64(course.steady().2.max(0.0)) } else { window.0 };
         let lost = match self.measure.warm_up.is_zero() {
             true => watched.lost_between(counted_from, window.1),
-            false => watched.lost_in_warm_up_or_between(counted_from, window.1),
+            false => watched.lost_in_warm_up_or_between(window.0, counted_from, window.1),
         };
         let mut measured = self.conclude(course, cpu, interrupted, left);
         // Lost time explains contradictions, so it takes precedence.

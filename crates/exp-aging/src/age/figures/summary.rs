@@ -93,7 +93,11 @@ impl Lines {
 
     fn errors(&mut self, summary: &Summary, measures: &Measures) {
         let rmse = &measures.rmse;
-        self.add("RMSE of ages (%)", json!(rmse.age * 100.0), "distance from the profile; rounding alone can cause 0.5/K");
+        self.add(
+            "RMSE of ages (%)",
+            json!(rmse.age * 100.0),
+            "distance from the profile; rounding alone can cause 0.5/K",
+        );
         self.add("RMSE of sizes (%)", json!(rmse.size * 100.0), "");
         self.add("RMSE of depths (%)", json!(rmse.depth * 100.0), "");
         let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
