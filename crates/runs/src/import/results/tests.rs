@@ -211,6 +211,6 @@ fn all_rules_are_documented() {
     let all =
         crate::import::fio::rules().into_iter().chain(ior::rules()).chain(mdtest::rules()).chain(hyperfine::rules());
     for name in all {
-        assert!(page.contains(&format!("| {name} |")), "{name}");
+        assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }
