@@ -182,7 +182,7 @@ fn commands_of_the_tutorials_run() {
 #[test]
 #[ignore = "long: runs every command of the verb pages; needs root, loop devices"]
 fn commands_of_the_verb_pages_run() {
-    all_run(&pages("docs/verbs"), 50);
+    all_run(&pages("docs/verbs"), 45);
 }
 
 #[test]
