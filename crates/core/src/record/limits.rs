@@ -11,6 +11,9 @@ pub(super) const MOST_EVENTS: Bytes = Bytes::mib(192);
 /// Memory of an event in addition to its text.
 const PER_EVENT: u64 = 320;
 
+/// Kept free for the last messages of a second writer, whose lines are not counted.
+const FOR_WITNESS: u64 = 1 << 20;
+
 /// One line of `events.jsonl`.
 pub(super) const MOST_LINE: Bytes = Bytes::mib(16);
 
@@ -91,7 +94,10 @@ impl Held {
         let too_many = lines.split_inclusive(|byte| *byte == b'\n').position(exceed_memory);
         match too_many {
             Some(at) => Err(RecordError::TooLong { path: path.into(), line: self.lines + at + 1, most: MOST_VALUES }),
-            None => self.and(lines, path),
+            None => self.and(lines, path).and_then(|held| match held.bytes > MOST_EVENTS.0 - FOR_WITNESS {
+                true => Err(RecordError::TooLong { path: path.into(), line: held.lines, most: MOST_EVENTS }),
+                false => Ok(held),
+            }),
         }
     }
 }
