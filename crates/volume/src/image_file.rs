@@ -6,6 +6,7 @@ use crate::{guard, lock};
 use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
 use senesce_core::output::{Folder, NewFile};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct ImageFile {
     active: File,
     file: Option<(File, PathBuf)>,
+    /// Folder and name, if this process created the file.
+    created: Option<(Folder, OsString)>,
     size: Bytes,
     in_memory: bool,
 }
@@ -31,9 +34,22 @@ pub(crate) struct ImageOptions<'a> {
     pub in_memory: bool,
 }
 
+/// A file that this process created, to be removed after a failure.
+pub(crate) struct CreatedFile {
+    folder: Folder,
+    name: OsString,
+    file: File,
+}
+
+impl CreatedFile {
+    pub fn remove(&self) {
+        let _ = self.folder.remove_same(&self.name, &self.file);
+    }
+}
+
 impl ImageFile {
     pub(crate) fn scratch(size: Bytes, writes: Option<Bytes>) -> Result<Self, TargetError> {
-        Ok(Self { active: memory_file(size, writes)?, file: None, size, in_memory: true })
+        Ok(Self { active: memory_file(size, writes)?, file: None, created: None, size, in_memory: true })
     }
 
     pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
@@ -60,7 +76,13 @@ impl ImageFile {
         }
         let (folder, name) = Folder::of(path).map_err(TargetError::io("make the image", path))?;
         let file = folder.create_new(&name, 0o666).map_err(TargetError::io("make the image", path))?;
-        Self::prepare(file, path, options, false).inspect_err(|_| drop(folder.remove_file(&name)))
+        match Self::prepare(file, path, options, false) {
+            Ok(image) => Ok(Self { created: Some((folder, name)), ..image }),
+            Err(error) => {
+                let _ = folder.remove_file(&name);
+                Err(error)
+            }
+        }
     }
 
     /// `existed`: the file was not created by this process, so others may use it.
@@ -88,7 +110,7 @@ impl ImageFile {
         };
         // The result of a run in memory replaces the file a link leads to, not the link.
         let real = path.canonicalize().map_err(TargetError::io("check the image", path))?;
-        let image = Self { active, file: Some((file, real)), size, in_memory: options.in_memory };
+        let image = Self { active, file: Some((file, real)), created: None, size, in_memory: options.in_memory };
         image.fill(options.keep, path)?;
         Ok(image)
     }
@@ -105,6 +127,13 @@ impl ImageFile {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The file, if this process created it.
+    pub(crate) fn take_created(&mut self) -> Option<CreatedFile> {
+        let (folder, name) = self.created.take()?;
+        let file = self.file.as_ref()?.0.try_clone().ok()?;
+        Some(CreatedFile { folder, name, file })
     }
 
     pub fn active(&self) -> &File {

@@ -6,7 +6,7 @@ use crate::custom::CustomFileSystem;
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
 use crate::holders::{Identity, holders};
-use crate::image_file::{ImageFile, ImageOptions};
+use crate::image_file::{CreatedFile, ImageFile, ImageOptions};
 use crate::kernel_log::KernelLog;
 use crate::loop_device::{self, LoopDevice};
 use crate::mount::{self, Mount};
@@ -88,14 +88,12 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let (erase, size) = (options.erase.as_deref(), size.or(options.size));
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
             check_least_size(spec, size, options)?;
-            let existed = path.symlink_metadata().is_ok();
             let writes = options.writes;
-            let image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
-            let staged = stage_image(spec, image, &path.to_string_lossy(), options);
-            if staged.is_err() && !existed {
-                let _ = std::fs::remove_file(path);
-            }
-            staged
+            let mut image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
+            let created = image.take_created();
+            stage_image(spec, image, &path.to_string_lossy(), options).inspect_err(|_| {
+                created.iter().for_each(CreatedFile::remove);
+            })
         }
         TargetSpec::Memory { size } => {
             if options.keep_existing {

@@ -115,6 +115,18 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
+    /// Removes a name if it still leads to this file.
+    ///
+    /// # Errors
+    /// As stat(2) and unlink(2).
+    pub fn remove_same(&self, name: &OsStr, file: impl AsFd) -> io::Result<()> {
+        let (there, open) = (self.stat_of(name)?, rustix::fs::fstat(file)?);
+        match (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino) {
+            true => self.remove_file(name),
+            false => Ok(()),
+        }
+    }
+
     /// Opens an entry for inspection (O_PATH), without following a link; `None` if it does not exist.
     pub(super) fn look(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
         match rustix::fs::openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {

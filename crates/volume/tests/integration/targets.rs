@@ -8,7 +8,7 @@ use senesce_volume::{
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 fn minimal_size(file_system: FileSystem) -> &'static str {
     match file_system {
@@ -179,6 +179,30 @@ fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
     let point = memory.mount_point().to_path_buf();
     memory.close().unwrap();
     assert!(!point.exists());
+}
+
+/// The kernel would add the copy to the mounted file system.
+#[test]
+#[ignore = "needs loop devices"]
+fn copy_of_one_of_several_btrfs_devices_is_refused() {
+    let directory = temporary_directory();
+    let paths = ["a.img", "b.img"].map(|name| directory.path().join(name));
+    let devices = paths.each_ref().map(|path| {
+        fs::File::create_new(path).unwrap().set_len(128 << 20).unwrap();
+        LoopDevice::attach(&fs::File::options().read(true).write(true).open(path).unwrap(), "test", false).unwrap()
+    });
+    let run =
+        |words: &[&std::ffi::OsStr]| assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success());
+    let [one, other] = devices.each_ref().map(|device| device.path().as_os_str());
+    run(&["mkfs.btrfs".as_ref(), "-q".as_ref(), one, other]);
+    run(&["btrfs".as_ref(), "device".as_ref(), "scan".as_ref(), one, other]);
+    let point = directory.path().join("mount");
+    fs::create_dir(&point).unwrap();
+    run(&["mount".as_ref(), one, point.as_os_str()]);
+    fs::copy(&paths[1], directory.path().join("copy.img")).unwrap();
+    let refused = visit(&image(&directory.path().join("copy.img"), "128M"), &OpenOptions::inspect()).unwrap_err();
+    run(&["umount".as_ref(), point.as_os_str()]);
+    assert!(matches!(refused, TargetError::Missing { .. }), "{refused}");
 }
 
 #[test]
