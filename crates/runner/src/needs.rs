@@ -42,8 +42,9 @@ impl Needs {
         if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {
             return missing(format!("{program} is not installed; on Debian: apt-get install {package}"));
         }
-        let available = machine::memory_available().unwrap_or(Bytes(u64::MAX));
-        if available < self.memory {
+        let available = machine::memory_available();
+        if self.memory.0 > 0 && available.is_none_or(|available| available < self.memory) {
+            let available = available.map_or("an unknown amount".into(), |available| available.to_string());
             return missing(format!(
                 "it needs {} of memory and {available} are available; make it smaller, or end what uses the memory",
                 self.memory
@@ -52,8 +53,9 @@ impl Needs {
         for (path, space) in &self.space {
             let existing = path.ancestors().find(|path| path.exists());
             let free = existing.and_then(|path| rustix::fs::statvfs(path).ok());
-            let free = free.map_or(Bytes(u64::MAX), |found| Bytes(found.f_bavail * found.f_frsize));
-            if free < *space {
+            let free = free.map(|found| Bytes(found.f_bavail * found.f_frsize));
+            if free.is_none_or(|free| free < *space) {
+                let free = free.map_or("an unknown amount".into(), |free| free.to_string());
                 let path = path.display();
                 return missing(format!("it needs {space} at {path} and {free} are free there; make space"));
             }
