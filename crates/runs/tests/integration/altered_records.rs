@@ -122,6 +122,8 @@ fn percentiles_of_one_distribution_rise() {
             // Every second event is a throughput, each of another repetition.
             if index % 2 == 0 {
                 event["data"]["metric"] = metrics[index / 2].into();
+                event["data"]["unit"] = "us".into();
+                event["data"]["better"] = "Lower".into();
                 event["data"]["repetition"] = 0.into();
                 event["data"]["value"] = (10.0 + index as f64).into();
             }
