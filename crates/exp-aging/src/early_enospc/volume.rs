@@ -10,6 +10,7 @@ use senesce_diagnose::PrognosisError;
 use senesce_diagnose::headroom::{self, NewFiles, User};
 use senesce_diagnose::twin::{self, Probe, Trial};
 use senesce_layout::FileSystemSpace;
+use senesce_layout::space::write_back;
 use senesce_volume::{OpenOptions, ScratchDirectory, TargetSpec};
 use std::fs::File;
 use std::io::Write;
@@ -72,6 +73,8 @@ fn watch(
 }
 
 fn mark(root: &Path, created: u64, size: u64) -> Result<Mark, Failure> {
+    // As `diagnose` does: reservations for delayed allocation look like used blocks (fs/xfs/xfs_iomap.c).
+    write_back(root)?;
     let space = FileSystemSpace::of(root)?;
     let said = headroom::one(&space, NewFiles::of(size), User::Root)
         .ok_or_else(|| Failure::usage("--fs: no rule exists for this file system"))?;
