@@ -223,7 +223,7 @@ fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estim
 }
 
 /// Share of the free blocks in sites for chunks above which data leave enough of them (measured: at 8 to 27 % chunks
-/// end it, at 61 % bytes).
-const FEW_SITES: f64 = 0.45;
+/// end it, at 57 % if data are written back meanwhile, at 61 % bytes).
+const FEW_SITES: f64 = 0.6;
 /// Number of chunks that are made before their sites are taken.
 const FEW_CHUNKS: f64 = 8.0;
