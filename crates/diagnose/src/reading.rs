@@ -130,6 +130,64 @@ pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: im
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
+/// Modelled seconds of reading every file once, with the references that separate the causes of slow reads.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadTimes {
+    /// Copied out and back in the order of reading.
+    pub in_order: f64,
+    /// Created once in the order of birth, one after the other.
+    pub created: f64,
+    /// Every file in one piece at the place of its first block.
+    pub whole: f64,
+    /// As the files lie.
+    pub aged: f64,
+}
+
+impl ReadTimes {
+    /// `order`: files as they are read; `births`: as they were created.
+    pub fn of(model: &DeviceModel, files: &FileRuns, order: &[u32], births: &[u32]) -> Self {
+        let seconds = |runs: &[Run]| cost_where(model, files.len(), order, |file| &runs[file..=file]).seconds;
+        let reference = |runs: fn(&FileRuns, &[u32]) -> Vec<Run>, sequence| seconds(&runs(files, sequence));
+        let (in_order, created) = rayon::join(|| reference(in_sequence, order), || reference(in_sequence, births));
+        let (whole, aged) = rayon::join(
+            || reference(in_one_piece, order),
+            || cost_where(model, files.len(), order, |file| files.of(file)).seconds,
+        );
+        Self { in_order, created, whole, aged }
+    }
+
+    /// Share of the order of creation: how many times longer than in the order of reading.
+    pub fn order_factor(&self) -> f64 {
+        self.created / self.in_order
+    }
+
+    /// Share of the pieces of files: how many times longer than with whole files at the same places.
+    pub fn pieces_factor(&self) -> f64 {
+        self.aged / self.whole
+    }
+}
+
+fn length(files: &FileRuns, file: usize) -> u64 {
+    files.of(file).iter().map(|run| run.length).sum()
+}
+
+/// Files one after the other, from the lowest address with data.
+fn in_sequence(files: &FileRuns, sequence: &[u32]) -> Vec<Run> {
+    let mut runs = vec![Run { start: 0, length: 0 }; files.len()];
+    let mut cursor = lowest(files);
+    for &file in sequence {
+        let run = Run { start: cursor, length: length(files, file as usize) };
+        cursor = run.end();
+        runs[file as usize] = run;
+    }
+    runs
+}
+
+fn in_one_piece(files: &FileRuns, _sequence: &[u32]) -> Vec<Run> {
+    let whole = |file| Run { start: files.of(file).first().map_or(0, |run| run.start), length: length(files, file) };
+    (0..files.len()).map(whole).collect()
+}
+
 pub(crate) fn lowest(files: &FileRuns) -> u64 {
     (0..files.len())
         .into_par_iter()

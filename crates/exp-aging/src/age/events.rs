@@ -6,6 +6,7 @@ use senesce_aging::measure::Measures;
 use senesce_aging::{ChangeCounts, Reconciled, Summary};
 use senesce_cluster::Member;
 use senesce_core::heartbeat::Lost;
+use senesce_diagnose::reading::ReadTimes;
 use senesce_layout::LayoutSummary;
 use serde::{Deserialize, Serialize};
 
@@ -199,8 +200,9 @@ pub struct LayoutSeen {
 pub struct ModelledRead {
     /// Model of the drive.
     pub drive: String,
-    /// Seconds.
-    pub seconds: f64,
+    /// Seconds, as the files lie and in the reference layouts.
+    #[serde(flatten)]
+    pub times: ReadTimes,
 }
 
 #[cfg(test)]

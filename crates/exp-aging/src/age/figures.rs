@@ -152,7 +152,22 @@ pub fn ranks_table(executed: &Executed) -> Option<Table> {
     (!executed.ranks.is_empty()).then_some(table)
 }
 
-pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
+/// The cost of a full read, modelled, with the references that separate its causes.
+pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
+    let columns =
+        ["drive", "in order (s)", "created once (s)", "whole files (s)", "aged (s)", "order (times)", "pieces (times)"];
+    let mut table = Table::new("cost", "What age did: modelled seconds of reading every file once", &columns);
+    for read in &seen.read_times {
+        let times = read.times;
+        let numbers =
+            [times.in_order, times.created, times.whole, times.aged, times.order_factor(), times.pieces_factor()];
+        let cells = std::iter::once(json!(read.drive)).chain(numbers.map(|number| json!(number)));
+        table.row(cells.collect());
+    }
+    (!seen.read_times.is_empty()).then_some(table)
+}
+
+pub fn layout_table(layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);
     let mut row = |name: &str, value: serde_json::Value| table.row(vec![json!(name), value]);
     row("files", json!(layout.files));
@@ -164,9 +179,6 @@ pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
         row("free extents", json!(space.extents));
         row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
         row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
-    }
-    for read in &seen.read_times {
-        row(&format!("reading all files, modelled {} (s)", read.drive), json!(read.seconds));
     }
     table
 }

@@ -145,7 +145,8 @@ impl Run for Age {
             analysis.tables.push(table);
         }
         if let Some((seen, layout)) = seen.and_then(|seen| Some((seen, seen.layout.as_ref()?))) {
-            analysis.tables.push(figures::layout_table(seen, layout));
+            analysis.tables.push(figures::layout_table(layout));
+            analysis.tables.extend(figures::cost_table(seen));
         }
         if let Some(executed) = executed {
             analysis.figures = figures::distributions(&executed.measures, &device);

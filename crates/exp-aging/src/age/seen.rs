@@ -3,12 +3,14 @@
 use super::events::{LayoutSeen, ModelledRead};
 use senesce_core::{Better, Failure, Measurement};
 use senesce_devmodel::DeviceModel;
-use senesce_diagnose::reading::{Order, cost};
+use senesce_diagnose::reading::{Order, ReadTimes};
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
+use std::ffi::OsStr;
 
-const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
+/// A disk, a SATA SSD and an NVMe drive.
+const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 
 /// The metric by which agings are compared first.
 const LEAD: &str = "discontinuities";
@@ -28,19 +30,29 @@ fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>)
 
 /// Reading preallocated, unwritten extents takes no time, so it is not recorded.
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
-    let order = Order::Readdir.of(files);
+    let (order, births) = (Order::Readdir.of(files), by_birth(files));
     let mut reads = Vec::new();
     for drive in DRIVES {
-        let seconds = cost(&DeviceModel::builtin(drive)?, files, &order, |_| false).seconds;
-        reads.extend((seconds > 0.0).then(|| ModelledRead { drive: drive.into(), seconds }));
+        let times = ReadTimes::of(&DeviceModel::builtin(drive)?, files, &order, &births);
+        reads.extend((times.aged > 0.0).then(|| ModelledRead { drive: drive.into(), times }));
     }
     Ok(reads)
 }
 
+/// Files in the order of their creation: their names begin with it.
+fn by_birth(files: &FileRuns) -> Vec<u32> {
+    let mut sequence: Vec<u32> = (0..files.len() as u32).collect();
+    sequence.sort_by_cached_key(|file| files.path(*file as usize).file_name().map(OsStr::to_os_string));
+    sequence
+}
+
 pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     let of_reads = || {
-        let wrong = seen.read_times.iter().find(|read| !(read.seconds.is_finite() && read.seconds > 0.0))?;
-        Some(format!("reading takes {} s on {}", wrong.seconds, wrong.drive))
+        let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds > 0.0);
+        let times = |times: ReadTimes| [times.in_order, times.created, times.whole, times.aged];
+        let of = |read: &ModelledRead| Some((times(read.times).into_iter().find(wrong)?, read.drive.clone()));
+        let (seconds, drive) = seen.read_times.iter().find_map(of)?;
+        Some(format!("reading takes {seconds} s on {drive}"))
     };
     seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
@@ -60,7 +72,7 @@ pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
         .filter_map(|(metric, unit, better, value)| Measurement::new(metric, unit, better, value?).ok());
     let of_reads = seen.read_times.iter().filter_map(|read| {
         let metric = format!("read time{MODELLED}{}", read.drive);
-        Some(Measurement::new(&metric, "s", Better::Lower, read.seconds).ok()?.modelled())
+        Some(Measurement::new(&metric, "s", Better::Lower, read.times.aged).ok()?.modelled())
     });
     let judged = |one: Measurement| if one.metric == LEAD { one.lead() } else { one.primary() };
     of_layout.chain(of_reads).map(judged).collect()
@@ -73,7 +85,10 @@ mod tests {
     #[test]
     fn layout_values_have_a_direction() {
         let layout: LayoutSummary = serde_json::from_value(senesce_layout_summary()).unwrap();
-        let reads = vec![ModelledRead { drive: "st500dm002".into(), seconds: 3.5 }];
+        let reads = vec![ModelledRead {
+            drive: "st500dm002".into(),
+            times: ReadTimes { in_order: 1.0, created: 2.0, whole: 3.0, aged: 3.5 },
+        }];
         let found = measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), read_times: reads });
         let stated: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
         let expected = [
