@@ -31,9 +31,9 @@ pub enum Pattern {
     /// Any value, but the condition must exist (`*`); remains free.
     Any,
     /// The minimum measured number (`least`).
-    Least,
+    Minimum,
     /// The maximum measured number (`greatest`).
-    Greatest,
+    Maximum,
     /// Numbers from this one (`>=4`); remains free.
     AtLeast(f64),
     /// Numbers up to this one (`<=4`); remains free.
@@ -96,8 +96,8 @@ impl fmt::Display for Selection {
                 Pattern::Is(word) => write!(f, "{key}={}", written(word))?,
                 Pattern::OneOf(words) => write!(f, "{key}={}", words.join("|"))?,
                 Pattern::Any => write!(f, "{key}=*")?,
-                Pattern::Least => write!(f, "{key}=least")?,
-                Pattern::Greatest => write!(f, "{key}=greatest")?,
+                Pattern::Minimum => write!(f, "{key}=minimum")?,
+                Pattern::Maximum => write!(f, "{key}=maximum")?,
                 Pattern::AtLeast(number) => write!(f, "{key}>={number}")?,
                 Pattern::AtMost(number) => write!(f, "{key}<={number}")?,
             }
@@ -110,8 +110,8 @@ impl Pattern {
     fn read(text: &str) -> Option<Self> {
         Some(match text {
             "*" => Self::Any,
-            "least" => Self::Least,
-            "greatest" => Self::Greatest,
+            "minimum" => Self::Minimum,
+            "maximum" => Self::Maximum,
             _ if text.len() > 1 && text.starts_with('\'') && text.ends_with('\'') => {
                 Self::Is(text[1..text.len() - 1].into())
             }
@@ -124,7 +124,7 @@ impl Pattern {
 
     /// Whether a single value remains, so that the condition no longer distinguishes cells.
     fn pins(&self) -> bool {
-        matches!(self, Self::Is(_) | Self::Least | Self::Greatest)
+        matches!(self, Self::Is(_) | Self::Minimum | Self::Maximum)
     }
 
     fn admits(&self, value: &str) -> bool {
@@ -132,7 +132,7 @@ impl Pattern {
             Self::Is(word) => same(word, value),
             Self::OneOf(words) => words.iter().any(|word| same(word, value)),
             Self::Any => true,
-            Self::Least | Self::Greatest => value.parse::<f64>().is_ok_and(f64::is_finite),
+            Self::Minimum | Self::Maximum => value.parse::<f64>().is_ok_and(f64::is_finite),
             Self::AtLeast(least) => value.parse::<f64>().is_ok_and(|number| number >= *least),
             Self::AtMost(most) => value.parse::<f64>().is_ok_and(|number| number <= *most),
         }
@@ -169,8 +169,8 @@ impl Selection {
         for (key, pattern) in &self.when {
             let numbers = found.iter().filter_map(|one| one.condition[key].parse::<f64>().ok());
             let extreme = match pattern {
-                Pattern::Least => numbers.reduce(f64::min),
-                Pattern::Greatest => numbers.reduce(f64::max),
+                Pattern::Minimum => numbers.reduce(f64::min),
+                Pattern::Maximum => numbers.reduce(f64::max),
                 _ => continue,
             };
             found.retain(|one| one.condition[key].parse::<f64>().ok() == extreme);
@@ -209,7 +209,7 @@ mod tests {
         for text in [
             "cost where state='aged, by bins'",
             "cost",
-            "cost where fs=ext4|xfs, round=greatest",
+            "cost where fs=ext4|xfs, round=maximum",
             "iops where bs>=4096, path=*, qd<=8",
         ] {
             assert_eq!(text.parse::<Selection>().unwrap().to_string(), text);
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn extremes_are_those_of_otherwise_matching_values() {
         let all = [measured("0", "ext4"), measured("9", "ext4"), measured("10", "ext4"), measured("100", "xfs")];
-        let last: Selection = "cost where fs=ext4, round=greatest".parse().unwrap();
+        let last: Selection = "cost where fs=ext4, round=maximum".parse().unwrap();
         let found = last.of(&all);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].condition["round"], "10", "as numbers, not as words");

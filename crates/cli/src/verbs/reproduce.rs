@@ -65,6 +65,7 @@ fn with_flags(command: Command) -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Run directory [default: senesce-runs/ID-HASH]"),
         )
+        .arg(switch("claims", "List its claims with their sources and rules, and run nothing"))
         .arg(switch("dry-run", "Print the plan only"))
         .arg(switch("json", "Print the result as JSON"));
     global::complete(command)
@@ -73,13 +74,20 @@ fn with_flags(command: Command) -> Command {
 pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     if matches.get_flag("list") {
         let json = matches.get_flag("json");
-        return if matches.get_flag("claims") { list::claims_of_all(json) } else { list::experiments(json) };
+        return if matches.get_flag("claims") {
+            list::claims_of(REGISTRY.experiments(), json)
+        } else {
+            list::experiments(json)
+        };
     }
     let (id, chosen) =
         matches.subcommand().ok_or_else(|| Failure::usage("no experiment given\nhint: senesce reproduce --list"))?;
     let experiment = REGISTRY.experiment(id)?;
     let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
     let json = chosen.get_flag("json");
+    if chosen.get_flag("claims") {
+        return list::claims_of([experiment], json);
+    }
     if chosen.get_flag("dry-run") {
         return print_plan(&experiment.plan(level, chosen)?, json);
     }

@@ -75,7 +75,7 @@ pub(super) fn greatest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> 
         let own = || cells.iter().filter(move |cell| cell.profile == *profile && cell.file_system == fs.name());
         own().find(|cell| cell.agings >= LEAST_AGINGS && cell.stationary != Some(false))?;
         let greatest = own().filter(|cell| cell.certified).map(|cell| cell.saved_factor).fold(1.0, f64::max);
-        let one = Measurement::new("greatest certified factor", "times", Better::Higher, greatest).ok()?;
+        let one = Measurement::new("largest certified factor", "times", Better::Higher, greatest).ok()?;
         Some(one.under("fs", fs.name()).under("profile", &**profile))
     };
     let pairs = spec.profiles.iter().flat_map(|profile| spec.fs.iter().map(move |fs| (profile, fs)));

@@ -54,7 +54,7 @@ impl Medium {
     /// its inode may be reused.
     pub(super) fn identity(&self, folder: &Path) -> String {
         match self {
-            Self::Image { .. } if self.is_own(folder) => "the image beside its folder".into(),
+            Self::Image { .. } if self.is_own(folder) => "the image next to its folder".into(),
             // Quoted as a word, so that it is one line whatever the name.
             Self::Image { path, .. } => format!("image {path:?}"),
             Self::Device(claimed) => claimed.device().word(),

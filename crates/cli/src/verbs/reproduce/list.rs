@@ -1,4 +1,4 @@
-//! `senesce reproduce --list [--claims]`.
+//! `senesce reproduce --list [--claims]` and `senesce reproduce ID --claims`.
 
 use crate::Exit;
 use crate::display::print_table;
@@ -34,9 +34,12 @@ fn described(experiment: &dyn Reproducible) -> Value {
     json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
 }
 
-pub fn claims_of_all(as_json: bool) -> Result<Exit, Failure> {
+pub fn claims_of<'a>(
+    experiments: impl IntoIterator<Item = &'a dyn Reproducible>,
+    as_json: bool,
+) -> Result<Exit, Failure> {
     let mut list: Vec<Value> = Vec::new();
-    for experiment in REGISTRY.experiments() {
+    for experiment in experiments {
         let set = claims(experiment)?;
         list.extend(set.claims.iter().map(|claim| listed(experiment.kind(), claim, &set)));
     }

@@ -16,7 +16,7 @@ pub struct Import {
     /// Columns of a table, such as name=1,value=3
     #[arg(long, value_name = "MAP", help_heading = "Format")]
     map: Vec<String>,
-    /// Columns of a trace, or msr, alibaba, tencent...
+    /// Columns of a trace, or msr, alibaba, tencent
     #[arg(long, value_name = "PATTERN", help_heading = "Format")]
     pattern: Option<String>,
     /// Run directory to write
