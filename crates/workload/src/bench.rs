@@ -70,7 +70,6 @@ impl Default for Options {
     }
 }
 
-/// Default run length.
 const DEFAULT_SECONDS: u64 = 60;
 
 /// A prepared workload with populated file sets. Holds no descriptors, so the file system can be remounted before [`Bench::run`].

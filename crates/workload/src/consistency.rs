@@ -14,7 +14,6 @@ const CELL: f64 = 0.02;
 /// In microseconds; single latencies are whole nanoseconds.
 const NANOSECOND: f64 = 1e-3;
 
-/// Describes a number that differs from the computed one.
 fn differs(name: &str, stated: f64, computed: f64) -> Option<String> {
     let is_equal = (stated - computed).abs() <= EXACT * computed.abs().max(1e-9);
     (!is_equal).then(|| format!("{name} is {stated}, but its counts give {computed}"))
@@ -126,24 +125,9 @@ impl ColdRead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::FlowopKind;
 
     fn flowop(count: u64, mean_us: f64) -> FlowopResult {
-        FlowopResult {
-            kind: FlowopKind::Read,
-            count,
-            bytes: count << 20,
-            ops_per_second: count as f64 / 2.0,
-            mb_per_second: count as f64 / 2.0,
-            mean_us,
-            min_us: 1.0,
-            p50_us: 2.0,
-            p90_us: 3.0,
-            p99_us: 4.0,
-            p999_us: 5.0,
-            p9999_us: 6.0,
-            max_us: 7.0,
-        }
+        FlowopResult::of_reads(count, mean_us, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
     }
 
     fn repetition() -> Repetition {

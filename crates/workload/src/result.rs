@@ -9,11 +9,8 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchResult {
-    /// Name of the workload.
     pub workload: String,
-    /// One per repetition.
     pub repetitions: Vec<Repetition>,
-    /// File sets as populated.
     pub filesets: Vec<FilesetSummary>,
     /// "Measured without ..." and other caveats.
     pub notes: Vec<String>,
@@ -180,7 +177,6 @@ mod ordered {
 }
 
 impl Repetition {
-    /// A run without a result.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self { reason: Some(reason.into()), ..Self::default() }
     }
@@ -237,6 +233,32 @@ impl Repetition {
 }
 
 #[cfg(test)]
+impl FlowopResult {
+    /// Reads of 1 MiB in 2 s, with their latencies from the minimum to the maximum.
+    pub fn of_reads(count: u64, mean_us: f64, latencies: [f64; 7]) -> Self {
+        let rate = count as f64 / 2.0;
+        let (kind, bytes, [min_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us]) =
+            (FlowopKind::Read, count << 20, latencies);
+        let (ops_per_second, mb_per_second) = (rate, rate);
+        Self {
+            kind,
+            count,
+            bytes,
+            ops_per_second,
+            mb_per_second,
+            mean_us,
+            min_us,
+            p50_us,
+            p90_us,
+            p99_us,
+            p999_us,
+            p9999_us,
+            max_us,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -262,23 +284,8 @@ mod tests {
 
     #[test]
     fn flowops_are_an_object_in_order() {
-        let flowop = |count| FlowopResult {
-            kind: FlowopKind::Read,
-            count,
-            bytes: 0,
-            ops_per_second: 0.0,
-            mb_per_second: 0.0,
-            mean_us: 0.0,
-            min_us: 0.0,
-            p50_us: 0.0,
-            p90_us: 0.0,
-            p99_us: 0.0,
-            p999_us: 0.0,
-            p9999_us: 0.0,
-            max_us: 0.0,
-        };
-        let repetition =
-            Repetition { flowops: vec![("z".into(), flowop(1)), ("a".into(), flowop(2))], ..Repetition::default() };
+        let flowops = ["z", "a"].map(|name| (name.into(), FlowopResult::of_reads(1, 0.0, [0.0; 7]))).into();
+        let repetition = Repetition { flowops, ..Repetition::default() };
         let text = serde_json::to_string(&repetition).unwrap();
         assert!(text.find("\"z\"").unwrap() < text.find("\"a\"").unwrap());
         assert_eq!(serde_json::from_str::<Repetition>(&text).unwrap(), repetition);

@@ -127,7 +127,6 @@ fn merge_flowops(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::FlowopKind;
 
     fn part(latencies_us: &[u64], seconds: f64) -> Finished {
         // As decoded from a message: of a fixed size.
@@ -137,21 +136,8 @@ mod tests {
         }
         let count = latencies_us.len() as u64;
         let mean_us = latencies_us.iter().sum::<u64>() as f64 / count as f64;
-        let flowop = FlowopResult {
-            kind: FlowopKind::Read,
-            count,
-            bytes: count << 20,
-            ops_per_second: 0.0,
-            mb_per_second: 0.0,
-            mean_us,
-            min_us: *latencies_us.iter().min().unwrap() as f64,
-            p50_us: 0.0,
-            p90_us: 0.0,
-            p99_us: 0.0,
-            p999_us: 0.0,
-            p9999_us: 0.0,
-            max_us: *latencies_us.iter().max().unwrap() as f64,
-        };
+        let (min_us, max_us) = (*latencies_us.iter().min().unwrap() as f64, *latencies_us.iter().max().unwrap() as f64);
+        let flowop = FlowopResult::of_reads(count, mean_us, [min_us, 0.0, 0.0, 0.0, 0.0, 0.0, max_us]);
         let repetition = Repetition {
             ops: count,
             reads: count,

@@ -118,7 +118,6 @@ impl Repetition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::FlowopKind;
     use crate::result::Interval;
 
     /// 980 latencies of 10 us and 20 of 1 ms, in two intervals.
@@ -126,21 +125,7 @@ mod tests {
         let mut histogram = Histogram::new(3).unwrap();
         histogram.record_n(10_000, 980).unwrap();
         histogram.record_n(1_000_000, 20).unwrap();
-        let flowop = FlowopResult {
-            kind: FlowopKind::Read,
-            count: 1000,
-            bytes: 0,
-            ops_per_second: 500.0,
-            mb_per_second: 0.0,
-            mean_us: 29.8,
-            min_us: 10.0,
-            p50_us: 10.0,
-            p90_us: 10.0,
-            p99_us: 1000.0,
-            p999_us: 1000.0,
-            p9999_us: 1000.0,
-            max_us: 1000.0,
-        };
+        let flowop = FlowopResult::of_reads(1000, 29.8, [10.0, 10.0, 10.0, 1000.0, 1000.0, 1000.0, 1000.0]);
         let interval = |seconds: f64| Interval {
             seconds,
             ops: 500,
@@ -158,6 +143,7 @@ mod tests {
         let repetition = Repetition {
             ops: 1000,
             ops_per_second: 500.0,
+            mb_per_second: 500.0,
             reads: 1000,
             seconds: 2.0,
             mean_us: 29.8,

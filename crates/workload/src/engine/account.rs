@@ -154,21 +154,23 @@ mod tests {
         Programs { flowops, list: vec![program], ..Programs::default() }
     }
 
+    fn account<'a>(programs: &'a Programs, counted: &'a Sample, thread_seconds: f64, waiting: f64) -> Account<'a> {
+        let waiting = Some(Waiting { seconds: waiting, longest_seconds: waiting });
+        let (cut_seconds, cpu_seconds, threads_stayed) = (0.0, (0.0, 0.0), true);
+        Account { programs, counted, thread_seconds, cut_seconds, waiting, cpu_seconds, threads_stayed }
+    }
+
+    fn one_short_read() -> Sample {
+        let latencies = Latencies::new(1);
+        latencies.record(0, 500_000);
+        Sample { counters: vec![[1, 0, 500_000]], latencies: latencies.snapshot() }
+    }
+
     #[test]
     fn short_runs_are_not_checked_by_tick_granularity() {
         let programs = programs(&[FlowopKind::ReadWholeFile], 2);
-        let latencies = Latencies::new(1);
-        latencies.record(0, 500_000);
-        let counted = Sample { counters: vec![[1, 0, 500_000]], latencies: latencies.snapshot() };
-        let found = |thread_seconds| Account {
-            programs: &programs,
-            counted: &counted,
-            thread_seconds,
-            cut_seconds: 0.0,
-            waiting: Some(Waiting { seconds: 0.0, longest_seconds: 0.0 }),
-            cpu_seconds: (0.0, 0.0),
-            threads_stayed: true,
-        };
+        let counted = one_short_read();
+        let found = |thread_seconds| account(&programs, &counted, thread_seconds, 0.0);
         assert_eq!(found(0.011).contradiction(), None);
         assert!(found(0.011).unchecked().is_some_and(|said| said.contains("not checked")));
         assert!(found(0.2).contradiction().is_some());
@@ -178,18 +180,8 @@ mod tests {
     #[test]
     fn thread_waiting_for_a_processor_may_block_others() {
         let programs = programs(&[FlowopKind::ReadWholeFile], 4);
-        let latencies = Latencies::new(1);
-        latencies.record(0, 500_000);
-        let counted = Sample { counters: vec![[1, 0, 500_000]], latencies: latencies.snapshot() };
-        let found = |waiting| Account {
-            programs: &programs,
-            counted: &counted,
-            thread_seconds: 0.4,
-            cut_seconds: 0.0,
-            waiting: Some(Waiting { seconds: waiting, longest_seconds: waiting }),
-            cpu_seconds: (0.0, 0.0),
-            threads_stayed: true,
-        };
+        let counted = one_short_read();
+        let found = |waiting| account(&programs, &counted, 0.4, waiting);
         assert_eq!(found(0.1).contradiction(), None);
         assert!(found(0.1).unchecked().is_some_and(|said| said.contains("waiting for a processor")));
         assert!(found(0.05).contradiction().is_some());
@@ -205,16 +197,8 @@ mod tests {
         let counters = executed.iter().map(|(count, nanoseconds)| [*count, 0, count * nanoseconds]).collect();
         let thread_seconds = programs.list[0].instances as f64;
         let counted = Sample { counters, latencies: latencies.snapshot() };
-        Account {
-            programs,
-            counted: &counted,
-            thread_seconds,
-            cut_seconds: 0.0,
-            waiting: Some(Waiting { seconds: 0.1, longest_seconds: 0.03 }),
-            cpu_seconds: (0.1, 0.9),
-            threads_stayed: true,
-        }
-        .contradiction()
+        let waiting = Some(Waiting { seconds: 0.1, longest_seconds: 0.03 });
+        Account { waiting, cpu_seconds: (0.1, 0.9), ..account(programs, &counted, thread_seconds, 0.0) }.contradiction()
     }
 
     #[test]

@@ -121,7 +121,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Difference from `earlier`.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
         Snapshot { counts }
@@ -165,7 +164,6 @@ impl Distribution<'_> {
         found
     }
 
-    /// As HDR histogram in nanoseconds.
     pub fn to_histogram(&self) -> Histogram<u64> {
         let mut histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 significant digits are allowed"));
         for (value, count) in self.cells().filter(|(_, count)| *count > 0) {

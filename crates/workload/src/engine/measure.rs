@@ -28,7 +28,6 @@ impl Sample {
         Self { counters, latencies: shared.latencies.snapshot() }
     }
 
-    /// Difference from `earlier`.
     pub fn since(&self, earlier: &Sample) -> Sample {
         let counters = self.counters.iter().zip(&earlier.counters);
         Sample {
@@ -46,7 +45,6 @@ impl Sample {
         self.counted(names).map(|(index, _)| self.counters[index][part]).sum()
     }
 
-    /// Result of `seconds` of measurement.
     pub fn repetition(&self, names: &[(String, FlowopKind)], seconds: f64) -> Repetition {
         let (ops, bytes, time) = (self.sum(names, 0), self.sum(names, 1), self.sum(names, 2));
         let directed = |wanted| {

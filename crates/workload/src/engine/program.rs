@@ -18,7 +18,6 @@ pub enum Operation {
     },
 }
 
-/// A flowop with all its constant properties.
 #[derive(Debug, Clone)]
 pub struct Flowop {
     pub spec: FlowopSpec,

@@ -112,7 +112,6 @@ pub struct CallResult {
 }
 
 impl CallResult {
-    /// Returns the result if it is valid.
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }
@@ -164,7 +163,6 @@ pub fn measure_calls(
     measure_calls_watched(directory, options, progress, interrupt, &mut ())
 }
 
-/// The same, with an observer.
 pub fn measure_calls_watched(
     directory: &ClaimedDirectory,
     options: &CallOptions,

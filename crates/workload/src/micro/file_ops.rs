@@ -57,7 +57,6 @@ pub struct FileOpsResult {
 }
 
 impl FileOpsResult {
-    /// Returns the result if it is valid.
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }

@@ -69,7 +69,6 @@ pub struct FlowopSpec {
     pub random: bool,
     /// Opens with `O_SYNC`.
     pub dsync: bool,
-    /// Opens with `O_DIRECT`.
     pub directio: bool,
     /// Opens with `POSIX_FADV_RANDOM`.
     pub noreadahead: bool,
@@ -83,7 +82,6 @@ pub struct FlowopSpec {
     pub target: Option<String>,
     /// Depends on the flowop: seconds, events, a limit.
     pub value: Value,
-    /// Text of `print`.
     pub text: String,
     pub blocking: bool,
     pub highwater: u64,
@@ -144,7 +142,6 @@ pub struct RunLength {
 /// Maximum threads of a workload: the kernel's default on a large machine (/proc/sys/kernel/threads-max, 64 GiB).
 pub const MOST_THREADS: u64 = 500_000;
 
-/// A workload, ready to be prepared on a directory.
 #[derive(Debug, Clone)]
 pub struct Workload {
     pub name: String,

@@ -109,11 +109,12 @@ pub enum Distribution {
     GammaAround(f64),
     /// `randvar` of type tabular: 100 cells of (base, range), normalised to minimum 0 and mean 1.
     Table(Vec<(f64, f64)>),
-    /// `cvar-uniform`.
-    Uniform { lower: f64, upper: f64 },
+    Uniform {
+        lower: f64,
+        upper: f64,
+    },
     /// `cvar-gamma` with this shape.
     Gamma(f64),
-    /// `cvar-exponential`.
     Exponential,
     /// `cvar-erlang` with this order.
     Erlang(u32),
@@ -125,10 +126,15 @@ pub enum Distribution {
         shape: f64,
         scale: f64,
     },
-    /// `cvar-triangular`.
-    Triangular { lower: f64, upper: f64, mode: f64 },
-    /// `cvar-weibull`.
-    Weibull { shape: f64, scale: f64 },
+    Triangular {
+        lower: f64,
+        upper: f64,
+        mode: f64,
+    },
+    Weibull {
+        shape: f64,
+        scale: f64,
+    },
 }
 
 /// Source of uniform numbers of a random variable during population. During the run, every thread has its own seeded generator.

@@ -139,7 +139,6 @@ fn check(scope: &Scope<'_>, kind: &Spanned<String>, distribution: &Distribution)
     Err(scope.source.mistake(kind.span, format!("{}: {problem}", kind.value)))
 }
 
-/// Parameters of each kind of custom variable.
 const CUSTOM_KINDS: [(&str, &[&str]); 8] = [
     ("cvar-uniform", &["lower", "upper"]),
     ("cvar-gamma", &["mean", "gamma"]),

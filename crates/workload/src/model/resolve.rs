@@ -154,7 +154,6 @@ impl Resolver<'_> {
         Bound::Random(self.workload.randoms.len() - 1)
     }
 
-    /// Second pass: definitions.
     fn definitions(&mut self, commands: &[Command]) -> Resolved<()> {
         for command in commands {
             match command {

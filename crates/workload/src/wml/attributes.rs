@@ -8,7 +8,6 @@ pub struct Entity {
     pub attributes: &'static [&'static str],
 }
 
-/// `define fileset`.
 pub const FILESET: Entity = Entity {
     name: "fileset",
     attributes: &[
@@ -30,7 +29,6 @@ pub const FILESET: Entity = Entity {
     ],
 };
 
-/// `define file`.
 pub const FILE: Entity = Entity {
     name: "file",
     attributes: &[
@@ -47,7 +45,6 @@ pub const FILE: Entity = Entity {
     ],
 };
 
-/// `define process`.
 pub const PROCESS: Entity = Entity { name: "process", attributes: &["name", "instances", "nice"] };
 
 pub const THREAD: Entity =

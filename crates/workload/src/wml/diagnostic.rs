@@ -84,7 +84,6 @@ pub struct Diagnostic {
     pub line: usize,
     /// From 1, in characters.
     pub column: usize,
-    /// Width of the marked text in characters.
     pub width: usize,
     pub line_text: String,
     pub message: String,

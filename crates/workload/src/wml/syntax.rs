@@ -120,21 +120,15 @@ pub enum Command {
     CreateFiles,
     /// `create process`: threads start here in files for older releases.
     CreateProcesses,
-    /// `shutdown process` or `shutdown fileset`.
     Shutdown,
-    /// `run [seconds]`.
     Run(Option<Spanned<Expression>>),
     /// `psrun [period [seconds]]`; a negative period clears the statistics after each.
     PeriodicRun(Option<i64>, Option<i64>),
-    /// `sleep seconds`.
     Sleep(Spanned<Expression>),
     /// `eventgen rate=...`.
     EventGenerator(Attributes),
-    /// `echo "text"`.
     Echo(Vec<TextPart>),
-    /// `usage "text"`.
     Usage(Vec<TextPart>),
-    /// `system "command"`.
     System(Vec<TextPart>),
     /// `stats clear` or `stats snap`.
     Stats(StatsAction),
