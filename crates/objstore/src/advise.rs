@@ -9,7 +9,6 @@ use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::path::Path;
 
-/// A volume for objects, planned or mounted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Volume {
     /// File system.
@@ -80,7 +79,6 @@ pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static st
     Ok((known.map_or(if kind == TMPFS_MAGIC { "tmpfs" } else { "unknown" }, FileSystem::name), free))
 }
 
-/// Evaluation of one scheme.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
     pub scheme: Scheme,
@@ -102,7 +100,6 @@ pub struct Advice {
     pub concern: Option<String>,
 }
 
-/// Evaluation of all schemes, and the choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recommendation {
     pub volume: Volume,

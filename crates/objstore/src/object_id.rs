@@ -5,7 +5,6 @@ use sha1::{Digest, Sha1};
 use std::fmt;
 use std::str::FromStr;
 
-/// Hash that names objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HashAlgorithm {

@@ -50,7 +50,6 @@ pub struct Prediction {
     pub files: u64,
     /// Directories when full, including the root of the objects.
     pub directories: u64,
-    /// Limiting resource.
     pub ended_by: Limit,
 }
 
@@ -222,13 +221,8 @@ mod tests {
     /// Linux 6.18 and mkfs.btrfs 6.2 on 256 MiB: metadata of 26.22 and 33.22 MiB were used, stored twice.
     #[test]
     fn btrfs_items_match_measurements() {
-        let free = FreeSpace {
-            inodes: None,
-            bytes: u64::MAX >> 8,
-            block_bytes: 4096,
-            inode_bytes: 700,
-            directories: DirectoryFormat::Items,
-        };
+        let free = FreeSpace { inodes: None, block_bytes: 4096, inode_bytes: 700, ..PUBLISHED_SPACE };
+        let free = FreeSpace { directories: DirectoryFormat::Items, ..free };
         for (scheme, files, mebibytes) in [("2x1", 41_728.0, 26.22), ("3x2", 29_696.0, 33.22)] {
             let metadata = bytes_needed(scheme.parse().unwrap(), &free, 4096, files) - files * 4096.0;
             let error = metadata / (2.0 * mebibytes * 1_048_576.0) - 1.0;
@@ -239,13 +233,8 @@ mod tests {
     /// Linux 6.18 and mkfs.xfs 6.1 on 600 MiB: 128,514 blocks free; objects of 4 KiB until it was full.
     #[test]
     fn law_matches_xfs() {
-        let free = FreeSpace {
-            inodes: Some(307_196),
-            bytes: 128_514 * 4096,
-            block_bytes: 4096,
-            inode_bytes: 512,
-            directories: DirectoryFormat::Xfs,
-        };
+        let free = FreeSpace { inodes: Some(307_196), bytes: 128_514 * 4096, ..PUBLISHED_SPACE };
+        let free = FreeSpace { block_bytes: 4096, inode_bytes: 512, directories: DirectoryFormat::Xfs, ..free };
         for (scheme, files, directories) in [("0x0", 112_554, 0), ("4x1", 106_564, 52_739), ("3x2", 99_267, 103_078)] {
             let prediction = predict(scheme.parse().unwrap(), &free, 4096);
             let error = prediction.files as f64 / f64::from(files) - 1.0;

@@ -27,7 +27,6 @@ pub struct Lost {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CheckoutReport {
     pub snapshot: u64,
-    /// Files written.
     pub files: u64,
     /// Bytes of these files, including holes.
     pub bytes: u64,

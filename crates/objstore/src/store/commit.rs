@@ -44,7 +44,6 @@ pub struct CommitReport {
     pub bytes: u64,
     /// Objects that were new to the store.
     pub new_objects: u64,
-    /// Their bytes.
     pub new_bytes: u64,
     /// Objects among the new ones that the store had in damaged form.
     pub damaged_objects: u64,

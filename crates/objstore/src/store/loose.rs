@@ -41,7 +41,6 @@ struct Staged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Whole,
-    /// The stored bytes differ.
     Damaged,
     Absent,
 }
@@ -271,14 +270,12 @@ fn open_directory(path: &Path) -> Result<OwnedFd, StoreError> {
         .map_err(io("open directory", path))
 }
 
-/// A file below `objects`.
 pub(super) enum LooseFile {
     Object(ObjectId, PathBuf),
     /// Not an object of this scheme.
     Other(PathBuf),
 }
 
-/// Lists all files below `objects`.
 pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Result<Vec<LooseFile>, StoreError> {
     let mut found = Vec::new();
     let mut folders = vec![objects.to_path_buf()];
@@ -345,15 +342,9 @@ mod tests {
         // A thread without the capability to link by descriptor, like every non-root thread (kernels before 6.10 return ENOENT
         // then).
         let unprivileged = |writer: &mut LooseWriter<'_>| {
-            rustix::thread::set_capabilities(
-                None,
-                rustix::thread::CapabilitySets {
-                    effective: rustix::thread::CapabilitySet::empty(),
-                    permitted: rustix::thread::CapabilitySet::empty(),
-                    inheritable: rustix::thread::CapabilitySet::empty(),
-                },
-            )
-            .unwrap();
+            let none = rustix::thread::CapabilitySet::empty();
+            let none = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+            rustix::thread::set_capabilities(None, none).unwrap();
             writer.put(id, b"whole", true).unwrap();
             writer.publish()
         };

@@ -70,7 +70,6 @@ pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreEr
 pub enum Layout {
     /// One file each, by the store's scheme.
     Loose,
-    /// In pack files.
     Pack,
 }
 

@@ -142,17 +142,11 @@ mod tests {
             let data: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
             std::fs::write(&path, &data).unwrap();
             let mut joined = Vec::new();
-            let reading = reader()
-                .read(
-                    &path,
-                    || (),
-                    |chunk, times| {
-                        (0..times).for_each(|_| joined.extend_from_slice(chunk));
-                        Ok(())
-                    },
-                    go_on,
-                )
-                .unwrap();
+            let put = |chunk: &[u8], times| {
+                (0..times).for_each(|_| joined.extend_from_slice(chunk));
+                Ok(())
+            };
+            let reading = reader().read(&path, || (), put, go_on).unwrap();
             assert!(joined == data && reading.size == size as u64 && !reading.changed, "{size}");
         }
     }
@@ -164,17 +158,11 @@ mod tests {
         std::fs::write(&path, vec![1; 5000]).unwrap();
         let mut attempts = 0;
         let grow = |path: &Path| std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(b"x").unwrap();
-        let reading = reader()
-            .read(
-                &path,
-                || attempts += 1,
-                |_, _| {
-                    grow(&path);
-                    Ok(())
-                },
-                go_on,
-            )
-            .unwrap();
+        let put = |_: &[u8], _| {
+            grow(&path);
+            Ok(())
+        };
+        let reading = reader().read(&path, || attempts += 1, put, go_on).unwrap();
         assert!(reading.changed);
         assert_eq!(attempts, ATTEMPTS);
     }
@@ -185,20 +173,14 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 5000]).unwrap();
         let (mut grown, joined) = (false, std::cell::RefCell::new(Vec::new()));
-        let reading = reader()
-            .read(
-                &path,
-                || joined.borrow_mut().clear(),
-                |chunk, _| {
-                    if !std::mem::replace(&mut grown, true) {
-                        std::fs::write(&path, vec![2; 4000]).unwrap();
-                    }
-                    joined.borrow_mut().extend_from_slice(chunk);
-                    Ok(())
-                },
-                go_on,
-            )
-            .unwrap();
+        let put = |chunk: &[u8], _| {
+            if !std::mem::replace(&mut grown, true) {
+                std::fs::write(&path, vec![2; 4000]).unwrap();
+            }
+            joined.borrow_mut().extend_from_slice(chunk);
+            Ok(())
+        };
+        let reading = reader().read(&path, || joined.borrow_mut().clear(), put, go_on).unwrap();
         assert!(!reading.changed);
         assert_eq!(joined.into_inner(), vec![2; 4000]);
     }

@@ -9,11 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// Permanent settings of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreSettings {
     pub hash: HashAlgorithm,
-    /// Splitting of files.
     pub chunker: ChunkerSpec,
     /// Location of loose objects.
     pub scheme: Scheme,
@@ -52,7 +50,6 @@ impl StoreChoice {
 pub(super) const FILE: &str = "store.json";
 const FORMAT: u32 = 2;
 
-/// Content of `store.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoreFile {

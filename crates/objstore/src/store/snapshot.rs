@@ -16,7 +16,6 @@ pub const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Version of the format.
     pub senesce_snapshot: u32,
     /// From 1.
     pub number: u64,
@@ -24,7 +23,6 @@ pub struct Header {
     pub created_unix: u64,
     pub source: String,
     pub hash: HashAlgorithm,
-    /// Splitting of files.
     pub chunker: ChunkerSpec,
 }
 
@@ -35,7 +33,6 @@ pub enum EntryKind {
     File {
         /// Bytes.
         size: u64,
-        /// Objects in order.
         objects: Vec<ObjectRun>,
         /// Holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +42,6 @@ pub enum EntryKind {
         changed: bool,
     },
     Directory,
-    /// A symbolic link.
     Link {
         /// Target, escaped like a path.
         to: String,
@@ -115,13 +111,11 @@ pub fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
 pub struct SnapshotEntry {
     /// Path below the committed directory, escaped: see [`escape`].
     pub path: String,
-    /// Permission bits.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
     /// Modification time: seconds since 1970 and nanoseconds.
     pub modified: (i64, u32),
-    /// Type-specific data.
     pub kind: EntryKind,
 }
 

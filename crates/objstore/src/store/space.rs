@@ -116,13 +116,9 @@ mod tests {
     use super::*;
 
     fn snapshot(entries: &[(&str, EntryKind)]) -> Snapshot {
-        let entry = |(path, kind): &(&str, EntryKind)| SnapshotEntry {
-            path: (*path).into(),
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            modified: (0, 0),
-            kind: kind.clone(),
+        let entry = |(path, kind): &(&str, EntryKind)| {
+            let (path, kind) = ((*path).into(), kind.clone());
+            SnapshotEntry { path, mode: 0o644, uid: 0, gid: 0, modified: (0, 0), kind }
         };
         Snapshot { number: 1, header: None, entries: entries.iter().map(entry).collect(), problems: Vec::new() }
     }

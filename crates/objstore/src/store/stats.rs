@@ -13,7 +13,6 @@ use std::os::unix::fs::MetadataExt;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StoreStats {
     pub hash: String,
-    /// Splitting of files.
     pub chunker: String,
     /// Location of loose objects.
     pub scheme: String,
@@ -22,11 +21,9 @@ pub struct StoreStats {
     pub snapshot_bytes: u64,
     /// Loose and packed.
     pub objects: u64,
-    /// Their bytes.
     pub object_bytes: u64,
     /// Bytes of the snapshots' files over bytes of the objects.
     pub deduplication: Option<f64>,
-    /// Loose objects.
     pub loose_objects: u64,
     pub loose_directories: u64,
     /// Expected number of directories for this number of loose objects (occupancy law).

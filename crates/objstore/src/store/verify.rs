@@ -17,18 +17,15 @@ use std::time::Instant;
 /// An object whose content does not match its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damaged {
-    /// Name of the object.
     pub object: ObjectId,
     /// File and position.
     pub place: String,
     pub problem: String,
 }
 
-/// A file of a snapshot that cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AffectedFile {
     pub snapshot: u64,
-    /// Path of the file.
     pub path: String,
     /// The first of its objects that is damaged or missing.
     pub object: ObjectId,
@@ -43,7 +40,6 @@ pub struct VerifyReport {
     pub damaged: Vec<Damaged>,
     /// Objects that a snapshot needs and the store does not have.
     pub missing: Vec<ObjectId>,
-    /// Files that cannot be restored.
     pub affected_files: Vec<AffectedFile>,
     /// Problems of packs, snapshots and other files.
     pub problems: Vec<String>,

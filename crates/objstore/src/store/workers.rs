@@ -56,7 +56,6 @@ impl<'a> Workers<'a> {
         Self { store, items, job, seen, damaged: Mutex::default(), next, bytes, names: Names::new(), stop }
     }
 
-    /// Runs the threads with progress until all are done.
     pub fn run(self) -> Result<Done<'a>, StoreError> {
         let (threads, workers) = (self.job.options.threads.max(1), &self);
         let outcomes: Vec<Result<WorkerDone<'a>, StoreError>> = std::thread::scope(|scope| {

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -22,7 +21,6 @@ pub enum Outcome {
     Done,
     /// Another exit status; the last lines of its output.
     Failed(i32, String),
-    /// A signal ended it.
     Killed(i32),
     /// senesce ended it after its time limit.
     TimedOut,
@@ -34,7 +32,6 @@ pub struct Ran {
     pub seconds: f64,
     /// User CPU time, including waited-for children.
     pub user_seconds: f64,
-    /// System CPU time.
     pub system_seconds: f64,
     /// Maximum resident set of the command or one of its children.
     pub peak_bytes: u64,

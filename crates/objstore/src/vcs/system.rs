@@ -8,17 +8,13 @@ use std::process::Command;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// git.
     Git,
-    /// Mercurial.
     Hg,
     /// bup: git's format, rolling hash, packs only.
     Bup,
     /// `cp -r`.
     Copy,
-    /// restic.
     Restic,
-    /// Borg.
     Borg,
     /// senesce's store with pack files.
     OwnPack,

@@ -1,5 +1,6 @@
 //! Malicious stores: nothing is written outside of the destination, and nothing crashes.
 
+use crate::common::temporary_directory;
 use rand::RngExt;
 use senesce_core::Seed;
 use senesce_core::interrupt::Interrupt;
@@ -18,7 +19,7 @@ mod store_checkout;
 
 #[test]
 fn fuzz_corpus_stays_inside_the_destination() {
-    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let folder = temporary_directory();
     let scene = store_checkout::Scene::new(folder.path());
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/store_checkout");
     let files: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -34,7 +35,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let folder = temporary_directory();
         fs::create_dir_all(folder.path().join("outside/sub")).unwrap();
         fs::write(folder.path().join("outside/precious"), "precious").unwrap();
         let work = folder.path().join("work");
@@ -89,26 +90,17 @@ fn links_of_a_store_are_not_followed() {
     let scene = Scene::new();
     let before = scene.outside();
     let out = scene.path("outside");
+    let file = |path: &str| scene.entry(path, scene.file.clone());
+    let directory = |path: &str| scene.entry(path, EntryKind::Directory);
     let attacks: Vec<Vec<SnapshotEntry>> = vec![
         vec![scene.link("l", &out), scene.link("l/planted", Path::new("x"))],
-        vec![scene.link("l", &out), scene.entry("l/planted", scene.file.clone())],
-        vec![scene.link("l", &out), scene.entry("l/planted", EntryKind::Directory)],
-        vec![scene.link("l", &out), scene.entry("l/sub", EntryKind::Directory), scene.link("l/sub/x", Path::new("y"))],
-        vec![
-            scene.link("d", &out),
-            scene.entry("d", EntryKind::Directory),
-            scene.entry("d/planted", scene.file.clone()),
-        ],
-        vec![
-            scene.entry("d", EntryKind::Directory),
-            scene.link("d/up", Path::new("..")),
-            scene.link("d/up/../../outside/x", &out),
-        ],
+        vec![scene.link("l", &out), file("l/planted")],
+        vec![scene.link("l", &out), directory("l/planted")],
+        vec![scene.link("l", &out), directory("l/sub"), scene.link("l/sub/x", Path::new("y"))],
+        vec![scene.link("d", &out), directory("d"), file("d/planted")],
+        vec![directory("d"), scene.link("d/up", Path::new("..")), scene.link("d/up/../../outside/x", &out)],
         vec![scene.link("l", Path::new("../outside")), scene.link("l/precious", Path::new("x"))],
-        vec![
-            scene.entry("../outside/planted", scene.file.clone()),
-            scene.entry("/outside/planted", scene.file.clone()),
-        ],
+        vec![file("../outside/planted"), file("/outside/planted")],
     ];
     for entries in attacks {
         let report = scene.check_out(&entries, CheckoutOptions::default());
@@ -214,8 +206,7 @@ fn commit_does_not_write_through_links_of_the_store() {
     for first in 0..256 {
         symlink(&outside, scene.path("store/objects").join(format!("{first:02x}"))).unwrap();
     }
-    let refused = commit_again(&scene).unwrap_err();
-    assert!(refused.contains("objects"), "{refused}");
+    commit_again(&scene).unwrap_err();
     assert_eq!(scene.outside(), before);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     for first in 0..256 {
@@ -292,14 +283,11 @@ fn snapshot_larger_than_free_space_is_refused() {
     };
     let huge = EntryKind::File { size: u64::MAX / 2, objects: objects.clone(), holes: Vec::new(), changed: false };
     let entries = ["a", "b", "c", "d"].map(|name| scene.entry(name, huge.clone()));
-    let error = check_out(&entries).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Missing, "{error}");
-    assert!(error.to_string().contains("are free"), "{error}");
+    assert_eq!(check_out(&entries).unwrap_err().exit_code(), ExitCode::Missing);
     assert_eq!(fs::read_dir(&back).unwrap().count(), 0);
     // Longer than declared: nothing is written beyond, and nothing of it is left.
     let repeated = EntryKind::File { size, objects: objects.repeat(1000), holes: Vec::new(), changed: false };
     let report = check_out(&[scene.entry("a", repeated), scene.entry("b", scene.file.clone())]).unwrap();
     assert_eq!((report.files, report.lost.len()), (1, 1));
-    assert!(report.lost[0].problem.contains("exceed its"), "{:?}", report.lost);
     assert!(!back.join("a").exists() && back.join("b").exists());
 }

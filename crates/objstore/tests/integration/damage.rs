@@ -1,77 +1,15 @@
 //! Stores with damaged, staged and sparse content.
 
+use crate::common::{LAYOUTS, Scene, temporary_directory};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::{Progress, Silent};
-use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
-use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
+use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::stats::stats;
-use senesce_objstore::store::verify::{VerifyReport, verify};
-use senesce_objstore::{HashAlgorithm, Layout, Store, StoreError, StoreSettings};
+use senesce_objstore::store::verify::verify;
+use senesce_objstore::{Layout, Store, StoreError, StoreSettings};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-
-const LAYOUTS: [Layout; 2] = [Layout::Loose, Layout::Pack];
-
-fn temporary_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-struct Scene(tempfile::TempDir);
-
-impl Scene {
-    fn new(chunker: &str) -> Self {
-        let scene = Self(temporary_directory());
-        fs::create_dir(scene.work()).unwrap();
-        let settings =
-            StoreSettings { hash: HashAlgorithm::Blake3, chunker: chunker.parse().unwrap(), ..Default::default() };
-        Store::create(&scene.place(), settings).unwrap();
-        scene
-    }
-
-    fn work(&self) -> PathBuf {
-        self.0.path().join("work")
-    }
-
-    fn place(&self) -> PathBuf {
-        self.0.path().join("store")
-    }
-
-    fn store(&self) -> Store {
-        Store::open(&self.place()).unwrap()
-    }
-
-    fn commit(&self, layout: Layout) -> CommitReport {
-        let options = CommitOptions { layout, threads: 1, log_slower_than: None };
-        commit(&mut self.store(), &self.work(), &options, &Silent, &Interrupt::new()).unwrap()
-    }
-
-    fn verify(&self) -> VerifyReport {
-        verify(&self.store(), &Silent, &Interrupt::new()).unwrap()
-    }
-
-    fn check_out(&self, snapshot: u64) -> CheckoutReport {
-        let back = self.0.path().join("back");
-        let _ = fs::remove_dir_all(&back);
-        let options = CheckoutOptions::default();
-        checkout(&self.store(), Some(snapshot), &back, options, &Silent, &Interrupt::new()).unwrap()
-    }
-
-    fn back(&self, name: &str) -> Vec<u8> {
-        fs::read(self.0.path().join("back").join(name)).unwrap()
-    }
-
-    fn files(&self, folder: &str) -> Vec<PathBuf> {
-        let (mut files, mut folders) = (Vec::new(), vec![self.place().join(folder)]);
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().flatten() {
-                if entry.file_type().unwrap().is_dir() { folders.push(entry.path()) } else { files.push(entry.path()) }
-            }
-        }
-        files.sort();
-        files
-    }
-}
+use std::path::Path;
 
 /// Replaces a file that is read-only for its owner.
 fn replace(path: &Path, bytes: &[u8]) {
@@ -132,11 +70,8 @@ fn intact_objects_of_a_pack_with_a_damaged_index_are_copied() {
     fs::remove_file(scene.work().join("old")).unwrap();
     fs::write(scene.work().join("new"), "new").unwrap();
     let report = scene.commit(Layout::Pack);
-    assert_eq!(
-        (report.new_objects, report.damaged_packs.len()),
-        (1, 0),
-        "the new pack has the name of the damaged one"
-    );
+    // The new pack has the name of the damaged one.
+    assert_eq!((report.new_objects, report.damaged_packs.len()), (1, 0));
     assert!(scene.verify().is_sound());
     // The header of the first object as well, so that it cannot be recovered.
     let pack = scene.files("packs").into_iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
@@ -218,12 +153,12 @@ fn holes_are_restored_as_holes() {
         assert!(scene.verify().is_sound());
         assert_eq!(scene.check_out(report.snapshot).lost, []);
         for name in ["disk", "hole", "small", "zeros"] {
-            let [before, after] = [scene.work(), scene.0.path().join("back")]
+            let [before, after] = [scene.work(), scene.path("back")]
                 .map(|folder| fs::metadata(folder.join(name)).map(|facts| (facts.len(), facts.blocks())).unwrap());
             assert_eq!(before, after, "{name}");
         }
         assert!(scene.back("small") == fs::read(scene.work().join("small")).unwrap());
-        let disk = File::open(scene.0.path().join("back/disk")).unwrap();
+        let disk = File::open(scene.path("back/disk")).unwrap();
         let mut part = [1; 20];
         disk.read_exact_at(&mut part, DISK / 3).unwrap();
         assert_eq!(part, [0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0]);

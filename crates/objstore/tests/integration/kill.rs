@@ -1,5 +1,6 @@
 //! `kill -9` at any moment, and a power failure after a commit.
 
+use crate::common::{LAYOUTS, temporary_directory};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
@@ -11,7 +12,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LAYOUTS: [Layout; 2] = [Layout::Loose, Layout::Pack];
 const FILES: usize = 1500;
 
 fn save(place: &Path, work: &Path, layout: Layout) {
@@ -42,20 +42,15 @@ fn child() {
 
 fn child_command(place: &Path, work: &Path, layout: Layout) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", "kill::child"])
-        .env("SENESCE_TEST_STORE", place)
-        .env("SENESCE_TEST_WORK", work)
-        .env("SENESCE_TEST_LAYOUT", format!("{layout:?}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(["--exact", "kill::child"]).env("SENESCE_TEST_STORE", place).env("SENESCE_TEST_WORK", work);
+    command.env("SENESCE_TEST_LAYOUT", format!("{layout:?}")).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
 #[test]
 fn killed_commit_loses_no_committed_data() {
     for layout in LAYOUTS {
-        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let directory = temporary_directory();
         let (place, work) = (directory.path().join("store"), directory.path().join("work"));
         fill(&work, 0);
         let started = Instant::now();
@@ -99,7 +94,7 @@ fn commit_is_durable_when_it_returns() {
     use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open, visit};
     for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
         for layout in LAYOUTS {
-            let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+            let directory = temporary_directory();
             let (image, copy) = (directory.path().join("live.img"), directory.path().join("after power failure.img"));
             let spec = TargetSpec::Image { path: image.clone(), size: Some(senesce_core::Bytes::mib(320)) };
             let target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();

@@ -1,5 +1,6 @@
 //! Integration tests of the object stores.
 
+mod common;
 mod corpus;
 mod crafted;
 mod damage;

@@ -1,26 +1,23 @@
 //! A store from commit to checkout, intact and damaged.
 
+use crate::common::{LAYOUTS, Scene};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
-use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
+use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::stats::stats;
-use senesce_objstore::store::verify::verify;
 use senesce_objstore::{HashAlgorithm, Layout, Store, StoreError, StoreSettings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-const LAYOUTS: [Layout; 2] = [Layout::Loose, Layout::Pack];
-
-fn settings(scheme: &str, hash: HashAlgorithm) -> StoreSettings {
-    StoreSettings { hash, chunker: "fastcdc:4K".parse().unwrap(), scheme: scheme.parse().unwrap() }
-}
-
-fn save(store: &mut Store, source: &Path, layout: Layout) -> CommitReport {
-    let options = CommitOptions { layout, threads: 2, log_slower_than: None };
-    commit(store, source, &options, &Silent, &Interrupt::new()).unwrap()
+/// An empty store next to a tree of files.
+fn scene(scheme: &str, hash: HashAlgorithm) -> Scene {
+    let settings = StoreSettings { hash, chunker: "fastcdc:4K".parse().unwrap(), scheme: scheme.parse().unwrap() };
+    let scene = Scene { threads: 2, ..Scene::with(settings) };
+    tree(&scene.work());
+    scene
 }
 
 /// 200 small files, one of 300 KB, an empty one, a link, an odd name, two equal files, an empty directory.
@@ -80,19 +77,14 @@ fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
 #[test]
 fn store_is_private() {
     for layout in LAYOUTS {
-        let directory = temporary_directory();
-        let (work, place) = (directory.path().join("work"), directory.path().join("store"));
-        fs::create_dir(&work).unwrap();
-        tree(&work);
+        let scene = scene("2x1", HashAlgorithm::Blake3);
         // A private file: its mode is independent of the modes of the store's files.
-        fs::set_permissions(work.join("big"), fs::Permissions::from_mode(0o600)).unwrap();
-        let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
-        save(&mut store, &work, layout);
-        let open = modes(&place).into_iter().filter(|(_, mode)| mode & 0o077 != 0).collect::<Vec<_>>();
+        fs::set_permissions(scene.work().join("big"), fs::Permissions::from_mode(0o600)).unwrap();
+        scene.commit(layout);
+        let open = modes(&scene.place()).into_iter().filter(|(_, mode)| mode & 0o077 != 0).collect::<Vec<_>>();
         assert!(open.is_empty(), "{open:?}");
-        let back = directory.path().join("back");
-        checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
-        assert_eq!(back.metadata().unwrap().mode() & 0o7777, 0o700);
+        scene.check_out(None);
+        assert_eq!(scene.path("back").metadata().unwrap().mode() & 0o7777, 0o700);
     }
 }
 
@@ -106,31 +98,23 @@ fn committed_files_are_restored_and_stored_once() {
         (Layout::Pack, "2x1", HashAlgorithm::Blake3),
         (Layout::Pack, "2x1", HashAlgorithm::Sha1),
     ] {
-        let directory = temporary_directory();
-        let (work, place) = (directory.path().join("work"), directory.path().join("store"));
-        fs::create_dir(&work).unwrap();
-        tree(&work);
-        let mut store = Store::create(&place, settings(scheme, hash)).unwrap();
-        let first = save(&mut store, &work, layout);
+        let scene = scene(scheme, hash);
+        let first = scene.commit(layout);
         assert_eq!((first.snapshot, first.files), (1, 204));
         assert_eq!(first.objects, first.new_objects);
         assert!(first.new_bytes + 300_000 <= first.bytes, "the copy is stored once: {first:?}");
-        let mut store = Store::open(&place).unwrap();
-        let second = save(&mut store, &work, layout);
+        let second = scene.commit(layout);
         assert_eq!((second.snapshot, second.new_objects, second.objects), (2, 0, first.objects));
-        fs::write(work.join("d2/f2"), "edited").unwrap();
+        fs::write(scene.work().join("d2/f2"), "edited").unwrap();
         let other = if layout == Layout::Pack { Layout::Loose } else { Layout::Pack };
-        assert_eq!(save(&mut store, &work, other).new_objects, 1, "an edit in the other layout");
+        assert_eq!(scene.commit(other).new_objects, 1, "an edit in the other layout");
 
-        let store = Store::open(&place).unwrap();
-        let report = verify(&store, &Silent, &Interrupt::new()).unwrap();
+        let report = scene.verify();
         assert!(report.is_sound(), "{report:?}");
         assert_eq!((report.objects, report.snapshots), (first.objects + 1, 3));
-        let back = directory.path().join("back");
-        let report = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
-        assert!(report.lost.is_empty(), "{:?}", report.lost);
-        assert_eq!(facts(&back), facts(&work), "{layout:?} {scheme}");
-        let counts = stats(&store).unwrap();
+        assert_eq!(scene.check_out(None).lost, []);
+        assert_eq!(facts(&scene.path("back")), facts(&scene.work()), "{layout:?} {scheme}");
+        let counts = stats(&scene.store()).unwrap();
         assert_eq!((counts.objects, counts.snapshots), (first.objects + 1, 3));
     }
 }
@@ -140,13 +124,10 @@ fn committed_files_are_restored_and_stored_once() {
 fn damage_is_reported_and_the_rest_is_restored() {
     for layout in LAYOUTS {
         for damage in ["flip", "truncate", "remove"] {
-            let directory = temporary_directory();
-            let (work, place) = (directory.path().join("work"), directory.path().join("store"));
-            fs::create_dir(&work).unwrap();
-            tree(&work);
-            let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
-            save(&mut store, &work, layout);
-            let victim = largest_file(&place.join(if layout == Layout::Pack { "packs" } else { "objects" }));
+            let scene = scene("2x1", HashAlgorithm::Blake3);
+            scene.commit(layout);
+            let files = scene.files(if layout == Layout::Pack { "packs" } else { "objects" });
+            let victim = files.into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
             let mut bytes = fs::read(&victim).unwrap();
             let middle = bytes.len() / 2;
             bytes[middle] ^= 1;
@@ -156,124 +137,88 @@ fn damage_is_reported_and_the_rest_is_restored() {
                 "truncate" => fs::write(&victim, &bytes[..middle]).unwrap(),
                 _ => {}
             }
-            let store = Store::open(&place).unwrap();
-            let report = verify(&store, &Silent, &Interrupt::new()).unwrap();
+            let report = scene.verify();
             assert!(!report.is_sound(), "{layout:?} {damage}");
             assert!(!report.affected_files.is_empty());
             if damage == "flip" {
                 assert_eq!(report.damaged.len(), 1);
                 assert!(report.damaged[0].place.contains(victim.file_name().unwrap().to_str().unwrap()));
             }
-            let back = directory.path().join("back");
-            let out = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
-            let lost: Vec<&str> = out.lost.iter().map(|lost| lost.path.as_str()).collect();
+            let out = scene.check_out(None);
+            let mut lost: Vec<&str> = out.lost.iter().map(|lost| lost.path.as_str()).collect();
             let mut expected: Vec<&str> = report.affected_files.iter().map(|file| file.path.as_str()).collect();
-            let (whole, returned) = (facts(&work), facts(&back));
+            let (whole, returned) = (facts(&scene.work()), facts(&scene.path("back")));
             for (path, fact) in &returned {
                 assert_eq!(&whole[path], fact, "{path:?}");
             }
             assert_eq!(returned.len() + lost.len(), whole.len());
-            let mut sorted = lost.clone();
-            sorted.sort_unstable();
+            lost.sort_unstable();
             expected.sort_unstable();
-            assert_eq!(sorted, expected);
+            assert_eq!(lost, expected);
             // A new commit of the same tree heals the store, unless a damaged object looks intact from outside.
             if damage != "flip" {
-                let mut store = Store::open(&place).unwrap();
-                save(&mut store, &work, layout);
-                let report = verify(&Store::open(&place).unwrap(), &Silent, &Interrupt::new()).unwrap();
+                scene.commit(layout);
+                let report = scene.verify();
                 assert!(report.affected_files.is_empty() && report.missing.is_empty(), "{layout:?} {damage}");
             }
         }
     }
 }
 
-fn largest_file(folder: &Path) -> PathBuf {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().flatten() {
-            let data = entry.metadata().unwrap();
-            if data.is_dir() { folders.push(entry.path()) } else { files.push((data.len(), entry.path())) }
-        }
-    }
-    files.into_iter().max().unwrap().1
-}
-
 #[test]
 fn foreign_places_are_refused() {
-    let directory = temporary_directory();
-    fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
-    let settings = StoreSettings::default();
-    assert!(matches!(Store::create(directory.path(), settings), Err(StoreError::Foreign(_))));
-    assert!(matches!(Store::open(directory.path()), Err(StoreError::NotAStore { .. })));
-    let place = directory.path().join("store");
-    let mut store = Store::create(&place, settings).unwrap();
-    let nothing =
-        checkout(&store, None, &directory.path().join("back"), CheckoutOptions::default(), &Silent, &Interrupt::new());
-    assert!(matches!(nothing, Err(StoreError::NoSnapshot { .. })));
+    let scene = Scene::with(StoreSettings::default());
+    fs::write(scene.work().join("thesis.txt"), "precious").unwrap();
+    assert!(matches!(Store::create(&scene.work(), StoreSettings::default()), Err(StoreError::Foreign(_))));
+    assert!(matches!(Store::open(&scene.work()), Err(StoreError::NotAStore { .. })));
+    let out = |to: &Path| {
+        checkout(&scene.store(), None, to, CheckoutOptions::default(), &Silent, &Interrupt::new()).map(drop)
+    };
+    assert!(matches!(out(&scene.path("back")), Err(StoreError::NoSnapshot { .. })));
     let options = CommitOptions { layout: Layout::Pack, threads: 1, log_slower_than: None };
-    let file = commit(&mut store, &directory.path().join("thesis.txt"), &options, &Silent, &Interrupt::new());
+    let file = scene.work().join("thesis.txt");
+    let file = commit(&mut scene.store(), &file, &options, &Silent, &Interrupt::new());
     assert!(matches!(file, Err(StoreError::NoSource(_))));
-    save(&mut store, directory.path(), Layout::Pack);
-    let occupied = checkout(&store, Some(1), directory.path(), CheckoutOptions::default(), &Silent, &Interrupt::new());
-    assert!(matches!(occupied, Err(StoreError::DestinationNotEmpty(_))));
+    scene.commit(Layout::Pack);
+    assert!(matches!(out(&scene.work()), Err(StoreError::DestinationNotEmpty(_))));
 }
 
 #[test]
 fn store_inside_of_its_source_is_not_committed() {
-    let directory = temporary_directory();
-    fs::write(directory.path().join("file"), "content").unwrap();
-    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
-    assert_eq!(save(&mut store, directory.path(), Layout::Loose).files, 1);
-    assert_eq!(save(&mut store, directory.path(), Layout::Loose).files, 1);
+    let scene = Scene::with(StoreSettings::default());
+    fs::write(scene.path("file"), "content").unwrap();
+    for _ in 0..2 {
+        assert_eq!(scene.commit_of(&scene.path("."), Layout::Loose).unwrap().files, 1);
+    }
 }
 
 #[test]
-fn concurrent_commit_is_refused_and_interrupted_one_leaves_no_snapshot() {
-    let directory = temporary_directory();
-    let work = directory.path().join("work");
-    fs::create_dir(&work).unwrap();
-    tree(&work);
-    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
-    let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
-    let holder = fs::File::create(directory.path().join("store/lock")).unwrap();
+fn concurrent_commit_is_refused_and_leaves_no_snapshot() {
+    let scene = scene("2x1", HashAlgorithm::Blake3);
+    let holder = fs::File::create(scene.place().join("lock")).unwrap();
     rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let refused = commit(&mut store, &work, &options, &Silent, &Interrupt::new());
-    assert!(matches!(refused, Err(StoreError::InUse(_))));
+    assert!(matches!(scene.commit_of(&scene.work(), Layout::Loose), Err(StoreError::InUse(_))));
     drop(holder);
-    assert_eq!(store.snapshot_numbers().unwrap(), Vec::<u64>::new());
-    assert_eq!(save(&mut store, &work, Layout::Loose).snapshot, 1);
+    assert_eq!(scene.store().snapshot_numbers().unwrap(), Vec::<u64>::new());
+    assert_eq!(scene.commit(Layout::Loose).snapshot, 1);
 }
 
 #[test]
 fn slow_objects_are_listed() {
-    let directory = temporary_directory();
-    let work = directory.path().join("work");
-    fs::create_dir(&work).unwrap();
-    tree(&work);
-    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
+    let scene = scene("2x1", HashAlgorithm::Blake3);
     let limit = Some(std::time::Duration::ZERO);
     let options = CommitOptions { layout: Layout::Loose, threads: 2, log_slower_than: limit };
-    let report = commit(&mut store, &work, &options, &Silent, &Interrupt::new()).unwrap();
+    let report = commit(&mut scene.store(), &scene.work(), &options, &Silent, &Interrupt::new()).unwrap();
     assert_eq!(report.slow_objects.len() as u64, report.new_objects);
     assert!(report.slow_objects.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds));
-}
-
-/// A temporary directory, in memory if possible, because the tests sync often.
-fn temporary_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 #[test]
 #[ignore = "needs root"]
 fn folder_of_another_user_is_refused_as_destination() {
-    let directory = temporary_directory();
-    let [work, shared] = ["work", "shared"].map(|name| directory.path().join(name));
-    fs::create_dir(&work).unwrap();
-    tree(&work);
-    let mut store = Store::create(&directory.path().join("store"), settings("2x1", HashAlgorithm::Blake3)).unwrap();
-    save(&mut store, &work, Layout::Pack);
+    let scene = scene("2x1", HashAlgorithm::Blake3);
+    scene.commit(Layout::Pack);
+    let (store, shared) = (scene.store(), scene.path("shared"));
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
     let to = |name: &str, owner: u32| {
@@ -286,6 +231,6 @@ fn folder_of_another_user_is_refused_as_destination() {
     let planted = to("planted", 1234);
     assert!(out(&planted).unwrap_err().to_string().contains("belongs to user 1234"));
     assert_eq!(fs::read_dir(&planted).unwrap().count(), 0);
-    assert!(Store::create(&planted, settings("2x1", HashAlgorithm::Blake3)).is_err());
+    assert!(Store::create(&planted, StoreSettings::default()).is_err());
     out(&to("own", 0)).unwrap();
 }
