@@ -197,11 +197,9 @@ mod tests {
     const STUDY: &str = r#"
 name = "t"
 size = "64M"
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "ext4"
-name = "other"
+file_system = [{ kind = "ext4" }, { kind = "ext4", name = "other" }]
+workload = [{ personality = "webserver", scale = 0.02, set = { memsize = "1m" } }]
+cell = [{ file_system = "ext4", state = "fresh", cpus = 1.5 }]
 [[state]]
 kind = "fresh"
 [[state]]
@@ -213,14 +211,6 @@ truncate = "drop"
 [[state]]
 kind = "copy"
 of = "aged"
-[[workload]]
-personality = "webserver"
-scale = 0.02
-set = { memsize = "1m" }
-[[cell]]
-file_system = "ext4"
-state = "fresh"
-cpus = 1.5
 "#;
 
     fn study(factor: &str) -> Result<StudySpec, String> {
@@ -263,17 +253,16 @@ cpus = 1.5
 
     #[test]
     fn invalid_factors_are_reported() {
-        assert!(study("key = 'filesystem.mkfs'\nvalues = ['a', 'b']").unwrap_err().contains("file_system"));
-        assert!(study("key = 'state.fullness'\nvalues = [0.5]").unwrap_err().contains("at least two"));
-        assert!(
-            study("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]").unwrap_err().contains("has this name")
-        );
-        assert!(study("key = 'state.fulness'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err().contains("fulness"));
-        assert!(study("key = 'state.fullness'\nvalue = 1\nvalues = [0.5, 0.6]").unwrap_err().contains("did you mean"));
-        let through_a_number = study("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err();
-        assert!(through_a_number.contains("fullness = 0.4 holds no key 'most'"), "{through_a_number}");
-        assert!(
-            study("key = 'state.seed'\nof = 'fresh'\nlabels = ['a']\nvalues = [1, 2]").unwrap_err().contains("labels")
-        );
+        for (factor, said) in [
+            ("key = 'filesystem.mkfs'\nvalues = ['a', 'b']", "file_system"),
+            ("key = 'state.fullness'\nvalues = [0.5]", "at least two"),
+            ("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]", "has this name"),
+            ("key = 'state.fulness'\nof = 'aged'\nvalues = [0.5, 0.6]", "fulness"),
+            ("key = 'state.fullness'\nvalue = 1\nvalues = [0.5, 0.6]", "did you mean"),
+            ("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]", "holds no key 'most'"),
+            ("key = 'state.seed'\nof = 'fresh'\nlabels = ['a']\nvalues = [1, 2]", "labels"),
+        ] {
+            assert!(study(factor).unwrap_err().contains(said), "{factor}");
+        }
     }
 }

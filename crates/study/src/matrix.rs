@@ -312,20 +312,9 @@ size = "512M"
 images = 2
 repetitions = 3
 noise = true
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-[[state]]
-kind = "fresh"
-[[state]]
-kind = "aged"
-profile = "agrawal"
-fullness = 0.5
-[[workload]]
-personality = "webserver"
-scale = 0.1
-seconds = 1
+file_system = [{ kind = "ext4" }, { kind = "xfs" }]
+state = [{ kind = "fresh" }, { kind = "aged", profile = "agrawal", fullness = 0.5 }]
+workload = [{ personality = "webserver", scale = 0.1, seconds = 1 }]
 "#;
         StudySpec::parse("t", text).unwrap()
     }

@@ -13,17 +13,9 @@ size = "512M"
 until_decided = true
 max_time = "1h"
 repetitions = 200
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-[[file_system]]
-kind = "btrfs"
-[[state]]
-kind = "fresh"
-[[workload]]
-personality = "webserver"
-scale = 0.1
+file_system = [{ kind = "ext4" }, { kind = "xfs" }, { kind = "btrfs" }]
+state = [{ kind = "fresh" }]
+workload = [{ personality = "webserver", scale = 0.1 }]
 "#;
 
 fn spec() -> StudySpec {
@@ -180,8 +172,6 @@ fn cell_with_timeouts_gets_no_verdict_from_fast_runs() {
     });
     let said = answers(&spec, &past);
     assert_eq!([word(&said, 0, 1), word(&said, 1, 2), word(&said, 0, 2)], ["not-testable", "not-testable", "better"]);
-    let message = answer(&said, 0, 1).decision.text();
-    assert!(message.contains("did not end within their timeout"), "{message}");
 }
 
 #[test]
@@ -239,12 +229,8 @@ fn values_after_last_analysis_get_no_verdict() {
     let looks = |past: &[Past]| past.iter().filter(|one| matches!(one, Past::Look(look) if look.last)).count();
     assert_eq!((looks(&past), word(&answers(&spec, &past), 0, 2)), (1, "undecided"));
     execute(&spec, &mut past, |id| done(id, 100.0, 0.1));
-    let said = answers(&spec, &past);
     assert_eq!((count(&past, 1), looks(&past)), (5, 1));
-    let message = answer(&said, 0, 1).decision.verdict.clone();
-    assert!(
-        matches!(message, Verdict::NotTestable { why } if why.to_string().contains("after the last interim analysis"))
-    );
+    assert_eq!(word(&answers(&spec, &past), 0, 1), "not-testable");
 }
 
 #[test]

@@ -30,15 +30,23 @@ workload = "cold-read"
 skip = true
 "#;
 
-fn problem(from: &str, to: &str) -> String {
-    let text = GOOD.replacen(from, to, 1);
-    assert_ne!(text, GOOD);
-    StudySpec::parse("s.toml", &text).unwrap_err().to_string()
+fn parsed(text: &str) -> Result<StudySpec, String> {
+    StudySpec::parse("s.toml", text).map_err(|error| error.to_string())
+}
+
+/// Each of these changes makes the study invalid, with a message that contains these words.
+fn are_refused(changes: &[(&str, &str, &str)]) {
+    for (from, to, words) in changes {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD);
+        let problem = parsed(&text).unwrap_err();
+        assert!(problem.contains(words), "{to}: {problem}");
+    }
 }
 
 #[test]
 fn a_good_study_is_read_and_names_are_filled_in() {
-    let spec = StudySpec::parse("s.toml", GOOD).unwrap();
+    let spec = parsed(GOOD).unwrap();
     let names: Vec<&str> = spec.workload.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["webserver", "cold-read"]);
     assert!(spec.exception(1, 0, "cold-read").skip);
@@ -47,55 +55,47 @@ fn a_good_study_is_read_and_names_are_filled_in() {
 
 #[test]
 fn unknown_names_get_the_nearest() {
-    assert!(problem("fullness", "fulness").contains("did you mean `fullness`"));
-    assert!(problem("\"xfs\"", "\"xsf\"").contains("did you mean 'xfs'"));
-    assert!(problem("\"agrawal\"", "\"agraval\"").contains("did you mean 'agrawal'"));
-    assert!(problem("\"webserver\"", "\"webservr\"").contains("did you mean 'webserver'"));
-    assert!(problem("workload = \"cold-read\"", "workload = \"cold-raed\"").contains("did you mean 'cold-read'"));
+    are_refused(&[
+        ("fullness", "fulness", "`fullness`"),
+        ("\"xfs\"", "\"xsf\"", "'xfs'"),
+        ("\"agrawal\"", "\"agraval\"", "'agrawal'"),
+        ("\"webserver\"", "\"webservr\"", "'webserver'"),
+        ("workload = \"cold-read\"", "workload = \"cold-raed\"", "'cold-read'"),
+    ]);
 }
 
 #[test]
-fn a_cold_read_of_files_that_were_never_written_is_refused() {
-    assert!(problem("data = \"write\"", "").contains("never written"));
-    assert!(problem("skip = true", "").contains("holds no files"));
-}
-
-#[test]
-fn counts_out_of_range_are_refused() {
-    assert!(problem("256M", "4M").contains("at least 8 MiB"));
-    assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
-    assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
+fn invalid_values_and_contradictions_are_refused() {
+    are_refused(&[
+        // Files that are read cold were written.
+        ("data = \"write\"", "", "never written"),
+        ("skip = true", "", "holds no files"),
+        ("256M", "4M", "at least 8 MiB"),
+        ("256M\"", "256M\"\nrepetitions = 4000000000", "at most 10000"),
+        ("256M\"", "256M\"\nimages = 0", "at least 1"),
+        ("256M\"", "256M\"\nuntil_decided = true", "max_time"),
+        ("256M\"", "256M\"\nmax_time = \"1h\"", "until_decided"),
+        ("256M\"", "256M\"\nuntil_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]", "models"),
+        ("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"", "mean nothing"),
+        ("cold_read = true", "cold_read = true\nfile = \"x.f\"", "exactly one"),
+        ("name = \"xfs small log\"", "name = \"ext4\"", "two [[file_system]]"),
+    ]);
 }
 
 #[test]
 fn trace_with_unmeasured_parts_is_refused_for_models() {
     let modelled = GOOD.replacen("size = \"256M\"", "size = \"256M\"\nmodels = [\"850-evo\"]", 1);
-    let with = |workload: &str| {
-        let text = modelled.replacen("personality = \"webserver\"\nscale = 0.1\nseconds = 5", workload, 1);
-        StudySpec::parse("s.toml", &text).map(drop).map_err(|error| error.to_string())
+    let with = |study: &str, workload: &str| {
+        parsed(&study.replacen("personality = \"webserver\"\nscale = 0.1\nseconds = 5", workload, 1)).is_ok()
     };
-    assert_eq!(with("personality = \"webserver\""), Ok(()));
-    let refused = with("microbenchmark = \"create\"").unwrap_err();
-    assert!(refused.contains("workload 'create'") && refused.contains("leave out models"), "{refused}");
-    let alone = GOOD.replacen("personality = \"webserver\"\nscale = 0.1", "microbenchmark = \"create\"", 1);
-    assert!(StudySpec::parse("s.toml", &alone).is_ok());
+    assert!(with(&modelled, "personality = \"webserver\"") && with(GOOD, "microbenchmark = \"create\""));
+    assert!(!with(&modelled, "microbenchmark = \"create\""));
 }
 
 #[test]
-fn sequential_study_requires_a_time_limit() {
-    let with = |keys: &str| problem("size = \"256M\"", &format!("size = \"256M\"\n{keys}"));
-    assert!(with("until_decided = true").contains("max_time"));
-    assert!(with("max_time = \"1h\"").contains("until_decided"));
-    assert!(with("until_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]").contains("models"));
+fn sequential_study_does_not_run_in_the_guest() {
     let text = GOOD.replacen("size", "until_decided = true\nmax_time = \"1h\"\nsize", 1);
-    assert!(StudySpec::parse("s.toml", &text).is_ok());
+    assert!(parsed(&text).is_ok());
     let in_guest = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nvm = true\n");
-    assert!(StudySpec::parse("s.toml", &in_guest).unwrap_err().to_string().contains("runs in the guest"));
-}
-
-#[test]
-fn contradictions_are_refused() {
-    assert!(problem("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"").contains("mean nothing"));
-    assert!(problem("cold_read = true", "cold_read = true\nfile = \"x.f\"").contains("exactly one"));
-    assert!(problem("name = \"xfs small log\"", "name = \"ext4\"").contains("two [[file_system]]"));
+    assert!(parsed(&in_guest).unwrap_err().contains("runs in the guest"));
 }

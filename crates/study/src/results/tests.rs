@@ -7,14 +7,9 @@ const STUDY: &str = r#"
 name = "t"
 size = "512M"
 models = ["850-evo"]
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-[[state]]
-kind = "fresh"
-[[workload]]
-personality = "webserver"
+file_system = [{ kind = "ext4" }, { kind = "xfs" }]
+state = [{ kind = "fresh" }]
+workload = [{ personality = "webserver" }]
 "#;
 
 fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {

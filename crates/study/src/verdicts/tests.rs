@@ -55,25 +55,24 @@ fn word(results: &Results, a: (usize, usize), b: (usize, usize)) -> &'static str
 
 #[test]
 fn equal_systems_rarely_get_a_verdict() {
+    // 5 % of 60 are 3; more than 7 has a probability of 1 %.
+    assert!(alarms(60) <= 7, "{} of 60", alarms(60));
+}
+
+/// The number of studies of equal systems with any verdict.
+fn alarms(studies: u64) -> usize {
     let spec = spec("", "");
-    let alarms = (0..60).filter(|seed| {
+    let is_alarm = |seed: &u64| {
         let results = measured(&spec, |_| 100.0, |_| None, *seed);
         results.answers.iter().any(|answer| answer.decision.verdict.is_difference())
-    });
-    let alarms = alarms.count();
-    // 5 % of 60 are 3; more than 7 has a probability of 1 %.
-    assert!(alarms <= 7, "{alarms} of 60");
+    };
+    (0..studies).filter(is_alarm).count()
 }
 
 #[test]
 #[ignore = "long: a minute; 2000 whole studies"]
 fn equal_systems_get_a_verdict_in_at_most_a_twentieth_of_studies() {
-    let spec = spec("", "");
-    let alarms = (0..2000).filter(|seed| {
-        let results = measured(&spec, |_| 100.0, |_| None, *seed);
-        results.answers.iter().any(|answer| answer.decision.verdict.is_difference())
-    });
-    let alarms = alarms.count();
+    let alarms = alarms(2000);
     assert!(alarms <= 114, "{alarms} of 2000, which is 5 % and three standard errors");
 }
 
@@ -204,9 +203,7 @@ fn cell_whose_fast_runs_filled_the_volume_gets_no_verdict() {
     assert_eq!(reason.exit_code(), ExitCode::RunFailed);
     let said = of_the_cell(&spec, &whole, &[FailedRun { id, reason: reason.to_string() }]);
     assert_eq!(said.len(), 4, "its age and its three pairs");
-    for message in said {
-        assert!(message.contains("1 runs of a cell found no space, so that the slower ones are left"), "{message}");
-    }
+    assert!(said.iter().all(|message| message.contains("1 runs of a cell found no space")), "{said:?}");
     let reason = format!("sh job: it failed with exit code 1{SAID}write /elsewhere: No space left on device (ENOSPC)");
     assert!(censored(&[FailedRun { id, reason }]).is_empty(), "another device was full");
 }
@@ -222,13 +219,10 @@ fn cell_whose_slow_runs_timed_out_gets_no_verdict() {
     };
     let said = of_the_cell(&spec, &whole, &[slow(0), slow(1)]);
     assert_eq!(said.len(), 4, "its age and its three pairs");
-    for message in &said {
-        assert!(
-            message.starts_with("not testable here: 2 runs of a cell did not end within their timeout"),
-            "{message}"
-        );
-        assert!(message.contains("the faster ones are left: raise the timeout"), "{message}");
-    }
+    assert!(
+        said.iter().all(|message| message.contains("2 runs of a cell did not end within their timeout")),
+        "{said:?}"
+    );
     let full = FailedRun { id: id(2), reason: "write /x: No space left on device (ENOSPC)".into() };
     let both = of_the_cell(&spec, &whole, &[slow(0), full]);
     assert!(both[0].contains("found no space") && both[0].contains("did not end"), "{}", both[0]);
@@ -262,9 +256,5 @@ fn difference_only_on_modelled_drives_is_reported_as_such() {
     assert_eq!(words, ["undecided", "worse"]);
     let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
-    assert!(
-        answer.starts_with("on measured drives, no difference was found: 1 of 1 comparisons are undecided"),
-        "{answer}"
-    );
     assert!(answer.contains("; on modelled drives there are differences"), "{answer}");
 }

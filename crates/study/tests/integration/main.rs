@@ -1,6 +1,5 @@
 //! Tests of studies.
 
-mod advice;
 mod foreign;
 mod open;
 mod truth;

@@ -5,12 +5,8 @@ use crate::open::{study, temporary_directory};
 const LIKE: &str = r#"
 name = "like against like"
 size = "256M"
-[[file_system]]
-kind = "ext4"
-name = "a"
-[[file_system]]
-kind = "ext4"
-name = "b"
+file_system = [{ kind = "ext4", name = "a" }, { kind = "ext4", name = "b" }]
+workload = [{ ready = "fsync-log", scale = 0.1 }, { ready = "container-layers", scale = 0.3 }]
 [[state]]
 kind = "fresh"
 [[state]]
@@ -19,12 +15,6 @@ profile = "wang_os"
 fullness = 0.5
 overwrites = 1.0
 truncate = "drop"
-[[workload]]
-ready = "fsync-log"
-scale = 0.1
-[[workload]]
-ready = "container-layers"
-scale = 0.3
 "#;
 
 /// Of twenty such studies three may give a verdict; of three, one.
@@ -51,12 +41,8 @@ name = "do extents matter to an old ext4"
 size = "1G"
 images = 3
 models = ["st500dm002"]
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "ext4"
-name = "without extents"
-mkfs = "-O ^extents,^64bit"
+file_system = [{ kind = "ext4" }, { kind = "ext4", name = "without extents", mkfs = "-O ^extents,^64bit" }]
+workload = [{ cold_read = true }]
 [[state]]
 kind = "aged"
 profile = "wang_lanl"
@@ -64,8 +50,6 @@ fullness = 0.5
 overwrites = 2.0
 truncate = "drop"
 data = "write"
-[[workload]]
-cold_read = true
 "#;
 
 /// Maps of single blocks must be read one by one, where an extent is a few bytes in the inode.
