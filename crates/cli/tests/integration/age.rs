@@ -1,48 +1,26 @@
 //! Tests `senesce age` and `senesce verify` from the command line.
 
-use crate::common::{json, leftovers, run, senesce, start_until};
+use crate::common::{
+    ends, json, json_of, leftovers, run_line, senesce, start_aging, start_until, succeeds, temporary_directory, words,
+};
 use serde_json::Value;
-use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-const SMALL: [&str; 8] =
-    ["--profile", "wang_os", "--truncate-sizes=drop", "--fullness", "0.5", "--size", "256M", "--json"];
+const SMALL: &str = "--create --profile wang_os --truncate-sizes=drop --fullness 0.5 --size 256M --data sparse --json";
 
-fn age(directory: &Path, words: &[&str]) -> std::process::Output {
-    run(directory, &[&["age"], words, &["--create"]].concat())
+fn same_files(one: &Value, other: &Value, what: &str) {
+    assert!(one["namespace_sha256"].is_string() && one["namespace_sha256"] == other["namespace_sha256"], "{what}");
 }
 
 #[test]
 fn result_has_the_fields_of_the_contract() {
-    let directory = crate::common::temporary_directory();
-    let value = json(&age(directory.path(), &["--plan-only", "--size", "1GB", "--profile", "agrawal", "--json"]));
-    for key in [
-        "operations",
-        "creates",
-        "deletes",
-        "files_live",
-        "t_bound",
-        "t_end",
-        "virtual_t",
-        "saved_factor",
-        "commit_share",
-        "commits",
-        "overwrites",
-        "rmse",
-        "fullness",
-        "created_size_tv",
-        "chi_square",
-        "stopped_by",
-        "namespace_sha256",
-        "plan_cpu_seconds",
-        "plan_ops_per_cpu_second",
-        "execute_seconds",
-        "ops_per_second",
-        "peak_rss_bytes",
-        "seed",
-        "profile",
-        "environment",
-    ] {
+    let directory = temporary_directory();
+    let value = json_of(directory.path(), "age --plan-only --size 1GB --profile agrawal --json");
+    let keys = "operations creates deletes files_live t_bound t_end virtual_t saved_factor commit_share commits overwrites rmse \
+                fullness created_size_tv chi_square stopped_by namespace_sha256 plan_cpu_seconds plan_ops_per_cpu_second \
+                execute_seconds ops_per_second peak_rss_bytes seed profile environment";
+    for key in words(keys) {
         assert!(value.get(key).is_some(), "{key}");
     }
     let files = value["files_live"].as_f64().expect("files");
@@ -56,55 +34,27 @@ fn result_has_the_fields_of_the_contract() {
 }
 
 #[test]
-fn uncertified_or_conflicting_compression_is_refused() {
-    let directory = crate::common::temporary_directory();
-    let refused = |words: &[&str]| {
-        let ended = age(directory.path(), &[&["--plan-only", "--size", "8G", "--compress"], words].concat());
-        assert_eq!(ended.status.code(), Some(2), "{words:?}");
-        String::from_utf8_lossy(&ended.stderr).into_owned()
-    };
-    assert!(refused(&["--fs", "nilfs2", "--profile", "dabre"]).contains("not certified"));
-    assert!(refused(&["--fs", "ext4", "--commit-share", "none"]).contains("default clock"));
-    assert!(refused(&["--profile", "agrawal"]).contains("--fs"));
-    for limit in ["--overwrites=3", "--max-operations=9", "--max-overwrites=3", "--confidence=0.9"] {
-        assert!(refused(&["--fs", "ext4", limit]).contains("--compress"), "{limit}");
-    }
-}
-
-#[test]
 fn any_number_of_threads_makes_the_same_files() {
-    let directory = crate::common::temporary_directory();
-    let digests: Vec<Value> = ["1", "2", "8"]
-        .iter()
-        .map(|threads| {
-            let target = format!("aged-{threads}");
-            let out = format!("run-{threads}");
-            let words =
-                [&[target.as_str(), "--threads", threads, "--data", "sparse", "--out", &out], &SMALL[..]].concat();
-            let value = json(&age(directory.path(), &words));
-            let verified = run(directory.path(), &["verify", &out]);
-            assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
-            value["namespace_sha256"].clone()
-        })
-        .collect();
-    assert_eq!(digests[0], digests[1]);
-    assert_eq!(digests[0], digests[2]);
+    let directory = temporary_directory();
+    let aged = ["1", "2", "8"].map(|threads| {
+        let value =
+            json_of(directory.path(), &format!("age aged-{threads} --threads {threads} --out run-{threads} {SMALL}"));
+        succeeds(directory.path(), &format!("verify run-{threads}"));
+        value
+    });
+    aged.iter().for_each(|other| same_files(&aged[0], other, "by another number of threads"));
 }
 
 #[test]
 fn finished_run_reprints_and_another_plan_is_refused() {
-    let directory = crate::common::temporary_directory();
-    let words = [&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
-    let first = json(&age(directory.path(), &words));
-    let again = age(directory.path(), &words);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("already done"));
-    assert_eq!(json(&again)["namespace_sha256"], first["namespace_sha256"]);
-    let other = age(directory.path(), &[&words[..], &["--seed", "7"]].concat());
-    assert_eq!(other.status.code(), Some(2));
-    assert!(
-        String::from_utf8_lossy(&other.stderr).contains("seed: 7 against 42")
-            || String::from_utf8_lossy(&other.stderr).contains("seed: 42 against 7")
-    );
+    let directory = temporary_directory();
+    let line = format!("age aged --out run {SMALL}");
+    let first = json_of(directory.path(), &line);
+    let events = || std::fs::read(directory.path().join("run/events.jsonl")).expect("events");
+    let before = events();
+    same_files(&json_of(directory.path(), &line), &first, "printed again");
+    ends(directory.path(), &format!("{line} --seed 7"), 2);
+    assert!(events() == before, "nothing was done again");
 }
 
 #[test]
@@ -119,204 +69,124 @@ fn kill_9_at_fifty_moments() {
 }
 
 fn kills(count: u64) {
-    let directory = crate::common::temporary_directory();
-    let base = [
-        "--profile",
-        "wang_os",
-        "--truncate-sizes=drop",
-        "--fullness",
-        "0.5",
-        "--size",
-        "1G",
-        "--json",
-        "--data",
-        "sparse",
-        "--threads",
-        "2",
-    ];
-    let expected = json(&age(directory.path(), &[&["whole", "--out", "whole-run"], &base[..]].concat()));
+    let directory = temporary_directory();
+    let base = format!("{SMALL} --threads 2").replace("256M", "1G");
+    let expected = json_of(directory.path(), &format!("age whole --out whole-run {base}"));
     for moment in 0..count {
-        let (target, out) = (format!("aged-{moment}"), format!("run-{moment}"));
-        let words = [&["age", target.as_str(), "--create", "--out", out.as_str()], &base[..]].concat();
-        let mut child = senesce(directory.path())
-            .args(&words)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("start");
+        let line = format!("age aged-{moment} --out run-{moment} {base}");
+        let mut command = senesce(directory.path());
+        let command = command.args(words(&line)).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("start");
         std::thread::sleep(Duration::from_millis(20 + moment * 2000 / count));
         child.kill().expect("kill -9");
         child.wait().expect("reap");
-        let continued = run(directory.path(), &words);
-        assert_eq!(json(&continued)["namespace_sha256"], expected["namespace_sha256"], "moment {moment}");
-        let verified = run(directory.path(), &["verify", &out]);
-        assert_eq!(verified.status.code(), Some(0), "moment {moment}: {}", String::from_utf8_lossy(&verified.stdout));
-        std::fs::remove_dir_all(directory.path().join(&target)).expect("remove");
+        same_files(&json_of(directory.path(), &line), &expected, &format!("moment {moment}"));
+        succeeds(directory.path(), &format!("verify run-{moment}"));
+        std::fs::remove_dir_all(directory.path().join(format!("aged-{moment}"))).expect("remove");
     }
 }
 
 #[test]
 fn ctrl_c_keeps_a_partial_record_that_resumes() {
-    let directory = crate::common::temporary_directory();
-    let words = [
-        "age",
-        "aged",
-        "--create",
-        "--out",
-        "run",
-        "--profile",
-        "agrawal",
-        "--size",
-        "1G",
-        "--data",
-        "sparse",
-        "--json",
-    ];
-    let started = crate::common::start_until(directory.path(), &words, "aging:");
-    crate::common::wait_for_event(&directory.path().join("run"), "sample");
-    let stopped = started.interrupt();
+    let directory = temporary_directory();
+    let line = "age aged --create --out run --profile agrawal --size 1G --data sparse --json";
+    let stopped = start_aging(directory.path(), line, "run").interrupt();
     assert_eq!(stopped.status.code(), Some(130));
     let partial = json(&stopped);
     assert_eq!(partial["stopped_by"], "interrupt");
     assert!(partial["rmse"]["age"].is_number() && partial["chi_square"]["p"].is_number(), "{partial}");
-    let report = run(directory.path(), &["report", "run"]);
-    assert_eq!(report.status.code(), Some(0), "a partial run has a report");
+    succeeds(directory.path(), "report run");
     let further = partial["operations"].as_u64().expect("operations") + 5000;
-    let words = ["age", "--resume", "run", "--max-operations", &further.to_string(), "--json"];
-    let resumed = run(directory.path(), &words);
-    assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let resumed = succeeds(directory.path(), &format!("age --resume run --max-operations {further} --json"));
     let reached = json(&resumed)["operations"].as_u64().expect("operations");
     assert!((further - 1..=further).contains(&reached), "whole pairs of operations: {reached} of {further}");
 }
 
 #[test]
 fn new_limits_replan_from_the_reached_state() {
-    let directory = crate::common::temporary_directory();
-    let words = [&["aged", "--data", "sparse", "--out", "run", "--max-overwrites", "2"], &SMALL[..]].concat();
-    assert_eq!(json(&age(directory.path(), &words))["stopped_by"], "overwrites");
-    let refused = run(directory.path(), &["age", "--resume", "run", "--overwrites", "1"]);
-    assert_eq!(refused.status.code(), Some(2), "a limit below the progress is refused");
-    let reprinted = run(directory.path(), &["age", "--resume", "run", "--json"]);
-    assert!((json(&reprinted)["overwrites"].as_f64().expect("overwrites") - 2.0).abs() < 0.05);
-    let further = json(&run(directory.path(), &["age", "--resume", "run", "--overwrites", "12", "--json"]));
+    let directory = temporary_directory();
+    let line = format!("age aged --out run --max-overwrites 2 {SMALL}");
+    assert_eq!(json_of(directory.path(), &line)["stopped_by"], "overwrites");
+    // A limit below the progress.
+    ends(directory.path(), "age --resume run --overwrites 1", 2);
+    let reprinted = json_of(directory.path(), "age --resume run --json");
+    assert!((reprinted["overwrites"].as_f64().expect("overwrites") - 2.0).abs() < 0.05);
+    let further = json_of(directory.path(), "age --resume run --overwrites 12 --json");
     assert!((further["overwrites"].as_f64().expect("overwrites") - 12.0).abs() < 0.05);
     assert!(further["rmse"]["age"].as_f64().expect("rmse") < 0.01, "{further}");
-    let verified = run(directory.path(), &["verify", "run"]);
-    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
+    succeeds(directory.path(), "verify run");
 }
 
 #[test]
 fn run_out_of_time_continues_with_the_same_plan() {
-    let directory = crate::common::temporary_directory();
-    let whole = [&["whole", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
-    let whole = json(&age(directory.path(), &whole));
-    let short = [&["short", "--data", "sparse", "--out", "part", "--max-time", "1ms"], &SMALL[..]].concat();
-    let stopped = json(&age(directory.path(), &short));
+    let directory = temporary_directory();
+    let whole = json_of(directory.path(), &format!("age whole --out run {SMALL}"));
+    let stopped = json_of(directory.path(), &format!("age short --out part --max-time 1ms {SMALL}"));
     assert_eq!(stopped["stopped_by"], "time");
     let operations = |value: &Value| value["operations"].as_u64().expect("operations");
-    let again = json(&run(directory.path(), &["age", "--resume", "part", "--json"]));
+    let again = json_of(directory.path(), "age --resume part --json");
     assert!(operations(&again) > operations(&stopped), "the same time once more: {again}");
-    let ended = json(&run(directory.path(), &["age", "--resume", "part", "--max-time", "1h", "--json"]));
+    let ended = json_of(directory.path(), "age --resume part --max-time 1h --json");
     assert_eq!(ended["stopped_by"], "convergence");
-    assert_eq!(ended["namespace_sha256"], whole["namespace_sha256"]);
-    let reprinted = json(&run(directory.path(), &["age", "--resume", "part", "--json"]));
+    same_files(&ended, &whole, "in one go");
+    let reprinted = json_of(directory.path(), "age --resume part --json");
     assert_eq!(operations(&reprinted), operations(&ended));
 }
 
 #[test]
 fn options_ignored_by_a_continued_run_are_refused() {
-    let directory = crate::common::temporary_directory();
-    assert_eq!(
-        age(directory.path(), &[&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat()).status.code(),
-        Some(0)
-    );
-    for words in [
-        &["--dry-run"][..],
-        &["--profile", "agrawal"],
-        &["--seed", "2"],
-        &["--threads", "2"],
-        &["--data", "write"],
-        &["--commit-share", "none"],
-        &["--size", "1G"],
-        &["--compress"],
-    ] {
-        let refused = run(directory.path(), &[&["age", "--resume", "run"], words].concat());
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(words[0]) && said.contains("--resume"), "{said}");
+    let directory = temporary_directory();
+    succeeds(directory.path(), &format!("age aged --out run {SMALL}"));
+    let options =
+        ["dry-run", "profile agrawal", "seed 2", "threads 2", "data write", "commit-share none", "size 1G", "compress"];
+    for option in options {
+        ends(directory.path(), &format!("age --resume run --{option}"), 2);
     }
+    succeeds(directory.path(), "age --resume run");
 }
 
 #[test]
-fn directory_of_another_user_is_refused() {
-    let directory = crate::common::temporary_directory();
-    let target = directory.path().join("thesis");
-    std::fs::create_dir(&target).expect("make");
-    std::fs::write(target.join("chapter-1"), "precious").expect("write");
-    let output = age(directory.path(), &[&["thesis"], &SMALL[..]].concat());
-    assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--erase"));
-    assert_eq!(std::fs::read_to_string(target.join("chapter-1")).expect("read"), "precious");
-    assert!(!directory.path().join("senesce-runs").exists(), "a refused target leaves no run");
-}
-
-#[test]
-fn usage_errors_have_one_clear_message_and_no_effect() {
-    let directory = crate::common::temporary_directory();
-    for (words, code, said) in [
-        (vec!["aged", "--size", "1g5"], 2, "is not a size"),
-        (vec!["aged", "--profile", "agrawl", "--size", "1G"], 2, "agrawal"),
-        (vec!["aged", "--size", "1G", "--fullness", "1.5"], 2, "fullness"),
-        (vec!["aged"], 2, "--size"),
-        (vec!["aged", "--size", "64K"], 2, ""),
-        (vec!["aged", "--size", "1G", "--fs", "ext4"], 2, "--fs is for images"),
-        (vec!["aged", "--size", "1G", "--confidence", "1.5"], 2, "probability"),
-        (vec!["aged", "--size", "1G", "--shard", "4/4"], 2, "--shard"),
-        (vec!["--plan-only", "--size", "1G", "--profile", "pramod"], 2, "--truncate-sizes"),
+fn usage_errors_have_no_effect() {
+    let directory = temporary_directory();
+    for line in [
+        "aged --size 1g5",
+        "aged --profile agrawl --size 1G",
+        "aged --size 1G --fullness 1.5",
+        "aged",
+        "aged --size 64K",
+        "aged --size 1G --fs ext4",
+        "aged --size 1G --confidence 1.5",
+        "aged --size 1G --shard 4/4",
+        "--plan-only --size 1G --profile pramod",
+        "--plan-only --size 8G --compress --fs nilfs2 --profile dabre",
+        "--plan-only --size 8G --compress --fs ext4 --commit-share none",
+        "--plan-only --size 8G --compress --profile agrawal",
+        "--plan-only --size 8G --compress --fs ext4 --overwrites=3",
+        "--plan-only --size 8G --compress --fs ext4 --max-operations=9",
+        "--plan-only --size 8G --compress --fs ext4 --max-overwrites=3",
+        "--plan-only --size 8G --compress --fs ext4 --confidence=0.9",
     ] {
-        let output = age(directory.path(), &words);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
-        assert!(text.contains(said), "{words:?}: {text}");
-        assert!(!directory.path().join("aged").exists(), "{words:?} made the target");
+        ends(directory.path(), &format!("age --create {line}"), 2);
+        assert!(!directory.path().join("aged").exists(), "{line} made the target");
     }
 }
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
 fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
-    let directory = crate::common::temporary_directory();
-    let mut digests = Vec::new();
-    for fs in ["ext4", "xfs", "btrfs"] {
-        let target = format!("image:{}/{fs}.img,size=512M", directory.path().display());
-        let out = format!("run-{fs}");
-        let words = [
-            target.as_str(),
-            "--fs",
-            fs,
-            "--profile",
-            "wang_os",
-            "--fullness",
-            "0.4",
-            "--truncate-sizes=drop",
-            "--data",
-            "write",
-            "--max-overwrites",
-            "1.5",
-            "--threads",
-            "2",
-            "--out",
-            &out,
-            "--json",
-        ];
-        let output = age(directory.path(), &words);
-        digests.push(json(&output)["namespace_sha256"].clone());
-        let verified = run(directory.path(), &["verify", &out, "--json"]);
-        assert_eq!(verified.status.code(), Some(0), "{fs}: {}", String::from_utf8_lossy(&verified.stdout));
+    let directory = temporary_directory();
+    let aged = ["ext4", "xfs", "btrfs"].map(|fs| {
+        let line = format!(
+            "age image:{fs}.img,size=512M --fs {fs} --profile wang_os --fullness 0.4 --truncate-sizes=drop --data write \
+             --max-overwrites 1.5 --threads 2 --out run-{fs} --json"
+        );
+        let value = json_of(directory.path(), &line);
+        let verified = succeeds(directory.path(), &format!("verify run-{fs} --json"));
         assert_eq!(json(&verified)["file_system"]["clean"], true, "{fs}");
         assert_eq!(leftovers(directory.path()), Vec::<String>::new(), "{fs}");
-    }
-    assert!(digests.iter().all(|digest| *digest == digests[0]), "one plan, one namespace");
+        value
+    });
+    aged.iter().for_each(|other| same_files(&aged[0], other, "one plan"));
 }
 
 /// The image is formatted before the plan is known, and belongs to the run from then on.
@@ -324,12 +194,10 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
 #[ignore = "needs loop devices"]
 fn image_interrupted_during_planning_is_resumed_by_the_same_command() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
-    for (until, goes_on) in [("planning", "starts it over"), ("aging:", "continues it")] {
-        let ended = start_until(directory.path(), &words, until).interrupt();
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(130), "{said}");
-        assert!(said.contains(&format!("the same command with --out run {goes_on}")), "{said}");
+    let line = "age image:k.img,size=1G --profile douceur --truncate-sizes=drop --out run";
+    for until in ["planning", "aging:"] {
+        let ended = start_until(directory.path(), &words(line), until).interrupt();
+        assert_eq!(ended.status.code(), Some(130), "{until}: {}", crate::common::said(&ended));
     }
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
@@ -337,15 +205,11 @@ fn image_interrupted_during_planning_is_resumed_by_the_same_command() {
 #[test]
 #[ignore = "needs loop devices"]
 fn interrupted_image_leaves_nothing_mounted_and_resumes() {
-    let directory = crate::common::temporary_directory();
-    let target = format!("image:{}/a.img,size=1G", directory.path().display());
-    let base =
-        ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
-    let started = crate::common::start_until(directory.path(), &base, "aging:");
-    crate::common::wait_for_event(&directory.path().join("run"), "sample");
-    assert_eq!(started.interrupt().status.code(), Some(130));
+    let directory = temporary_directory();
+    let line = "age image:a.img,size=1G --profile agrawal --in-memory --max-overwrites 8 --out run --json";
+    assert_eq!(start_aging(directory.path(), line, "run").interrupt().status.code(), Some(130));
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
-    let resumed = run(directory.path(), &["age", "--resume", "run", "--json"]);
+    let resumed = run_line(directory.path(), "age --resume run --json");
     assert_eq!(json(&resumed)["stopped_by"], "overwrites");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }

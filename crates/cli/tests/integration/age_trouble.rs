@@ -1,6 +1,6 @@
 //! Tests failures of an aging: each has a message, a record and exit code 5. Tests that need root are skipped without it.
 
-use crate::common::{Started, json, run, start_until};
+use crate::common::{Started, json, said, start_aging, succeeds, temporary_directory};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,29 +22,12 @@ impl Mounted {
 
     /// Ages a directory on it until the first operations have started.
     fn age(&self, directory: &Path) -> Started {
-        let target = text(&self.point.join("aged"));
-        let words = [
-            "age",
-            "--create",
-            &target,
-            "--profile",
-            "agrawal",
-            "--size",
-            "512M",
-            "--fullness",
-            "0.5",
-            "--truncate-sizes=drop",
-            "--overwrites",
-            "400",
-            "--threads",
-            "2",
-            "--out",
-            "run",
-            "--json",
-        ];
-        let started = start_until(directory, &words, "aging:");
-        crate::common::wait_for_event(&directory.join("run"), "sample");
-        started
+        let line = format!(
+            "age --create {} --profile agrawal --size 512M --fullness 0.5 --truncate-sizes=drop --overwrites 400 --threads 2 \
+             --out run --json",
+            self.point.join("aged").display()
+        );
+        start_aging(directory, &line, "run")
     }
 }
 
@@ -76,30 +59,26 @@ fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
 
 /// Exit code 5, one of the `words` and a path in the message, and a record that can be reported.
 fn assert_told(directory: &Path, ended: &Output, words: &[&str]) {
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let said = said(ended);
     assert_eq!(ended.status.code(), Some(5), "{said}");
     assert!(words.iter().any(|word| said.contains(word)) && said.contains("aged"), "{said}");
-    let report = run(directory, &["report", "run"]);
-    assert_eq!(report.status.code(), Some(0), "{}", String::from_utf8_lossy(&report.stderr));
+    succeeds(directory, "report run");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn full_file_system_is_reported() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let mounted = Mounted::new(directory.path());
     let mut started = mounted.age(directory.path());
     take_all_space_while(&mounted.point.join("hog"), || started.is_running());
-    let ended = started.wait();
-    assert_told(directory.path(), &ended, &["No space left on device"]);
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("The plan expected no full file system: at operation"), "{said}");
+    assert_told(directory.path(), &started.wait(), &["No space left on device"]);
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn read_only_remount_is_reported() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let mounted = Mounted::new(directory.path());
     let started = mounted.age(directory.path());
     // Refused while a file is open for writing; it works between two files.
@@ -114,7 +93,7 @@ fn read_only_remount_is_reported() {
 #[test]
 #[ignore = "needs loop devices"]
 fn failing_device_is_reported() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let mounted = Mounted::new(directory.path());
     let started = mounted.age(directory.path());
     // EXT4_IOC_SHUTDOWN ends all access like a lost device. Which error comes first is a race: once the journal's thread
@@ -125,47 +104,26 @@ fn failing_device_is_reported() {
 
 #[test]
 fn removed_directory_is_reported() {
-    let directory = crate::common::temporary_directory();
-    let words = [
-        "age",
-        "aged",
-        "--create",
-        "--profile",
-        "agrawal",
-        "--size",
-        "256M",
-        "--truncate-sizes=drop",
-        "--overwrites",
-        "200",
-        "--data",
-        "sparse",
-        "--out",
-        "run",
-    ];
-    let started = start_until(directory.path(), &words, "aging:");
-    crate::common::wait_for_event(&directory.path().join("run"), "sample");
+    let directory = temporary_directory();
+    let line = "age aged --create --profile agrawal --size 256M --truncate-sizes=drop --overwrites 200 --data sparse --out run";
+    let started = start_aging(directory.path(), line, "run");
     // More files appear during the removal, so rename first.
     std::fs::rename(directory.path().join("aged"), directory.path().join("gone")).expect("rename");
     let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(directory.path()).status();
-    let ended = started.wait();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(5), "{said}");
-    assert!(said.contains("No such file or directory"), "{said}");
+    assert_told(directory.path(), &started.wait(), &["No such file or directory"]);
 }
 
 #[test]
 fn few_descriptors_suffice_for_many_directories() {
-    let directory = crate::common::temporary_directory();
-    let program = assert_cmd::cargo::cargo_bin!("senesce");
+    let directory = temporary_directory();
     // dabre has 25,000 directories.
     let line = format!(
         "ulimit -n 256; exec {} age aged --create --profile dabre --size 2G --truncate-sizes=drop --data sparse \
          --max-operations 40000 --threads 8 --out run --json",
-        program.display()
+        assert_cmd::cargo::cargo_bin!("senesce").display()
     );
     let output = Command::new("sh").args(["-c", &line]).current_dir(directory.path()).output().expect("run");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(json(&output)["stopped_by"], "operations");
-    let verified = run(directory.path(), &["verify", "run"]);
-    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
+    succeeds(directory.path(), "verify run");
 }

@@ -1,14 +1,14 @@
 //! Tests records of other users: the target of a link in them is in no page, table, list or archive.
 
-use crate::common::{run, temporary_directory};
+use crate::common::{ends, run_line, succeeds, temporary_directory};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 const SECRET: &str = "root:$y$j9T$secret";
 
-fn tells(folder: &Path, words: &[&str]) -> bool {
-    let ended = run(folder, words);
+fn tells(folder: &Path, line: &str) -> bool {
+    let ended = run_line(folder, line);
     let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
     let made = ["page.html", "archive.zip", "site/run.html", "site/index.html", "all.csv", "courses.html"];
     let made = made.iter().filter_map(|name| fs::read(folder.join(name)).ok());
@@ -38,9 +38,8 @@ const READERS: &[&str] = &[
 fn links_in_a_record_are_not_followed() {
     let directory = temporary_directory();
     let folder = directory.path();
-    let measure = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out"];
     for name in ["run", "own"] {
-        run(folder, &[&measure[..], &[name]].concat());
+        run_line(folder, &format!("zoned measure sim:zn540 --op write --time 1ms --out {name}"));
         assert!(folder.join(name).join("summary.json").exists());
     }
     for name in ["plan.toml", "env.json", "events.jsonl", "summary.json", "format", "trace.blocks"] {
@@ -56,13 +55,14 @@ fn links_in_a_record_are_not_followed() {
         fs::write(&kept, text).unwrap();
         symlink("../secret", &file).unwrap();
         for line in READERS {
-            assert!(!tells(folder, &line.split(' ').collect::<Vec<_>>()), "{name}: {line}");
+            assert!(!tells(folder, line), "{name}: {line}");
         }
         assert!(file.is_symlink(), "{name} was not replaced");
         fs::remove_file(&file).unwrap();
         whole.iter().for_each(|text| fs::write(&file, text).unwrap());
     }
-    assert!(run(folder, &["report", "run", "-o", "page.html"]).status.success(), "it is a record again");
+    // It is a record again.
+    succeeds(folder, "report run -o page.html");
 }
 
 #[test]
@@ -71,18 +71,12 @@ fn run_may_be_named_through_a_link_but_not_found_through_one() {
     let folder = directory.path();
     fs::create_dir_all(folder.join("elsewhere")).unwrap();
     fs::create_dir_all(folder.join("senesce-runs")).unwrap();
-    run(folder, &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "elsewhere/run"]);
+    run_line(folder, "zoned measure sim:zn540 --op write --time 1ms --out elsewhere/run");
     symlink("../elsewhere/run", folder.join("senesce-runs/zoned-measure-1f2e3d4c")).unwrap();
-    for verb in [
-        &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "text"][..],
-        &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "csv"],
-    ] {
-        let ended = run(folder, verb);
-        assert!(ended.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    for format in ["text", "csv"] {
+        succeeds(folder, &format!("report senesce-runs/zoned-measure-1f2e3d4c --format {format}"));
     }
-    for verb in
-        [&["report", "latest", "--format", "text"][..], &["report", "1f2e3", "--format", "text"], &["runs", "latest"]]
-    {
-        assert_eq!(run(folder, verb).status.code(), Some(2), "{verb:?}");
+    for line in ["report latest --format text", "report 1f2e3 --format text", "runs latest"] {
+        ends(folder, line, 2);
     }
 }

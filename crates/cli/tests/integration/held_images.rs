@@ -1,6 +1,6 @@
 //! Images in surroundings in which some witnesses of the guard say nothing: FUSE, a read-only root.
 
-use crate::common::{json, leftovers, run, senesce, temporary_directory};
+use crate::common::{ends, json, leftovers, senesce, succeeds, temporary_directory, words};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,16 +17,16 @@ fn ext4(path: &Path) {
 }
 
 /// The exit code of the program behind some words of a shell, in a mount namespace of its own.
-fn code_behind(folder: &Path, script: &str, words: &[&str]) -> Option<i32> {
+fn code_behind(folder: &Path, script: &str, line: &str) -> Option<i32> {
     let program = senesce(folder);
     let script = format!("{script} exec \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]).arg(program.get_program());
-    command.args(words).current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
+    command.args(words(line)).current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
     command.output().unwrap().status.code()
 }
 
-const BENCH: [&str; 7] = ["bench", "image:mnt/disk.img", "reads.f", "--erase", "mnt/disk.img", "--time", "1s"];
+const BENCH: &str = "bench image:mnt/disk.img reads.f --erase mnt/disk.img --time 1s";
 
 #[test]
 #[ignore = "needs root, FUSE, loop devices"]
@@ -35,28 +35,29 @@ fn image_on_fuse_that_something_uses_is_refused() {
     let folder = directory.path();
     fs::write(folder.join("reads.f"), READS).unwrap();
     fs::create_dir(folder.join("mnt")).unwrap();
-    for words in ["tier mkfs --nvm n --nvm-size 16M --cold c", "tier mount --nvm n --cold c mnt"] {
-        let output = run(folder, &words.split(' ').collect::<Vec<_>>());
-        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    succeeds(folder, "tier mkfs --nvm n --nvm-size 16M --cold c");
+    succeeds(folder, "tier mount --nvm n --cold c mnt");
     let image = folder.join("mnt/disk.img");
     ext4(&image);
     let before = sum_of(&image);
     let file = fs::File::options().read(true).write(true).open(&image).unwrap();
-    assert_eq!(run(folder, &BENCH).status.code(), Some(3), "open for writing here");
+    // Open for writing here.
+    ends(folder, BENCH, 3);
     let pid_namespace = "set -- unshare --pid --fork --mount-proc \"$@\";";
-    assert!(matches!(code_behind(folder, pid_namespace, &BENCH), Some(3 | 4)), "open outside of the PID namespace");
+    assert!(matches!(code_behind(folder, pid_namespace, BENCH), Some(3 | 4)), "open outside of the PID namespace");
     drop(file);
     let attached = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().unwrap();
     let device = String::from_utf8(attached.stdout).unwrap().trim().to_string();
-    assert_eq!(run(folder, &BENCH).status.code(), Some(3), "attached");
+    // Attached.
+    ends(folder, BENCH, 3);
     for hidden in ["/sys", "/dev"] {
         let script = format!("mount -t tmpfs none {hidden} || exit 99;");
-        assert!(matches!(code_behind(folder, &script, &BENCH), Some(3 | 4)), "attached, {hidden} is empty");
+        assert!(matches!(code_behind(folder, &script, BENCH), Some(3 | 4)), "attached, {hidden} is empty");
     }
     assert!(Command::new("losetup").args(["-d", &device]).status().unwrap().success());
     assert_eq!(sum_of(&image), before, "nothing was written");
-    assert_eq!(run(folder, &BENCH).status.code(), Some(0), "nothing uses it");
+    // Nothing uses it.
+    succeeds(folder, BENCH);
     assert!(Command::new("umount").arg(folder.join("mnt")).status().unwrap().success());
 }
 
@@ -72,7 +73,7 @@ fn nothing_is_written_to_an_image_below_a_read_only_root() {
     let folder = directory.path();
     fs::write(folder.join("reads.f"), READS).unwrap();
     ext4(&folder.join("disk.img"));
-    assert!(run(folder, &["snapshot", "create", "disk.img", "s0"]).status.success());
+    succeeds(folder, "snapshot create disk.img s0");
     let before = sum_of(&folder.join("disk.img"));
     let read_only = "mount -o remount,bind,ro / || exit 99;";
     for line in [
@@ -80,7 +81,7 @@ fn nothing_is_written_to_an_image_below_a_read_only_root() {
         "snapshot run disk.img s0 -- touch {}/new",
         "layout disk.img",
     ] {
-        let code = code_behind(folder, read_only, &line.split(' ').collect::<Vec<_>>());
+        let code = code_behind(folder, read_only, line);
         assert!(matches!(code, Some(3..=5)), "{line}: {code:?}");
         assert_eq!(sum_of(&folder.join("disk.img")), before, "{line}");
     }
@@ -96,7 +97,7 @@ fn setuid_command_ends_before_its_mount_goes() {
     let folder = directory.path();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     ext4(&folder.join("disk.img"));
-    assert!(run(folder, &["snapshot", "create", "disk.img", "s0"]).status.success());
+    succeeds(folder, "snapshot create disk.img s0");
     let program = folder.join("setuid-sleep");
     fs::copy("/bin/sleep", &program).unwrap();
     chown(&program, Some(65534), Some(65534)).unwrap();
@@ -129,9 +130,7 @@ fn setuid_command_ends_before_its_mount_goes() {
         }
     }
     crate::common::wait_until(|| leftovers(folder).is_empty());
-    let again = run(folder, &["snapshot", "restore", "disk.img", "s0", "--json"]);
-    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
-    assert!(json(&again).is_object());
+    assert!(json(&succeeds(folder, "snapshot restore disk.img s0 --json")).is_object());
 }
 
 /// The process that runs a program with these first bytes of its command line.

@@ -1,6 +1,8 @@
 //! Tests `kill -9`, also of the guardian: the next sweep removes all leftovers and spares live runs.
 
-use crate::common::{json, leftovers, run, senesce, start_until, temporary_directory, wait_until};
+use crate::common::{
+    json_of, leftovers, run_line, senesce, start_until, succeeds, temporary_directory, wait_until, words,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -55,10 +57,19 @@ pub fn started(folder: &Path, words: &[&str]) -> Child {
 }
 
 fn age(folder: &Path, image: &str) -> crate::common::Started {
-    let target = format!("image:{image},size=256M");
-    let words =
-        ["age", &target, "--profile", "agrawal", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "4000"];
-    start_until(folder, &[&words[..], &["--out", &format!("run-{image}")]].concat(), "aging:")
+    let line = format!(
+        "age image:{image},size=256M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 4000 --out run-{image}"
+    );
+    start_until(folder, &words(&line), "aging:")
+}
+
+/// Kills a run after its guardian, so that nothing cleans up.
+fn kill_with_guardian(run: crate::common::Started) -> u32 {
+    let process = run.id();
+    kill(guardian_of(process).expect("a guardian"));
+    kill(process);
+    let _ = run.wait();
+    process
 }
 
 #[test]
@@ -78,14 +89,10 @@ fn guardian_cleans_up_after_a_killed_run() {
 fn sweep_cleans_up_after_a_killed_guardian_and_spares_live_runs() {
     let directory = temporary_directory();
     let (killed, mut living) = (age(directory.path(), "a.img"), age(directory.path(), "b.img"));
-    let process = killed.id();
-    kill(guardian_of(process).expect("a guardian"));
-    kill(process);
-    let _ = killed.wait();
+    let process = kill_with_guardian(killed);
     let held = leftovers(directory.path());
     assert!(held.iter().any(|line| line.contains("b.img")), "{held:?}");
-    let swept = run(directory.path(), &["doctor", "--sweep", "--json"]);
-    let found = json(&swept);
+    let found = json_of(directory.path(), "doctor --sweep --json");
     let of = |process: u32| -> Vec<String> {
         let mine = found.as_array().unwrap().iter().filter(|one| one["process"] == process);
         mine.map(|one| one["outcome"].to_string()).collect()
@@ -96,14 +103,10 @@ fn sweep_cleans_up_after_a_killed_guardian_and_spares_live_runs() {
     assert!(traces_of(process).is_empty(), "{:?}", traces_of(process));
     let held = leftovers(directory.path());
     assert!(!held.iter().any(|line| line.contains("a.img")), "{held:?}");
-    assert!(
-        held.iter().any(|line| line.contains("b.img")) && living.is_running(),
-        "live runs are spared: \
-        {held:?}"
-    );
+    assert!(held.iter().any(|line| line.contains("b.img")) && living.is_running(), "live runs are spared: {held:?}");
     kill(living.id());
     let _ = living.wait();
-    run(directory.path(), &["doctor", "--sweep"]);
+    run_line(directory.path(), "doctor --sweep");
     assert_eq!((traces_of(process).len(), leftovers(directory.path())), (0, vec![]));
 }
 
@@ -122,26 +125,15 @@ fn verbs_that_only_compute_keep_leftovers_of_a_killed_run() {
     }
     let directory = temporary_directory();
     let folder = directory.path();
-    let killed = age(folder, "a.img");
-    let process = killed.id();
-    kill(guardian_of(process).expect("a guardian"));
-    kill(process);
-    let _ = killed.wait();
+    kill_with_guardian(age(folder, "a.img"));
     let left = leftovers(folder);
     assert!(!left.is_empty());
     fs::create_dir(folder.join("tree")).unwrap();
-    for words in [
-        &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"][..],
-        &["objects", "advise", "tree"],
-        &["layout", "tree"],
-        &["runs", "list"],
-    ] {
-        let ended = run(folder, words);
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(!said.contains("left by"), "{words:?}: {said}");
-        assert_eq!(leftovers(folder), left, "{words:?}");
+    for line in ["tier mkfs --nvm n --nvm-size 4M --cold c", "objects advise tree", "layout tree", "runs list"] {
+        run_line(folder, line);
+        assert_eq!(leftovers(folder), left, "{line}");
     }
-    run(folder, &["doctor", "--sweep"]);
+    run_line(folder, "doctor --sweep");
     assert_eq!(leftovers(folder), Vec::<String>::new());
 }
 
@@ -151,19 +143,13 @@ fn dead_server_is_unmounted() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir(folder.join("mnt")).unwrap();
-    let made = run(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let mount = ["tier", "mount", "--nvm", "n", "--cold", "c", "mnt"];
-    let server = start_until(folder, &[&mount[..], &["--foreground"]].concat(), "mounted on");
-    let process = server.id();
-    kill(guardian_of(process).expect("a guardian"));
-    kill(process);
-    let _ = server.wait();
+    succeeds(folder, "tier mkfs --nvm n --nvm-size 4M --cold c");
+    let mount = "tier mount --nvm n --cold c mnt";
+    kill_with_guardian(start_until(folder, &words(&format!("{mount} --foreground")), "mounted on"));
     wait_until(|| fs::metadata(folder.join("mnt")).is_err());
-    run(folder, &["doctor", "--sweep"]);
+    run_line(folder, "doctor --sweep");
     assert!(fs::read_dir(folder.join("mnt")).is_ok(), "unmounted by the next start");
-    let again = run(folder, &mount);
-    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    succeeds(folder, mount);
     assert!(Command::new("umount").arg(folder.join("mnt")).status().unwrap().success());
 }
 
@@ -172,7 +158,7 @@ fn dead_server_is_unmounted() {
 fn process_waiting_for_its_own_dead_server_is_released() {
     let directory = temporary_directory();
     // It writes to a FUSE file system that its own threads serve.
-    let words = ["reproduce", "tier-sweep", "--scale", "smoke", "--out", "run"];
+    let words = words("reproduce tier-sweep --scale smoke --out run");
     for _ in 0..3 {
         let mut child = started(directory.path(), &words);
         let process = child.id();
@@ -195,9 +181,10 @@ fn process_waiting_for_its_own_dead_server_is_released() {
 #[ignore = "needs loop devices, FUSE"]
 fn thread_waiting_for_its_own_dead_server_is_released() {
     let directory = temporary_directory();
-    let made = ["age", "image:a.img,size=128M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
-    let made = run(directory.path(), &[&made[..], &["--out", "run"]].concat());
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    succeeds(
+        directory.path(),
+        "age image:a.img,size=128M --fullness 0.5 --truncate-sizes=drop --overwrites 1 --out run",
+    );
     for round in 0..5 {
         let mut child = started(directory.path(), &["diagnose", "a.img", "--try"]);
         let process = child.id();

@@ -62,19 +62,9 @@ const VERBS: &[&str] = &[
 const STUDY: &str = r#"
 name = "kills"
 size = "64M"
-[[file_system]]
-kind = "ext4"
-[[state]]
-kind = "fresh"
-[[state]]
-kind = "aged"
-profile = "agrawal"
-fullness = 0.4
-overwrites = 1
-[[workload]]
-personality = "webserver"
-scale = 0.005
-seconds = 1
+file_system = [{ kind = "ext4" }]
+state = [{ kind = "fresh" }, { kind = "aged", profile = "agrawal", fullness = 0.4, overwrites = 1 }]
+workload = [{ personality = "webserver", scale = 0.005, seconds = 1 }]
 "#;
 
 fn words(line: &str) -> Vec<&str> {

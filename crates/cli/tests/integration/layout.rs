@@ -1,36 +1,14 @@
 //! Tests layout, traces, snapshots and images from the command line.
 
-use crate::common::{json, leftovers, run};
+use crate::common::{assert_keys, ends, json, json_of, leftovers, run, run_line, succeeds, temporary_directory};
 use serde_json::Value;
 use std::path::Path;
 
 fn aged_image(directory: &Path) -> String {
-    let image = format!("{}/old.img", directory.display());
-    let target = format!("image:{image},size=256M");
-    let words = [
-        "age",
-        &target,
-        "--profile",
-        "wang_os",
-        "--truncate-sizes=drop",
-        "--fullness",
-        "0.4",
-        "--data",
-        "write",
-        "--max-overwrites",
-        "1",
-        "--out",
-        "run",
-        "--json",
-    ];
-    json(&run(directory, &words));
-    image
-}
-
-fn assert_keys(value: &Value, keys: &[&str]) {
-    for key in keys {
-        assert!(!value[key].is_null(), "{key} is missing in {value}");
-    }
+    let line = "age image:old.img,size=256M --profile wang_os --truncate-sizes=drop --fullness 0.4 --data write \
+                --max-overwrites 1 --out run --json";
+    json_of(directory, line);
+    directory.join("old.img").to_string_lossy().into_owned()
 }
 
 fn read_json(path: &Path) -> Value {
@@ -40,25 +18,15 @@ fn read_json(path: &Path) -> Value {
 #[test]
 #[ignore = "needs loop devices"]
 fn layout_does_not_change_the_image() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
-    let seen = json(&run(directory.path(), &["layout", &image, "--json", "--svg", "map.svg"]));
-    assert_keys(
-        &seen,
-        &[
-            "files",
-            "extents",
-            "fragmented_files",
-            "static_layout_score",
-            "tree_layout_score",
-            "elapsed_seconds",
-            "peak_rss_bytes",
-        ],
-    );
-    assert_keys(&seen["discontinuities"], &["count", "log2_blocks"]);
-    assert_keys(&seen["free_space"], &["free_blocks", "block_size", "extents", "buckets"]);
-    assert_keys(&seen["free_space"]["buckets"][0], &["from_bytes", "to_bytes", "extents", "blocks"]);
+    let seen = json_of(directory.path(), "layout old.img --json --svg map.svg");
+    let keys = "files extents fragmented_files static_layout_score tree_layout_score elapsed_seconds peak_rss_bytes";
+    assert_keys(&seen, keys);
+    assert_keys(&seen["discontinuities"], "count log2_blocks");
+    assert_keys(&seen["free_space"], "free_blocks block_size extents buckets");
+    assert_keys(&seen["free_space"]["buckets"][0], "from_bytes to_bytes extents blocks");
     assert!(seen["files"].as_u64() > Some(100), "{seen}");
     assert!(std::fs::read_to_string(directory.path().join("map.svg")).expect("map").starts_with("<svg"));
     assert!(before == std::fs::read(&image).expect("read"), "the image was altered");
@@ -68,30 +36,20 @@ fn layout_does_not_change_the_image() {
 #[test]
 #[ignore = "needs loop devices"]
 fn trace_has_the_fields_of_the_contract_and_its_text_round_trips() {
-    let directory = crate::common::temporary_directory();
-    let image = format!("image:{}", aged_image(directory.path()));
-    let words = [
-        "trace",
-        &image,
-        "--json=traced.json",
-        "--text",
-        "traced.txt",
-        "--",
-        "sh",
-        "-c",
-        "find {} -type f | xargs cat | wc -c; exit 7",
-    ];
+    let directory = temporary_directory();
+    aged_image(directory.path());
+    let script = "find {} -type f | xargs cat | wc -c; exit 7";
+    let words = ["trace", "image:old.img", "--json=traced.json", "--text", "traced.txt", "--", "sh", "-c", script];
     let traced = run(directory.path(), &words);
     assert_eq!(traced.status.code(), Some(7), "the command's status is ours");
     let stated: u64 = String::from_utf8_lossy(&traced.stdout).trim().parse().expect("only the command's output");
     let value = read_json(&directory.path().join("traced.json"));
-    assert_keys(&value, &["dynamic_layout_score", "discontinuities", "requests", "lost_events"]);
-    assert_keys(&value["bytes"], &["read", "write", "discard"]);
-    assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
+    assert_keys(&value, "dynamic_layout_score discontinuities requests lost_events");
+    assert_keys(&value["bytes"], "read write discard");
+    assert_keys(&value["modelled_seconds"], "hdd ssd");
     assert!(value["bytes"]["read"].as_u64() >= Some(stated), "{stated} bytes of files were read: {value}");
-    let imported = run(directory.path(), &["runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
-    assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
-    let score = json(&run(directory.path(), &["report", "foreign", "--format", "json"])).to_string();
+    succeeds(directory.path(), "runs import blkparse traced.txt --out foreign");
+    let score = json_of(directory.path(), "report foreign --format json").to_string();
     let expected = value["dynamic_layout_score"].as_f64().expect("score");
     assert!(score.contains(&format!("{expected}")[..9]), "{expected} in {score}");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
@@ -100,7 +58,7 @@ fn trace_has_the_fields_of_the_contract_and_its_text_round_trips() {
 #[test]
 #[ignore = "needs loop devices"]
 fn trace_ends_processes_left_by_its_command() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let image = format!("image:{}", aged_image(directory.path()));
     let held = "exec 9<{}; sleep 60 >&- 2>&- & echo $! >held; find {} -type f | xargs cat >/dev/null";
     let traced = run(directory.path(), &["trace", &image, "--json=traced.json", "--", "bash", "-c", held]);
@@ -111,8 +69,7 @@ fn trace_ends_processes_left_by_its_command() {
     let value = read_json(&directory.path().join("traced.json"));
     assert_eq!(value["valid"], true, "{value}");
     assert!(value["requests"].as_u64() > Some(0), "{value}");
-    let swept = run(directory.path(), &["doctor", "--sweep"]);
-    assert_eq!(swept.status.code(), Some(0), "{}", String::from_utf8_lossy(&swept.stderr));
+    succeeds(directory.path(), "doctor --sweep");
     // The guardian of the ended run may be active, and the kernel detaches a moment later.
     crate::common::wait_until(|| leftovers(directory.path()).is_empty());
 }
@@ -120,23 +77,22 @@ fn trace_ends_processes_left_by_its_command() {
 #[test]
 #[ignore = "needs loop devices"]
 fn changes_of_a_command_are_rolled_back_exactly() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
-    let target = format!("image:{image}");
-    assert_eq!(run(directory.path(), &["snapshot", "create", &image, "before"]).status.code(), Some(0));
+    succeeds(directory.path(), "snapshot create old.img before");
     let disturb = "rm -rf {}/*; dd if=/dev/zero of={}/new bs=1M count=20 2>/dev/null";
-    let words = ["snapshot", "run", &target, "before", "--json=undone.json", "--", "sh", "-c", disturb];
+    let words = ["snapshot", "run", "image:old.img", "before", "--json=undone.json", "--", "sh", "-c", disturb];
     let undone = run(directory.path(), &words);
-    assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
+    assert_eq!(undone.status.code(), Some(0), "{}", crate::common::said(&undone));
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");
-    let held = run(directory.path(), &["snapshot", "restore", &image, "before"]);
-    assert_eq!(held.status.code(), Some(3), "it may still be written: {}", String::from_utf8_lossy(&held.stderr));
+    // It may still be written.
+    ends(directory.path(), "snapshot restore old.img before", 3);
     drop(first);
-    let value = json(&run(directory.path(), &["snapshot", "restore", &image, "before", "--verify", "--json"]));
-    assert_keys(&value, &["restored_bytes", "extents", "method", "verified", "elapsed_seconds"]);
+    let value = json_of(directory.path(), "snapshot restore old.img before --verify --json");
+    assert_keys(&value, "restored_bytes extents method verified elapsed_seconds");
     assert_eq!(value["verified"], true);
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
@@ -145,17 +101,12 @@ fn changes_of_a_command_are_rolled_back_exactly() {
 #[test]
 #[ignore = "needs loop devices"]
 fn copies_and_packs_have_every_byte() {
-    let directory = crate::common::temporary_directory();
-    let image = aged_image(directory.path());
-    let before = std::fs::read(&image).expect("read");
-    for words in [
-        vec!["image", "copy", &image, "used.img"],
-        vec!["image", "copy", &image, "full.img", "--full"],
-        vec!["image", "pack", &image, "packed"],
-        vec!["image", "unpack", "packed", "unpacked.img"],
-    ] {
-        let output = run(directory.path(), &words);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let directory = temporary_directory();
+    let before = std::fs::read(aged_image(directory.path())).expect("read");
+    for words in
+        ["copy old.img used.img", "copy old.img full.img --full", "pack old.img packed", "unpack packed unpacked.img"]
+    {
+        succeeds(directory.path(), &format!("image {words}"));
     }
     for copy in ["used.img", "full.img", "unpacked.img"] {
         assert!(before == std::fs::read(directory.path().join(copy)).expect("read"), "{copy}");
@@ -164,28 +115,25 @@ fn copies_and_packs_have_every_byte() {
     let middle = packed.len() / 2;
     packed[middle] ^= 0x55;
     std::fs::write(directory.path().join("packed"), packed).expect("write");
-    let damaged = run(directory.path(), &["image", "unpack", "packed", "damaged.img"]);
+    let damaged = run_line(directory.path(), "image unpack packed damaged.img");
     assert_ne!(damaged.status.code(), Some(0));
     assert!(!directory.path().join("damaged.img").exists(), "a damaged pack leaves no image");
 }
 
 #[test]
 fn unsupported_input_is_reported_and_nothing_is_written() {
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     std::fs::write(directory.path().join("foreign"), [0x5au8; 1000]).expect("write");
-    for (words, code, said) in [
-        (vec!["layout", "/proc"], 4, "does not report the location of data"),
-        (vec!["layout", "/nowhere"], 2, "No such file or directory"),
-        (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "not a blktrace file"),
-        (vec!["runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
-        (vec!["snapshot", "restore", "foreign", "never"], 2, "snapshot never"),
-        (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),
+    for (line, code) in [
+        ("layout /proc", 4),
+        ("layout /nowhere", 2),
+        ("runs import blktrace foreign --out made", 2),
+        ("runs import blkparse foreign --out made", 2),
+        ("snapshot restore foreign never", 2),
+        ("image unpack foreign made", 2),
     ] {
-        let output = run(directory.path(), &words);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
-        assert!(text.contains(said), "{words:?}: {text}");
-        assert!(!directory.path().join("made").exists(), "{words:?} wrote something");
+        ends(directory.path(), line, code);
+        assert!(!directory.path().join("made").exists(), "{line} wrote something");
     }
 }
 

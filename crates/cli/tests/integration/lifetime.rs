@@ -1,6 +1,8 @@
 //! Tests that commands on a mount end with it, whatever ends senesce.
 
-use crate::common::{Started, json, leftovers, run, start_until, temporary_directory, wait_until};
+use crate::common::{
+    Started, json, json_of, leftovers, run, run_line, start_until, succeeds, temporary_directory, wait_until,
+};
 use crate::kill::{guardian_of, kill, traces_of};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +23,8 @@ const WAYS: [&str; 6] = [
 ];
 
 fn image(folder: &Path) {
-    let made = ["age", "image:k.img,size=64M", "--fullness", "0.3", "--truncate-sizes=drop", "--overwrites", "1"];
-    let made = run(folder, &[&made[..], &["--out", "r"]].concat());
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    assert!(run(folder, &["snapshot", "create", "k.img", "s"]).status.success());
+    succeeds(folder, "age image:k.img,size=64M --fullness 0.3 --truncate-sizes=drop --overwrites 1 --out r");
+    succeeds(folder, "snapshot create k.img s");
 }
 
 /// Starts a verb with a command that writes in this manner, and waits until it has begun.
@@ -57,14 +57,14 @@ fn kill_one(folder: &Path, verb: &[&str], way: &str, moment: Duration, both: boo
         kill(guardian_of(process).expect("a guardian"));
     }
     kill(process);
-    run(folder, &["doctor", "--sweep"]);
+    run_line(folder, "doctor --sweep");
     // The command shares the pipes: they close when all of it has ended.
     let _ = started.wait();
-    run(folder, &["doctor", "--sweep"]);
+    run_line(folder, "doctor --sweep");
     let left = (processes_with(&word), traces_of(process), leftovers(folder));
     assert_eq!(left, (vec![], vec![], vec![]), "{verb:?}, {way}, {moment:?}, {both}");
     points.iter().for_each(|point| assert!(point.symlink_metadata().is_err(), "{}", point.display()));
-    run(folder, &["snapshot", "restore", "k.img", "s"]);
+    run_line(folder, "snapshot restore k.img s");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn command_that_ignores_signals_ends_on_interrupt() {
         let output = writing(directory.path(), verb, WAYS[3], "deaf-writer").interrupt();
         assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(processes_with("deaf-writer"), Vec::<String>::new());
-        assert!(run(directory.path(), &["snapshot", "restore", "k.img", "s"]).status.success());
+        succeeds(directory.path(), "snapshot restore k.img s");
     }
 }
 
@@ -113,17 +113,10 @@ fn mount_of_another_namespace_is_undone_from_outside() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir(folder.join("mnt")).unwrap();
-    let made = run(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    succeeds(folder, "tier mkfs --nvm n --nvm-size 4M --cold c");
+    let script = r#""$0" tier mount --nvm n --cold c mnt; echo $?; cat"#;
     let mut shell = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            r#""$0" tier mount --nvm n --cold c mnt; echo $?; cat"#,
-        ])
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
         .arg(assert_cmd::cargo::cargo_bin!("senesce"))
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -140,8 +133,8 @@ fn mount_of_another_namespace_is_undone_from_outside() {
     kill(guardian_of(server).expect("a guardian"));
     kill(server);
     wait_until(|| !Path::new(&format!("/proc/{server}")).exists());
-    let swept = run(folder, &["doctor", "--sweep", "--json"]);
-    assert!(!mounts().contains(&point), "{}", json(&swept));
+    let swept = json_of(folder, "doctor --sweep --json");
+    assert!(!mounts().contains(&point), "{swept}");
     assert_eq!(traces_of(server), Vec::<PathBuf>::new());
     drop(shell.stdin.take());
     shell.wait().unwrap();

@@ -1,9 +1,12 @@
 //! Tests that time lost by a measurement does not become a result.
 
-use crate::common::{json, run, start_until, temporary_directory, wait_for_event};
+use crate::common::{
+    Started, ends, json, json_of, printed, start_until, succeeds, temporary_directory, wait_for_event, wait_until,
+    words,
+};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
 const READS: &str = "define fileset name=set, path=$dir, dirwidth=20, entries=40, size=4k, prealloc
@@ -19,71 +22,76 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.success());
 }
 
-/// Benches in `record`. Once the file set is written, stops the process for `stop`, `times` times with a pause of the same
-/// length after each.
-fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -> Output {
-    let words = [&["bench", "target"], words, &["--keep-caches", "--create", "--json", "--out", "record"]].concat();
-    let started = start_until(folder, &words, "");
+/// A folder with a workload.
+fn with_workload(text: &str) -> tempfile::TempDir {
+    let directory = temporary_directory();
+    std::fs::write(directory.path().join("own.f"), text).expect("workload");
+    directory
+}
+
+/// A benchmark whose file set is written.
+fn started(folder: &Path, times: &str) -> Started {
+    let line = format!("bench target own.f {times} --keep-caches --create --json --out record");
+    let started = start_until(folder, &words(&line), "");
     wait_for_event(&folder.join("record"), "prepared");
+    started
+}
+
+/// Stops the process for `stop`, `times` times with a pause of the same length after each.
+fn stop(started: &Started, times: u32, stop: Duration) {
     for _ in 0..times {
         signal(started.id(), "STOP");
         std::thread::sleep(stop);
         signal(started.id(), "CONT");
         std::thread::sleep(stop);
     }
-    started.wait()
+}
+
+fn is_invalid(started: Started) {
+    let output = started.wait();
+    let repetition = &json(&output)["repetitions"][0];
+    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+    assert!(repetition["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
 fn repetition_with_a_stopped_process_is_invalid() {
-    let directory = temporary_directory();
-    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
-    let output = bench_with_stops(directory.path(), &["reads.f", "--time", "3s"], 4, Duration::from_millis(400));
-    let result = json(&output);
-    let repetition = &result["repetitions"][0];
-    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
-    assert!(repetition["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
-    assert_eq!(output.status.code(), Some(1));
-    let exported = run(directory.path(), &["report", "record", "--format", "csv"]);
-    assert!(!String::from_utf8_lossy(&exported.stdout).contains("throughput"), "an invalid repetition is not exported");
+    let directory = with_workload(READS);
+    let started = started(directory.path(), "--time 3s");
+    stop(&started, 4, Duration::from_millis(400));
+    is_invalid(started);
+    let exported = printed(directory.path(), "report record --format csv");
+    assert!(!exported.contains("throughput"), "an invalid repetition is not exported");
 }
 
 #[test]
 fn stop_in_the_warm_up_makes_the_repetition_invalid() {
-    let directory = temporary_directory();
-    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
+    let directory = with_workload(READS);
     // The first stop may come before the warm-up begins; the last one ends before the warm-up does.
-    let words = ["reads.f", "--warm-up", "4s", "--time", "1s"];
-    let result = json(&bench_with_stops(directory.path(), &words, 3, Duration::from_millis(500)));
-    let repetition = &result["repetitions"][0];
-    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+    let started = started(directory.path(), "--warm-up 4s --time 1s");
+    stop(&started, 3, Duration::from_millis(500));
+    is_invalid(started);
 }
 
 /// SIGSTOP stops a whole process; a tracer stops one thread.
 #[test]
 fn stopped_thread_of_the_engine_makes_the_repetition_invalid() {
-    let directory = temporary_directory();
-    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
-    let words =
-        ["bench", "target", "reads.f", "--time", "3s", "--keep-caches", "--create", "--json", "--out", "record"];
-    let started = start_until(directory.path(), &words, "");
-    wait_for_event(&directory.path().join("record"), "prepared");
-    let engine = |name: &str| name == "t";
+    let directory = with_workload(READS);
+    let started = started(directory.path(), "--time 3s");
     let mut thread = None;
-    crate::common::wait_until(|| {
-        thread = thread_of(started.id(), engine);
+    wait_until(|| {
+        thread = thread_of(started.id(), "t");
         thread.is_some()
     });
     stop_thread(thread.expect("a thread of the engine"), Duration::from_millis(1500));
-    let result = json(&started.wait());
-    let repetition = &result["repetitions"][0];
-    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+    is_invalid(started);
 }
 
-/// A thread with such a name.
-fn thread_of(process: u32, is_wanted: impl Fn(&str) -> bool) -> Option<i32> {
+/// A thread with this name.
+fn thread_of(process: u32, name: &str) -> Option<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
-    let named = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| is_wanted(name.trim()));
+    let named = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|found| found.trim() == name);
     threads.filter(|thread| named(&thread.path())).find_map(|thread| thread.file_name().to_str()?.parse().ok())
 }
 
@@ -106,39 +114,32 @@ fn stop_thread(thread: i32, time: Duration) {
 
 #[test]
 fn making_directories_until_none_is_left_is_a_result() {
-    let directory = temporary_directory();
-    let text = "define fileset name=dirs, path=$dir, size=0, leafdirs=200, dirwidth=100
+    let directory = with_workload(
+        "define fileset name=dirs, path=$dir, size=0, leafdirs=200, dirwidth=100
 define process name=p { thread name=t, instances=4 { flowop makedir name=mk, filesetname=dirs } }
 run 60
-";
-    std::fs::write(directory.path().join("dirs.f"), text).expect("workload");
-    let output = run(directory.path(), &["bench", "target", "dirs.f", "--create", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let repetition = &json(&output)["repetitions"][0];
+",
+    );
+    let repetition = &json(&succeeds(directory.path(), "bench target own.f --create --json"))["repetitions"][0];
     assert_eq!((&repetition["valid"], &repetition["ops"]), (&true.into(), &200.into()), "{repetition}");
 }
 
 #[test]
 fn missing_trusted_file_set_is_an_error_before_the_run() {
-    let directory = temporary_directory();
-    let text = "define file name=one, path=\"$dir/nowhere\", reuse, readonly, trusttree
+    let directory = with_workload(
+        "define file name=one, path=\"$dir/nowhere\", reuse, readonly, trusttree
 define process name=p { thread name=t { flowop read name=r, filename=one, iosize=4k, random } }
 run 2
-";
-    std::fs::write(directory.path().join("trusted.f"), text).expect("workload");
-    let output = run(directory.path(), &["bench", "target", "trusted.f", "--create"]);
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+",
+    );
+    ends(directory.path(), "bench target own.f --create", 4);
 }
 
 #[test]
 fn directio_without_effect_is_a_caveat() {
-    let directory = temporary_directory();
-    let text = READS.replace("iosize=4k\n", "iosize=4k, directio=1\n");
-    std::fs::write(directory.path().join("direct.f"), text).expect("workload");
-    let result =
-        json(&run(directory.path(), &["bench", "target", "direct.f", "--operations", "100", "--create", "--json"]));
-    let notes = result["notes"].as_array().expect("notes");
-    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains("directio=1"))), "{notes:?}");
+    let directory = with_workload(&READS.replace("iosize=4k\n", "iosize=4k, directio=1\n"));
+    let notes = json_of(directory.path(), "bench target own.f --operations 100 --create --json")["notes"].clone();
+    assert!(notes.to_string().contains("directio=1"), "{notes}");
 }
 
 #[test]
@@ -146,15 +147,12 @@ fn directio_without_effect_is_a_caveat() {
 fn image_locked_in_memory_by_another_process_is_refused() {
     let directory = tempfile::tempdir().expect("a folder");
     let folder = directory.path();
-    let words =
-        ["age", "image:aged.img,size=64M", "--profile", "agrawal", "--data", "write", "--max-operations", "500"];
-    assert_eq!(run(folder, &words).status.code(), Some(0));
-    let cold = || run(folder, &["bench", "image:aged.img", "cold-read", "--json"]).status.code();
-    assert_eq!(cold(), Some(0));
+    succeeds(folder, "age image:aged.img,size=64M --profile agrawal --data write --max-operations 500");
+    succeeds(folder, "bench image:aged.img cold-read --json");
     let image = std::fs::File::open(folder.join("aged.img")).expect("the image");
     let length = image.metadata().expect("its length").len() as usize;
     let locked = LockedFile::new(&image, length);
-    assert_eq!(cold(), Some(3));
+    ends(folder, "bench image:aged.img cold-read --json", 3);
     drop(locked);
 }
 
@@ -184,23 +182,17 @@ impl Drop for LockedFile {
 #[ignore = "needs loop devices"]
 fn too_small_xfs_leaves_no_record() {
     let directory = temporary_directory();
-    let output = run(
-        directory.path(),
-        &["age", "image:small.img,size=16M", "--fs", "xfs", "--profile", "agrawal", "--out", "record"],
-    );
-    assert!(matches!(output.status.code(), Some(2 | 4)), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = "age image:small.img,size=16M --fs xfs --profile agrawal --out record";
+    let output = crate::common::run_line(directory.path(), line);
+    assert!(matches!(output.status.code(), Some(2 | 4)), "{}", crate::common::said(&output));
     assert!(!directory.path().join("record").exists());
 }
 
 #[test]
 fn plan_is_printed_as_json_only_on_request() {
     let directory = temporary_directory();
-    let plan = |words: &[&str]| {
-        let base = ["age", "--plan-only", "--size", "64M", "--profile", "agrawal", "--max-operations", "500"];
-        run(directory.path(), &[&base, words].concat())
-    };
-    assert!(serde_json::from_slice::<Value>(&plan(&["--json"]).stdout).is_ok());
-    let text = plan(&[]);
-    assert_eq!(text.status.code(), Some(0));
-    assert!(!text.stdout.is_empty() && serde_json::from_slice::<Value>(&text.stdout).is_err());
+    let plan = "age --plan-only --size 64M --profile agrawal --max-operations 500";
+    assert!(json_of(directory.path(), &format!("{plan} --json")).is_object());
+    let text = printed(directory.path(), plan);
+    assert!(!text.is_empty() && serde_json::from_str::<Value>(&text).is_err());
 }

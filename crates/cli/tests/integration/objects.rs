@@ -1,6 +1,6 @@
 //! Tests the object store and the experiments on it, as a script uses them.
 
-use crate::common::{json, run, temporary_directory};
+use crate::common::{ends, json, json_of, succeeds, temporary_directory};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,23 @@ fn tree(directory: &Path) {
     }
 }
 
-fn code(directory: &Path, words: &[&str]) -> Option<i32> {
-    run(directory, words).status.code()
-}
-
 #[test]
 fn directory_is_committed_verified_and_checked_out() {
     let directory = temporary_directory();
     let directory = directory.path();
     tree(directory);
-    for (store, layout) in [("packed", None), ("loose", Some("--loose"))] {
-        let mut words = vec!["objects", "commit", store, "tree", "--json", "--log-slower-than", "1ns"];
-        words.extend(layout);
-        let commit = json(&run(directory, &words));
+    for (store, layout) in [("packed", ""), ("loose", "--loose")] {
+        let line = format!("objects commit {store} tree --json --log-slower-than 1ns {layout}");
+        let commit = json(&succeeds(directory, &line));
         assert_eq!(commit["objects"], 50);
         assert!(commit["bytes"].as_u64() > Some(50_000) && commit["elapsed_seconds"].as_f64() > Some(0.0));
         assert_eq!(commit["slow_objects"].as_array().expect("a list").len(), 50);
-        assert_eq!(code(directory, &["objects", "verify", store]), Some(0));
-        assert_eq!(json(&run(directory, &["objects", "stats", store, "--json"]))["objects"], 50);
-        let back = format!("back from {store}");
-        assert_eq!(code(directory, &["objects", "checkout", store, &back]), Some(0));
+        succeeds(directory, &format!("objects verify {store}"));
+        assert_eq!(json_of(directory, &format!("objects stats {store} --json"))["objects"], 50);
+        succeeds(directory, &format!("objects checkout {store} from-{store}"));
         for number in 0..50 {
             let read = |root: &str| fs::read(directory.join(root).join(number.to_string())).expect("read");
-            assert_eq!(read("tree"), read(&back));
+            assert_eq!(read("tree"), read(&format!("from-{store}")));
         }
     }
 }
@@ -44,15 +38,15 @@ fn damage_is_reported_and_the_rest_is_checked_out() {
     let directory = temporary_directory();
     let directory = directory.path();
     tree(directory);
-    assert_eq!(code(directory, &["objects", "commit", "store", "tree", "--loose"]), Some(0));
+    succeeds(directory, "objects commit store tree --loose");
     let object = some_file(&directory.join("store/objects"));
     fs::remove_file(&object).expect("remove");
     fs::write(&object, "garbage").expect("write");
-    let verify = run(directory, &["objects", "verify", "store"]);
+    let verify = ends(directory, "objects verify store", 1);
     let message = String::from_utf8_lossy(&verify.stdout).into_owned();
     let name = object.file_name().expect("a name").to_string_lossy().into_owned();
-    assert!(verify.status.code() == Some(1) && message.contains(&name) && message.contains("lost file"), "{message}");
-    assert_eq!(code(directory, &["objects", "checkout", "store", "back"]), Some(1));
+    assert!(message.contains(&name) && message.contains("lost file"), "{message}");
+    ends(directory, "objects checkout store back", 1);
     assert_eq!(fs::read_dir(directory.join("back")).expect("list").count(), 49);
 }
 
@@ -64,32 +58,30 @@ fn some_file(folder: &Path) -> PathBuf {
 #[test]
 fn bad_input_is_refused() {
     let directory = temporary_directory();
-    let directory = directory.path();
-    tree(directory);
-    for (words, expected) in [
-        (vec!["objects", "commit", "store", "tree", "--loose", "--scheme", "7x6"], 2),
-        (vec!["objects", "commit", "store", "tree", "--chunker", "fastcdc"], 2),
-        (vec!["objects", "commit", "store", "no-such-directory"], 2),
-        (vec!["objects", "commit", "tree", "tree"], 3),
-        (vec!["objects", "verify", "tree"], 2),
-        (vec!["reproduce", "object-dirs", "--schemes", "7x6"], 2),
-        (vec!["reproduce", "object-dirs", "--object-size", "1G"], 2),
-        (vec!["reproduce", "io-scheduler", "--schedulers", "cfq"], 2),
-        (vec!["reproduce", "chunk-size", "--window", "0"], 2),
-        (vec!["objects", "advise", "--count", "1000", "--fs", "ext2"], 2),
-        (vec!["objects", "advise", "--count", "1000000", "--volume", "1M"], 1),
+    tree(directory.path());
+    for (line, code) in [
+        ("objects commit store tree --loose --scheme 7x6", 2),
+        ("objects commit store tree --chunker fastcdc", 2),
+        ("objects commit store no-such-directory", 2),
+        ("objects commit tree tree", 3),
+        ("objects verify tree", 2),
+        ("reproduce object-dirs --schemes 7x6", 2),
+        ("reproduce object-dirs --object-size 1G", 2),
+        ("reproduce io-scheduler --schedulers cfq", 2),
+        ("reproduce chunk-size --window 0", 2),
+        ("objects advise --count 1000 --fs ext2", 2),
+        ("objects advise --count 1000000 --volume 1M", 1),
     ] {
-        assert_eq!(code(directory, &words), Some(expected), "{words:?}");
+        ends(directory.path(), line, code);
     }
 }
 
 #[test]
 fn one_cell_of_the_published_chunk_sizes_is_one_object() {
     let directory = temporary_directory();
-    let words = "reproduce chunk-size --algorithm rolling-sum --window 4096 --divisor 1024 --json";
-    let words: Vec<&str> = words.split(' ').collect();
-    let cell = json(&run(directory.path(), &words));
-    assert_eq!(format!("{:.0} {:.0}", cell["mean"].as_f64().unwrap(), cell["sd"].as_f64().unwrap()), "1069 1177");
-    let cell = json(&run(directory.path(), &[&words[..], &["--reset"]].concat()));
-    assert_eq!(format!("{:.0} {:.0}", cell["mean"].as_f64().unwrap(), cell["sd"].as_f64().unwrap()), "5186 1004");
+    let line = "reproduce chunk-size --algorithm rolling-sum --window 4096 --divisor 1024 --json";
+    for (more, expected) in [("", [1069.0, 1177.0]), (" --reset", [5186.0, 1004.0])] {
+        let cell = json_of(directory.path(), &format!("{line}{more}"));
+        assert_eq!(["mean", "sd"].map(|name| cell[name].as_f64().unwrap().round()), expected, "{more}");
+    }
 }

@@ -1,39 +1,38 @@
 //! Tests that every option with an output file goes through the function that destroys nothing.
 
-use crate::common::{json, run, temporary_directory};
+use crate::common::{ends, json_of, run_line, said, senesce, succeeds, temporary_directory, words};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Stdio;
 
-fn record(folder: &Path) {
-    let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
-    let ended = run(folder, &words);
-    assert!(folder.join("run/summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
+/// A folder with a record at `run`.
+fn with_a_record() -> tempfile::TempDir {
+    let directory = temporary_directory();
+    let ended = run_line(directory.path(), "zoned measure sim:zn540 --op write --time 1ms --out run");
+    assert!(directory.path().join("run/summary.json").exists(), "{}", said(&ended));
+    directory
 }
 
-const VERBS: &[&[&str]] = &[
-    &["report", "run", "--out", "FILE"],
-    &["report", "run", "--format", "zip", "--out", "FILE"],
-    &["report", "run", "--format", "csv", "--out", "FILE"],
-    &["report", "run", "--format", "json", "--out", "FILE"],
-    &["compare", "run", "run", "--markdown", "FILE"],
-    &["compare", "run", "run", "--junit", "FILE"],
-    &["compare", "run", "run", "--ktap", "FILE"],
-    &["zoned", "list", "sim:zn540", "--svg", "FILE"],
-    &["layout", ".", "--svg", "FILE"],
-    &["profile", "capture", ".", "--out", "FILE"],
-    &["vm", "run", "--json", "FILE", "--", "true"],
-    &["trace", ".", "--json", "FILE", "--", "true"],
-    &["trace", ".", "--save", "FILE", "--", "true"],
+const VERBS: &[&str] = &[
+    "report run --out FILE",
+    "report run --format zip --out FILE",
+    "report run --format csv --out FILE",
+    "report run --format json --out FILE",
+    "compare run run --markdown FILE",
+    "compare run run --junit FILE",
+    "compare run run --ktap FILE",
+    "zoned list sim:zn540 --svg FILE",
+    "layout . --svg FILE",
+    "profile capture . --out FILE",
+    "vm run --json FILE -- true",
+    "trace . --json FILE -- true",
+    "trace . --save FILE -- true",
 ];
 
 /// The fast ones that run on any machine.
 const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 7, 9];
-
-fn with(verb: &[&str], file: &str) -> Vec<String> {
-    verb.iter().map(|word| if *word == "FILE" { file } else { word }.to_string()).collect()
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Must {
@@ -63,25 +62,10 @@ fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
     fs::create_dir(at("folder")).unwrap();
     symlink("folder", at("to-folder")).unwrap();
     drop(UnixListener::bind(at("socket")).unwrap());
-    let mut all = vec![
-        ("disk.img", Keep),
-        ("zeros.img", Keep),
-        ("letter.txt", Keep),
-        ("program", Keep),
-        ("picture.png", Keep),
-        ("archive.tar", Keep),
-        ("read-only", Keep),
-        ("program-s", Keep),
-        ("second-name", Keep),
-        ("link", Refuse),
-        ("dangling", Refuse),
-        ("folder", Refuse),
-        ("to-folder", Refuse),
-        ("socket", Refuse),
-        ("missing/folder/file", Refuse),
-        ("to-null", WriteInto),
-        ("/dev/null", WriteInto),
-    ];
+    let kept = words("disk.img zeros.img letter.txt program picture.png archive.tar read-only program-s second-name");
+    let refused = ["link", "dangling", "folder", "to-folder", "socket", "missing/folder/file"];
+    let all = kept.into_iter().map(|name| (name, Keep)).chain(refused.map(|name| (name, Refuse)));
+    let mut all: Vec<_> = all.chain(["to-null", "/dev/null"].map(|name| (name, WriteInto))).collect();
     let node = |name: &str, kind, major, minor| {
         let (mode, device) = (rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, rustix::fs::makedev(major, minor));
         rustix::fs::mknodat(rustix::fs::CWD, at(name), kind, mode, device).is_ok()
@@ -118,9 +102,8 @@ fn state(folder: &Path) -> Vec<(String, [u64; 5], Vec<u8>)> {
 
 #[test]
 fn no_verb_replaces_data_by_its_output() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
     let kinds = kinds(folder);
     assert!(kinds.len() >= 17, "{}", kinds.len());
     let before = state(folder);
@@ -130,21 +113,19 @@ fn no_verb_replaces_data_by_its_output() {
             if *must == Must::WriteInto && !QUICK.contains(&number) {
                 continue;
             }
-            let words = with(verb, file);
-            let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
-            let (code, said) = (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned());
+            let line = verb.replace("FILE", file);
+            let ended = run_line(folder, &line);
+            let (code, said) = (ended.status.code(), said(&ended));
             match must {
-                Must::WriteInto => assert!(matches!(code, Some(0 | 1)), "{words:?}: {said}"),
-                _ => {
-                    assert!(matches!(code, Some(2 | 3)) && said.contains(named(file)), "{words:?}: {code:?} {said}")
-                }
+                Must::WriteInto => assert!(matches!(code, Some(0 | 1)), "{line}: {said}"),
+                _ => assert!(matches!(code, Some(2 | 3)) && said.contains(named(file)), "{line}: {code:?} {said}"),
             }
-            assert_eq!(state(folder), before, "{words:?}");
+            assert_eq!(state(folder), before, "{line}");
         }
     }
     println!("{} verbs, {} kinds of targets", VERBS.len(), kinds.len());
     for (file, _) in kinds.iter().filter(|(_, must)| *must == Must::Refuse) {
-        let ended = run(folder, &["report", "run", "--force", "--out", *file]);
+        let ended = run_line(folder, &format!("report run --force --out {file}"));
         assert!(matches!(ended.status.code(), Some(2 | 3)), "{file}: --force does not allow everything");
     }
     assert_eq!(state(folder), before);
@@ -152,18 +133,16 @@ fn no_verb_replaces_data_by_its_output() {
 
 #[test]
 fn planted_names_of_temporary_files_are_not_followed() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
     fs::write(folder.join("precious"), "precious").unwrap();
     for number in QUICK {
         let file = format!("out-{number}");
         for planted in [format!("{file}.part"), format!(".{file}.part"), format!("{file}.tmp"), format!("{file}~")] {
             symlink("precious", folder.join(planted)).unwrap();
         }
-        let words = with(VERBS[number], &file);
-        let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(folder.join(&file).is_file(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        let ended = run_line(folder, &VERBS[number].replace("FILE", &file));
+        assert!(folder.join(&file).is_file(), "{file}: {}", said(&ended));
     }
     assert_eq!(fs::read(folder.join("precious")).unwrap(), b"precious");
     let parts = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file());
@@ -172,9 +151,8 @@ fn planted_names_of_temporary_files_are_not_followed() {
 
 #[test]
 fn pipe_is_written_into_and_stays_a_pipe() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
     let pipe = folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -183,45 +161,42 @@ fn pipe_is_written_into_and_stays_a_pipe() {
             let pipe = pipe.clone();
             move || fs::read(pipe).unwrap()
         });
-        let words = with(VERBS[verb], "pipe");
-        let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
-        assert!(reader.join().unwrap().starts_with(begin.as_bytes()), "{words:?}");
+        succeeds(folder, &VERBS[verb].replace("FILE", "pipe"));
+        assert!(reader.join().unwrap().starts_with(begin.as_bytes()), "{verb}");
         assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo());
     }
 }
 
 #[test]
 fn standard_output_and_devices_are_written_into() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
     let before = fs::symlink_metadata("/dev/stdout").unwrap().ino();
     for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-        let ended = run(folder, &["report", "run", "--format", "json", "--out", name]);
-        assert_eq!(json(&ended)["schema"], "senesce-export/1", "{name}");
+        let exported = json_of(folder, &format!("report run --format json --out {name}"));
+        assert_eq!(exported["schema"], "senesce-export/1", "{name}");
     }
     assert_eq!(fs::symlink_metadata("/dev/stdout").unwrap().ino(), before);
     let null = fs::metadata("/dev/null").unwrap();
-    assert_eq!(run(folder, &["report", "run", "-o", "/dev/null"]).status.code(), Some(0));
+    succeeds(folder, "report run -o /dev/null");
     let after = fs::metadata("/dev/null").unwrap();
     assert_eq!((after.ino(), after.rdev()), (null.ino(), null.rdev()));
-    assert_eq!(run(folder, &["report", "run", "-o", "/dev/full"]).status.code(), Some(5));
+    ends(folder, "report run -o /dev/full", 5);
 }
 
 #[test]
 fn same_format_is_replaced_and_force_replaces_the_rest() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
     for _ in 0..2 {
-        assert_eq!(run(folder, &["report", "run"]).status.code(), Some(0), "also over an earlier report");
-        assert_eq!(run(folder, &["report", "run", "--format", "figures", "--out", "out"]).status.code(), Some(0));
-        assert_eq!(run(folder, &["report", "run", "--format", "zip"]).status.code(), Some(0));
+        // Also over earlier ones.
+        for line in ["report run", "report run --format figures --out out", "report run --format zip"] {
+            succeeds(folder, line);
+        }
     }
     fs::write(folder.join("page.html"), "a letter").unwrap();
-    assert_eq!(run(folder, &["report", "run", "--out", "page.html"]).status.code(), Some(3));
-    assert_eq!(run(folder, &["report", "run", "--out", "page.html", "--force"]).status.code(), Some(0));
+    ends(folder, "report run --out page.html", 3);
+    succeeds(folder, "report run --out page.html --force");
     assert!(fs::read_to_string(folder.join("page.html")).unwrap().starts_with("<!doctype html>"));
 }
 
@@ -229,48 +204,36 @@ fn same_format_is_replaced_and_force_replaces_the_rest() {
 #[test]
 fn closed_pipe_ends_the_program_quietly() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for words in [
-        vec!["help", "age"],
-        vec!["reproduce", "--list", "--json"],
-        vec!["help", "--man", "age"],
-        vec!["completions", "bash"],
-    ] {
+    for line in ["help age", "reproduce --list --json", "help --man age", "completions bash"] {
         let (reader, writer) = std::io::pipe().expect("pipe");
         drop(reader);
-        let mut command = crate::common::senesce(directory.path());
-        let output =
-            command.args(&words).stdout(writer).stderr(std::process::Stdio::piped()).output().expect("senesce");
-        assert_eq!(output.status.code(), Some(0), "{words:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+        let mut command = senesce(directory.path());
+        let output = command.args(words(line)).stdout(writer).stderr(Stdio::piped()).output().expect("senesce");
+        assert_eq!((output.status.code(), &said(&output)[..]), (Some(0), ""), "{line}");
     }
 }
 
-const DIRECTORIES: &[&[&str]] = &[
-    &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "FILE"],
-    &["reproduce", "append", "--scale", "smoke", "--out", "FILE"],
-    &["report", "run", "--site", "FILE"],
-    &["report", "run", "--format", "figures", "--out", "FILE"],
-    &["help", "--man-pages", "FILE"],
-    &["objects", "commit", "FILE", "run"],
-    &["objects", "checkout", "store", "FILE"],
+const DIRECTORIES: &[&str] = &[
+    "zoned measure sim:zn540 --op write --time 1ms --out FILE",
+    "reproduce append --scale smoke --out FILE",
+    "report run --site FILE",
+    "report run --format figures --out FILE",
+    "help --man-pages FILE",
+    "objects commit FILE run",
+    "objects checkout store FILE",
 ];
 
 #[test]
 fn non_directory_is_reported_where_a_directory_is_needed() {
-    let directory = temporary_directory();
+    let directory = with_a_record();
     let folder = directory.path();
-    record(folder);
-    assert!(run(folder, &["objects", "commit", "store", "run"]).status.success());
+    succeeds(folder, "objects commit store run");
     fs::write(folder.join("letter"), "Dear diary, ").unwrap();
     symlink("nowhere", folder.join("dangling")).unwrap();
     symlink("letter", folder.join("link")).unwrap();
     for verb in DIRECTORIES {
         for place in ["letter", "letter/below", "dangling", "link", "/dev/null"] {
-            let words = with(verb, place);
-            let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
-            let said = String::from_utf8_lossy(&ended.stderr);
-            assert_eq!(ended.status.code(), Some(2), "{words:?}: {said}");
-            assert!(said.contains("directory") && said.contains("choose another"), "{words:?}: {said}");
+            ends(folder, &verb.replace("FILE", place), 2);
         }
     }
     assert_eq!(fs::read(folder.join("letter")).unwrap(), b"Dear diary, ");
@@ -284,12 +247,14 @@ fn manual_pages_replace_only_their_own_kind() {
     fs::create_dir(directory.path().join("man")).unwrap();
     fs::write(directory.path().join("precious"), "precious").unwrap();
     symlink(directory.path().join("precious"), at("senesce.1")).unwrap();
-    let written = || run(directory.path(), &["help", "--man-pages", "man"]).status.code();
-    assert_eq!(written(), Some(3));
+    let written = |code| ends(directory.path(), "help --man-pages man", code);
+    written(3);
     fs::remove_file(at("senesce.1")).unwrap();
-    assert_eq!((written(), written()), (Some(0), Some(0)), "its own pages are replaced");
+    written(0);
+    // Its own pages are replaced.
+    written(0);
     fs::write(at("senesce-age.1"), "Dear diary, ").unwrap();
-    assert_eq!(written(), Some(3));
+    written(3);
     assert_eq!(fs::read(at("senesce-age.1")).unwrap(), b"Dear diary, ");
     assert_eq!(fs::read(directory.path().join("precious")).unwrap(), b"precious");
 }
@@ -300,23 +265,17 @@ fn image_behind_a_dangling_link_is_refused_and_the_link_stays() {
     let directory = temporary_directory();
     let link = directory.path().join("a.img");
     symlink("unmounted/a.img", &link).unwrap();
-    let ended = run(
-        directory.path(),
-        &["age", "image:a.img,size=64M", "--profile", "agrawal", "--fullness", "0.3", "--out", "run"],
-    );
-    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    ends(directory.path(), "age image:a.img,size=64M --profile agrawal --fullness 0.3 --out run", 3);
     assert!(link.symlink_metadata().unwrap().is_symlink());
 }
 
 #[test]
 fn files_are_not_exported_through_a_planted_folder() {
-    let directory = temporary_directory();
-    record(directory.path());
+    let directory = with_a_record();
     for folder in ["precious", "files"] {
         fs::create_dir(directory.path().join(folder)).unwrap();
     }
     symlink(directory.path().join("precious"), directory.path().join("files/run")).unwrap();
-    let ended = run(directory.path(), &["report", "run", "--format", "figures", "--out", "files"]);
-    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    ends(directory.path(), "report run --format figures --out files", 3);
     assert_eq!(fs::read_dir(directory.path().join("precious")).unwrap().count(), 0);
 }

@@ -1,6 +1,6 @@
 //! Tests prognoses and twins from the command line.
 
-use crate::common::{json, leftovers, run, temporary_directory};
+use crate::common::{assert_keys, ends, json, json_of, leftovers, temporary_directory};
 use std::path::Path;
 use std::process::Command;
 
@@ -17,17 +17,7 @@ fn image(directory: &Path) -> String {
     image.to_string_lossy().into_owned()
 }
 
-const KEYS: [&str; 9] = [
-    "now_seconds",
-    "ideal_seconds",
-    "rewritten_seconds",
-    "cures",
-    "plan",
-    "creatable",
-    "worst",
-    "unseen_share",
-    "sentence",
-];
+const KEYS: &str = "now_seconds ideal_seconds rewritten_seconds cures plan creatable worst unseen_share";
 
 #[test]
 #[ignore = "needs loop devices"]
@@ -35,39 +25,19 @@ fn prognosis_has_the_documented_fields_and_changes_nothing() {
     let directory = temporary_directory();
     let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
-    let words = [
-        "diagnose",
-        &image,
-        "--model",
-        "850-evo",
-        "--json",
-        "--html",
-        "page.html",
-        "--record",
-        "kept",
-        "--prometheus",
-        "m.prom",
-    ];
-    let found = json(&run(directory.path(), &words));
-    for key in KEYS {
-        assert!(!found[key].is_null(), "{key} is missing in {found}");
-    }
-    let first = &found["creatable"][0];
-    for key in ["size", "files", "low", "high", "ends_by", "as"] {
-        assert!(!first[key].is_null(), "{key} is missing in {first}");
-    }
-    for key in ["command", "seconds_after", "bytes_written"] {
-        assert!(!found["cures"][0][key].is_null(), "{key}");
-    }
+    let diagnose = "diagnose disk.img --model 850-evo --json --record kept";
+    let found = json_of(directory.path(), &format!("{diagnose} --html page.html --prometheus m.prom"));
+    assert_keys(&found, KEYS);
+    assert_keys(&found, "sentence");
+    assert_keys(&found["creatable"][0], "size files low high ends_by as");
+    assert_keys(&found["cures"][0], "command seconds_after bytes_written");
     assert_eq!(found["files"], 40);
     let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert!(page.contains("to read it all now") && page.contains("Files that can still be created"));
     let metrics = std::fs::read_to_string(directory.path().join("m.prom")).unwrap();
     assert!(metrics.contains("senesce_read_seconds{target="), "{metrics}");
     for _ in 0..2 {
-        let again =
-            json(&run(directory.path(), &["diagnose", &image, "--model", "850-evo", "--json", "--record", "kept"]));
-        assert!(again["trend"].is_array());
+        assert!(json_of(directory.path(), diagnose)["trend"].is_array());
     }
     assert_eq!(std::fs::read_to_string(directory.path().join("kept/prognoses.jsonl")).unwrap().lines().count(), 3);
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
@@ -81,34 +51,16 @@ fn twin_is_private_and_reports_what_was_tried() {
     let directory = temporary_directory();
     let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
-    let made = json(&run(directory.path(), &["image", "twin", &image, "twin.img", "--json"]));
-    assert_eq!(made["file_system"], "ext4");
+    assert_eq!(json_of(directory.path(), "image twin disk.img twin.img --json")["file_system"], "ext4");
     assert_eq!(directory.path().join("twin.img").metadata().unwrap().mode() & 0o777, 0o600);
-    let again = run(directory.path(), &["image", "twin", &image, "twin.img"]);
-    assert_eq!(again.status.code(), Some(3), "nothing is replaced");
-    let words = ["diagnose", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
-    let twin = json(&run(directory.path(), &words))["twin"].clone();
-    for key in [
-        "now_seconds",
-        "ideal_seconds",
-        "rewritten_seconds",
-        "cures",
-        "plan",
-        "creatable",
-        "worst",
-        "unseen_share",
-        "fills",
-    ] {
-        assert!(!twin[key].is_null(), "{key} is missing in {twin}");
-    }
-    let words = ["diagnose", &image, "--try", "--only", "cures", "--passes", "1", "--json", "--", "false"];
-    let failing = run(directory.path(), &words);
-    assert_eq!(failing.status.code(), Some(5));
-    let kept: serde_json::Value = serde_json::from_slice(&failing.stdout).unwrap();
-    assert_eq!(
-        (&kept["twin"]["failed"][0]["part"], &kept["twin"]["failed"][0]["status"]),
-        (&"command".into(), &1.into())
-    );
+    // Nothing is replaced.
+    ends(directory.path(), "image twin disk.img twin.img", 3);
+    let twin = json_of(directory.path(), "diagnose disk.img --try --passes 1 --json -- touch {}/new")["twin"].clone();
+    assert_keys(&twin, KEYS);
+    assert_keys(&twin, "fills");
+    let kept = json(&ends(directory.path(), "diagnose disk.img --try --only cures --passes 1 --json -- false", 5));
+    let failed = &kept["twin"]["failed"][0];
+    assert_eq!((&failed["part"], &failed["status"]), (&"command".into(), &1.into()));
     assert!(kept["now_seconds"].is_number() && !kept["twin"]["cures"].as_array().unwrap().is_empty(), "{kept}");
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
     assert!(leftovers(directory.path()).is_empty());
@@ -142,9 +94,7 @@ fn full_temporary_directory_is_named() {
 #[test]
 fn bad_input_is_reported_with_its_exit_code() {
     let directory = temporary_directory();
-    let code = |words: &[&str]| run(directory.path(), words).status.code();
-    assert_eq!(code(&["diagnose", "no-such-target"]), Some(2));
-    assert_eq!(code(&["diagnose", "no-such-target", "--", "true"]), Some(2), "a command needs --try");
-    assert_eq!(code(&["diagnose", ".", "--model", "no-such-drive"]), Some(2));
-    assert_eq!(code(&["diagnose", ".", "--passes", "2"]), Some(2), "--passes needs --try");
+    for words in ["no-such-target", "no-such-target -- true", ". --model no-such-drive", ". --passes 2"] {
+        ends(directory.path(), &format!("diagnose {words}"), 2);
+    }
 }

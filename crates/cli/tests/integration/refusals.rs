@@ -1,6 +1,6 @@
 //! Tests that refusals come before any work and change nothing: no second output, folder or record.
 
-use crate::common::{run, temporary_directory};
+use crate::common::{ends, run_line, succeeds, temporary_directory};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
@@ -10,8 +10,8 @@ fn room() -> tempfile::TempDir {
     let directory = temporary_directory();
     let folder = directory.path();
     for name in ["run", "other"] {
-        let ended = run(folder, &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", name]);
-        assert!(folder.join(name).join("summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
+        let ended = run_line(folder, &format!("zoned measure sim:zn540 --op write --time 1ms --out {name}"));
+        assert!(folder.join(name).join("summary.json").exists(), "{ended:?}");
     }
     fs::write(folder.join("letter"), "Dear diary, ").unwrap();
     symlink("letter", folder.join("link")).unwrap();
@@ -72,17 +72,18 @@ const REFUSED: &[&str] = &[
     "zoned measure sim:zn540 --op write --out full",
 ];
 
-#[test]
-fn refusal_changes_nothing() {
-    let directory = room();
-    let folder = directory.path();
+/// Each of these command lines ends with this code and changes nothing.
+fn nothing_changes(folder: &Path, lines: &[&str], code: i32) {
     let before = state(folder);
-    for line in REFUSED {
-        let ended = run(folder, &line.split(' ').collect::<Vec<_>>());
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(3), "{line}: {said}");
+    for line in lines {
+        ends(folder, line, code);
         assert_eq!(state(folder), before, "{line}");
     }
+}
+
+#[test]
+fn refusal_changes_nothing() {
+    nothing_changes(room().path(), REFUSED, 3);
 }
 
 #[test]
@@ -90,24 +91,16 @@ fn one_file_for_two_outputs_is_refused() {
     let directory = room();
     let folder = directory.path();
     fs::create_dir_all(folder.join("more")).unwrap();
-    assert!(
-        run(folder, &["zoned", "measure", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"])
-            .status
-            .success()
-    );
-    let before = state(folder);
-    for line in [
+    succeeds(folder, "zoned measure sim:zn540 --op append --time 1ms --out more/run");
+    let lines = [
         "runs history . --csv new --html new",
         "report run more/run --format zip",
         "report run more/run --format figures --out new",
         "trace . --json new --text new -- touch ran",
-    ] {
-        let ended = run(folder, &line.split(' ').collect::<Vec<_>>());
-        assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
-        assert_eq!(state(folder), before, "{line}");
-    }
-    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--prometheus", "/dev/stdout"]);
-    assert!(both.status.success(), "standard output takes several");
+    ];
+    nothing_changes(folder, &lines, 2);
+    // Standard output takes several.
+    succeeds(folder, "runs history . --csv - --prometheus /dev/stdout");
 }
 
 #[test]
@@ -116,16 +109,14 @@ fn refused_target_leaves_no_record_and_no_folder() {
     let folder = directory.path();
     fs::create_dir_all(folder.join("thesis/empty")).unwrap();
     fs::write(folder.join("thesis/chapter"), "precious").unwrap();
-    let before = state(folder);
-    for out in ["deep/er/run", "senesce-runs/run"] {
-        let ended = run(folder, &["bench", "thesis", "file-ops", "--out", out]);
-        assert_eq!(ended.status.code(), Some(3), "{out}: {}", String::from_utf8_lossy(&ended.stderr));
-        assert_eq!(state(folder), before, "{out}");
-    }
-    let ended = run(folder, &["bench", "thesis", "file-ops"]);
-    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
-    assert_eq!(state(folder), before);
-    assert_eq!(run(folder, &["bench", "thesis", "file-ops", "--out", "thesis/empty"]).status.code(), Some(3));
+    let lines = [
+        "bench thesis file-ops --out deep/er/run",
+        "bench thesis file-ops --out senesce-runs/run",
+        "bench thesis file-ops",
+        "age thesis --create --profile wang_os --truncate-sizes=drop --size 256M",
+    ];
+    nothing_changes(folder, &lines, 3);
+    ends(folder, "bench thesis file-ops --out thesis/empty", 3);
     assert!(folder.join("thesis/empty").is_dir(), "an existing folder stays");
     assert_eq!(fs::read_dir(folder.join("thesis/empty")).unwrap().count(), 0);
 }

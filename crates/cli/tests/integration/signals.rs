@@ -78,9 +78,8 @@ fn verbs_that_fill_a_volume_stop() {
         let words = ["bench", "memory:2G", "fileserver", "--time", "60s", "--out", &format!("run{signal}")];
         stops_at_work(directory.path(), &words, signal);
     }
-    let made = ["age", "image:a.img,size=256M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
-    let made = crate::common::run(directory.path(), &[&made[..], &["--out", "aged"]].concat());
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = "age image:a.img,size=256M --fullness 0.5 --truncate-sizes=drop --overwrites 1 --out aged";
+    crate::common::succeeds(directory.path(), made);
     stops_at_work(directory.path(), &["diagnose", "a.img", "--try"], "-INT");
 }
 

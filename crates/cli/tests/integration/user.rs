@@ -1,9 +1,8 @@
 //! Tests `--user NAME`, which drops the rights of root.
 
-use crate::common::run;
+use crate::common::{ends, said, succeeds};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::Path;
 
 /// A world-accessible folder with a subfolder owned by `nobody`.
 fn scene() -> (tempfile::TempDir, u32) {
@@ -18,53 +17,38 @@ fn scene() -> (tempfile::TempDir, u32) {
     (directory, number)
 }
 
-fn said(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let ended = run(folder, words);
-    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
-}
-
 #[test]
 #[ignore = "needs root"]
 fn workload_and_readers_of_its_record_run_without_root() {
     let (directory, nobody) = scene();
     let folder = directory.path();
-    let bench = ["--user", "nobody", "bench", "theirs/work", "append", "--create", "--out", "theirs/run"];
-    let (code, message) = said(folder, &bench);
-    assert_eq!(code, Some(0), "{message}");
-    for name in ["theirs/work", "theirs/work/.senesce", "theirs/run", "theirs/run/plan.toml"] {
-        assert_eq!(folder.join(name).metadata().unwrap().uid(), nobody, "{name}");
+    let owner = |name: &str| folder.join(name).metadata().unwrap().uid();
+    succeeds(folder, "--user nobody bench theirs/work append --create --out theirs/run");
+    succeeds(folder, "--user nobody report theirs/run");
+    for name in ["work", "work/.senesce", "run", "run/plan.toml", "run/report.html"] {
+        assert_eq!(owner(&format!("theirs/{name}")), nobody, "{name}");
     }
-    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run"]);
-    assert_eq!(code, Some(0), "{message}");
-    assert_eq!(folder.join("theirs/run/report.html").metadata().unwrap().uid(), nobody);
     // Outside of the directories that this user may write.
-    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--out", "root.html"]);
-    assert_eq!(code, Some(5), "{message}");
-    assert!(message.contains("EACCES") && !folder.join("root.html").exists(), "{message}");
+    ends(folder, "--user nobody report theirs/run --out root.html", 5);
+    assert!(!folder.join("root.html").exists());
     // A record with a file that only root may read.
     let summary = folder.join("theirs/run/summary.json");
     fs::remove_file(&summary).unwrap();
     fs::write(&summary, r#"{"secret":1}"#).unwrap();
     fs::set_permissions(&summary, fs::Permissions::from_mode(0o600)).unwrap();
-    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--format", "json"]);
-    assert!(code != Some(0) && message.contains("EACCES"), "{code:?} {message}");
+    let ended = crate::common::run_line(folder, "--user nobody report theirs/run --format json");
+    assert!(!ended.status.success() && said(&ended).contains("EACCES"), "{}", said(&ended));
 }
 
 #[test]
 #[ignore = "needs root"]
 fn missing_root_is_reported_and_root_is_refused_as_user() {
     let (directory, _) = scene();
-    let aged = ["--user", "nobody", "age", "image:theirs/a.img,size=16M", "--out", "theirs/run"];
-    let (code, message) = said(directory.path(), &aged);
-    assert_eq!(code, Some(4), "{message}");
-    assert!(message.contains("root"), "{message}");
-    let (code, message) = said(directory.path(), &["--user", "nobody", "trace", "theirs", "--", "true"]);
-    assert_eq!(code, Some(4), "{message}");
-    assert!(message.contains("run as root"), "{message}");
-    for (name, found) in [("root", "is root"), ("no-such-user", "not found"), ("0", "is root")] {
-        let (code, message) = said(directory.path(), &["--user", name, "runs", "list"]);
-        assert_eq!(code, Some(2), "{message}");
-        assert!(message.contains(found), "{message}");
+    for words in ["age image:theirs/a.img,size=16M --out theirs/run", "trace theirs -- true"] {
+        ends(directory.path(), &format!("--user nobody {words}"), 4);
+    }
+    for name in ["root", "no-such-user", "0"] {
+        ends(directory.path(), &format!("--user {name} runs list"), 2);
     }
 }
 
@@ -89,21 +73,21 @@ fn open_files_and_environment_of_root_are_dropped() {
 }
 
 /// Commands that a link in a folder of another user would lead to write elsewhere as root.
-const LED: &[&[&str]] = &[
-    &["report", "run", "--format", "csv", "--out", "theirs/results/out"],
-    &["report", "run", "--format", "figures", "--out", "theirs/results/out"],
-    &["report", "run", "--out", "theirs/results/out", "--force"],
-    &["report", "run", "--site", "theirs/results"],
-    &["report", "run", "--format", "zip", "--out", "theirs/results/out"],
-    &["compare", "run", "run", "--markdown", "theirs/results/out"],
-    &["layout", ".", "--svg", "theirs/results/out"],
-    &["profile", "capture", ".", "--out", "theirs/results/out"],
-    &["trace", ".", "--save", "theirs/results/out", "--", "true"],
-    &["help", "--man-pages", "theirs/results/out"],
-    &["objects", "commit", "theirs/results/out", "run"],
-    &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "theirs/results/out"],
-    &["age", "image:theirs/results/a.img,size=64M", "--out", "new"],
-    &["bench", "theirs/results/work", "append", "--create", "--out", "new"],
+const LED: &[&str] = &[
+    "report run --format csv --out theirs/results/out",
+    "report run --format figures --out theirs/results/out",
+    "report run --out theirs/results/out --force",
+    "report run --site theirs/results",
+    "report run --format zip --out theirs/results/out",
+    "compare run run --markdown theirs/results/out",
+    "layout . --svg theirs/results/out",
+    "profile capture . --out theirs/results/out",
+    "trace . --save theirs/results/out -- true",
+    "help --man-pages theirs/results/out",
+    "objects commit theirs/results/out run",
+    "zoned measure sim:zn540 --op write --time 1ms --out theirs/results/out",
+    "age image:theirs/results/a.img,size=64M --out new",
+    "bench theirs/results/work append --create --out new",
 ];
 
 #[test]
@@ -111,20 +95,18 @@ const LED: &[&[&str]] = &[
 fn root_does_not_follow_links_of_another_user() {
     let (directory, nobody) = scene();
     let folder = directory.path();
-    let record = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
-    assert_eq!(said(folder, &record).0, Some(0));
+    succeeds(folder, "zoned measure sim:zn540 --op write --time 1ms --out run");
     let results = folder.join("theirs/results");
     fs::create_dir(folder.join("ours")).unwrap();
     std::os::unix::fs::symlink(folder.join("ours"), &results).unwrap();
     std::os::unix::fs::lchown(&results, Some(nobody), None).unwrap();
-    for words in LED {
-        let (code, message) = said(folder, words);
-        assert_eq!(code, Some(3), "{words:?}: {message}");
-        assert!(message.contains(&format!("link of user {nobody}")), "{words:?}: {message}");
-        assert_eq!(fs::read_dir(folder.join("ours")).unwrap().count(), 0, "{words:?}");
+    for line in LED {
+        let ended = ends(folder, line, 3);
+        assert!(said(&ended).contains(&format!("link of user {nobody}")), "{line}: {}", said(&ended));
+        assert_eq!(fs::read_dir(folder.join("ours")).unwrap().count(), 0, "{line}");
     }
     // A link is followed if its owner may write its target too.
     chown(folder.join("ours"), Some(nobody), None).unwrap();
-    assert_eq!(said(folder, LED[0]), (Some(0), String::new()));
+    assert_eq!(said(&succeeds(folder, LED[0])), "");
     assert!(folder.join("ours/out").is_file());
 }

@@ -4,7 +4,7 @@
 #[path = "../../../zoned/tests/integration/body/device.rs"]
 mod body;
 
-use crate::common::{Started, json, run, senesce, start_until};
+use crate::common::{Started, json, json_of, run, senesce, start_until, words};
 use crate::kill::kill;
 use senesce_zoned::hardware::Submission;
 use senesce_zoned::sim::HostPath;
@@ -32,16 +32,14 @@ fn drive_passes_the_body() {
 }
 
 fn long_run(directory: &Path, device: &str, way: &str) -> Started {
-    let words =
-        ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
-    start_until(directory, &[&words[..], &["--erase", device]].concat(), "run\n")
+    let line = format!("zoned measure {device} --op write --bs 4k --time 2h --path {way} --out run --erase {device}");
+    start_until(directory, &words(&line), "run\n")
 }
 
 fn usable(directory: &Path, device: &str, way: &str) {
     run(directory, &["report", "run"]);
-    let words =
-        ["zoned", "measure", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
-    let result = json(&run(directory, &words));
+    let line = format!("zoned measure {device} --op write --count 100 --path {way} --erase {device} --json");
+    let result = json_of(directory, &line);
     assert_eq!(result["actors"][0]["errors"], 0, "{result}");
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");
 }

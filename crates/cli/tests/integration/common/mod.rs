@@ -98,3 +98,59 @@ pub fn leftovers(folder: &Path) -> Vec<String> {
     found.extend(mounts.lines().filter(|line| line.contains(&name)).map(str::to_string));
     found
 }
+
+/// The words of a command line without quotes.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+pub fn run_line(folder: &Path, line: &str) -> Output {
+    run(folder, &words(line))
+}
+
+/// Runs a command line, which must end with this exit code.
+pub fn ends(folder: &Path, line: &str, code: i32) -> Output {
+    ended(run_line(folder, line), line, code)
+}
+
+/// Checks the exit code of a command line.
+pub fn ended(output: Output, line: &str, code: i32) -> Output {
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{line}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        said(&output)
+    );
+    output
+}
+
+pub fn succeeds(folder: &Path, line: &str) -> Output {
+    ends(folder, line, 0)
+}
+
+/// What a command line prints to standard output; it must succeed.
+pub fn printed(folder: &Path, line: &str) -> String {
+    String::from_utf8_lossy(&succeeds(folder, line).stdout).into_owned()
+}
+
+pub fn json_of(folder: &Path, line: &str) -> Value {
+    json(&run_line(folder, line))
+}
+
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn assert_keys(value: &Value, keys: &str) {
+    for key in words(keys) {
+        assert!(!value[key].is_null(), "{key} is missing in {value}");
+    }
+}
+
+/// Starts an aging in the given words, and waits until it has sampled the file system once.
+pub fn start_aging(folder: &Path, line: &str, run: &str) -> Started {
+    let started = start_until(folder, &words(line), "aging:");
+    wait_for_event(&folder.join(run), "sample");
+    started
+}
