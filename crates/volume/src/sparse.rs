@@ -10,10 +10,8 @@ use std::path::Path;
 
 const CHUNK: usize = 1 << 20;
 
-/// A range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Range {
-    /// First byte.
     pub start: u64,
     /// One past the last byte.
     pub end: u64,

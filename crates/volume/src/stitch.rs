@@ -11,12 +11,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A slice of the large device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Slice {
-    /// Offset on the large device in bytes.
     pub offset: u64,
-    /// Length in bytes.
     pub length: u64,
 }
 

@@ -19,11 +19,9 @@ pub use table::{Defragmenter, ExtentsBy, FileSystem, FileSystemEntry, FreeSpaceB
 /// Result of the file system's own checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// The command line.
     pub command: String,
     /// Whether the checker reported no problems.
     pub clean: bool,
-    /// Output of the checker.
     pub output: String,
 }
 

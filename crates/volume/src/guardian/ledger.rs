@@ -31,21 +31,15 @@ pub(super) struct LedgerEntry {
 pub struct SweptLeftover {
     /// Number of the process.
     pub process: u32,
-    /// The leftover.
     pub what: String,
-    /// What the sweep did.
     pub outcome: Outcome,
 }
 
-/// What a sweep did with a leftover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was undone.
     Undone,
-    /// It no longer existed.
     Gone,
-    /// It belongs to a running process.
     InUse,
     /// Its process lives or lived in another container: nothing was done.
     OtherNamespace,
@@ -53,7 +47,6 @@ pub enum Outcome {
     OtherKernel,
     /// It has no owner; nothing was done.
     Unclaimed,
-    /// It could not be undone.
     Failed(String),
 }
 

@@ -19,17 +19,13 @@ pub enum Extent {
     Full,
 }
 
-/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyReport {
-    /// Size of the image.
     pub size_bytes: u64,
-    /// Bytes that were copied.
     pub copied_bytes: u64,
     /// Bytes that were written; more if blocks are written several times.
     #[serde(default)]
     pub written_bytes: u64,
-    /// Number of copied ranges.
     pub extents: u64,
     /// Bytes of a device that were zeroed because the image has holes there.
     #[serde(default)]

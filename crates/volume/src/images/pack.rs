@@ -17,15 +17,12 @@ const MAGIC: &str = "senesce image pack 1";
 const MANIFEST_LIMIT: u64 = 1 << 30;
 const CHUNK: usize = 1 << 20;
 
-/// Manifest of a packed image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackManifest {
-    /// Size of the image in bytes.
     pub size_bytes: u64,
     /// The file system in it, if senesce knows it.
     pub file_system: Option<String>,
-    /// Version of the program that packed it.
     pub program_version: String,
     /// BLAKE3 of the bytes of all ranges in order.
     pub blake3: String,
@@ -37,16 +34,11 @@ pub struct PackManifest {
     pub places_blake3: Option<String>,
 }
 
-/// Result of packing or unpacking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackReport {
-    /// Size of the image in bytes.
     pub size_bytes: u64,
-    /// Bytes of the used ranges.
     pub used_bytes: u64,
-    /// Bytes of the pack.
     pub packed_bytes: u64,
-    /// BLAKE3 of the used ranges.
     pub blake3: String,
 }
 

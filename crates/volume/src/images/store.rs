@@ -26,16 +26,11 @@ pub fn cache_folder() -> PathBuf {
         .join("senesce")
 }
 
-/// One image in the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredImage {
-    /// Its key, see [`ImageStore::key`].
     pub key: String,
-    /// Description for the user.
     pub description: String,
-    /// Size of the image.
     pub size_bytes: u64,
-    /// Space used on disk.
     pub used_bytes: u64,
     /// Time of the last use, in seconds since 1970.
     pub last_used: u64,

@@ -16,7 +16,6 @@ const WITHOUT_DIGESTS: u32 = 1;
 pub enum Stamp {
     /// Of an image: its inode and the times of its last modification and change.
     Image {
-        /// Inode number.
         inode: u64,
         /// Nanoseconds since 1970.
         modified_ns: i128,
@@ -59,9 +58,7 @@ impl Stamp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Format version of this file.
     pub format: u32,
-    /// Size of the target in bytes.
     pub size: u64,
     /// Serial number of the device, if it has one.
     pub serial: Option<String>,

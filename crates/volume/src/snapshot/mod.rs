@@ -43,19 +43,16 @@ pub enum Method {
     Copy,
 }
 
-/// Result of a restore.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RollbackReport {
     /// Bytes written back or freed.
     pub restored_bytes: u64,
-    /// Number of restored ranges.
     pub extents: u64,
     /// `trace` (changes of the command, by a valid trace), `comparison` (differences to the digests), `copy`
     /// (everything), `reflink` (everything, shared), `unchanged` (everything was compared, no differences).
     pub method: String,
     /// Whether all compared data equals the snapshot. `false`: the snapshot is damaged, and so is the target.
     pub verified: bool,
-    /// The comparison.
     pub verification: Verification,
     /// Seconds without the command and without the comparison.
     pub elapsed_seconds: f64,

@@ -22,7 +22,6 @@ pub enum Verify {
     Full,
 }
 
-/// Scope of the comparison with the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -32,18 +31,14 @@ pub enum Scope {
     WrittenAndSample,
 }
 
-/// Result of a comparison with the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Scope of the comparison.
     pub scope: Scope,
-    /// Bytes that were compared.
     pub compared_bytes: u64,
     /// Bytes, in chunks of 1 MiB, that differed and were restored from the snapshot.
     pub differing_bytes: u64,
     /// Whether all compared data now equals the snapshot. `false`: the snapshot itself is damaged.
     pub equal: bool,
-    /// Seconds of the comparison.
     pub seconds: f64,
 }
 

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -16,7 +15,6 @@ pub enum Operation {
     Flush,
     /// Any other operation with a sector: writing zeros, commands of unknown kind.
     Other,
-    /// Changes the state of a zone.
     Zone(ZoneAction),
 }
 
@@ -24,13 +22,9 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneAction {
-    /// Resets it to empty.
     Reset,
-    /// Resets all zones.
     ResetAll,
-    /// Opens it explicitly.
     Open,
-    /// Closes it.
     Close,
     /// Makes it full.
     Finish,

@@ -1,7 +1,7 @@
 //! Cold targets, also when other mount namespaces hold the file system.
 
-use senesce_core::failure::{Classify, ExitCode};
-use senesce_volume::{DeviceStat, FileSystem, MountedTarget, OpenOptions, Remounted, TargetError, open};
+use crate::common::*;
+use senesce_volume::{DeviceStat, FileSystem, MountedTarget, OpenOptions, Remounted, open};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -34,8 +34,8 @@ impl Elsewhere {
     }
 }
 
-fn in_memory(file_system: FileSystem) -> Result<MountedTarget, TargetError> {
-    open(&"memory:size=400M".parse().unwrap(), &OpenOptions::fresh(file_system))
+fn memory(file_system: FileSystem) -> MountedTarget {
+    open(&"memory:size=400M".parse().unwrap(), &OpenOptions::fresh(file_system)).unwrap()
 }
 
 const FILE: usize = 4 << 20;
@@ -54,7 +54,7 @@ fn read(target: &MountedTarget) -> u64 {
 }
 
 fn is_cold_although_copies_of_its_mount_exist(file_system: FileSystem) {
-    let mut target = in_memory(file_system).unwrap();
+    let mut target = memory(file_system);
     write(&target);
     assert!(read(&target) < FILE as u64, "{file_system}: what was just written is in memory");
     let elsewhere = Elsewhere::begin("--mount", Path::new("/"));
@@ -64,122 +64,83 @@ fn is_cold_although_copies_of_its_mount_exist(file_system: FileSystem) {
     target.close().unwrap();
 }
 
-#[test]
-#[ignore = "needs loop devices"]
-fn ext4_is_cold_although_copies_of_its_mount_exist() {
-    is_cold_although_copies_of_its_mount_exist(FileSystem::Ext4);
-}
-
-#[test]
-#[ignore = "needs loop devices, XFS"]
-fn xfs_is_cold_although_copies_of_its_mount_exist() {
-    is_cold_although_copies_of_its_mount_exist(FileSystem::Xfs);
-}
-
-#[test]
-#[ignore = "needs loop devices, Btrfs"]
-fn btrfs_is_cold_although_copies_of_its_mount_exist() {
-    is_cold_although_copies_of_its_mount_exist(FileSystem::Btrfs);
-}
-
-#[test]
-#[ignore = "needs loop devices, F2FS"]
-fn f2fs_is_cold_although_copies_of_its_mount_exist() {
-    is_cold_although_copies_of_its_mount_exist(FileSystem::F2fs);
-}
-
-#[test]
-#[ignore = "needs loop devices, NILFS2"]
-fn nilfs2_is_cold_although_copies_of_its_mount_exist() {
-    is_cold_although_copies_of_its_mount_exist(FileSystem::Nilfs2);
-}
+on_each_file_system!(is_cold_although_copies_of_its_mount_exist:
+    ext4 Ext4 "needs loop devices",
+    xfs Xfs "needs loop devices, XFS",
+    btrfs Btrfs "needs loop devices, Btrfs",
+    f2fs F2fs "needs loop devices, F2FS",
+    nilfs2 Nilfs2 "needs loop devices, NILFS2"
+);
 
 #[test]
 #[ignore = "needs loop devices"]
 fn file_system_in_use_elsewhere_is_refused_with_its_user() {
-    let mut target = in_memory(FileSystem::Ext4).unwrap();
+    let mut target = memory(FileSystem::Ext4);
     write(&target);
     let elsewhere = Elsewhere::begin("--mount", target.mount_point());
-    let error = target.remount().unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused);
-    let message = error.to_string();
-    let process = format!("process {} (sh -c", elsewhere.child.id());
-    assert!(message.contains(&process) && message.contains("mount namespace"), "{message}");
+    refused(target.remount(), &format!("process {} (sh -c", elsewhere.child.id()));
     elsewhere.end();
     drop(target);
+}
+
+/// An image that a process elsewhere has, for a run in memory; afterwards it is complete.
+fn is_complete_after(use_it: impl FnOnce(MountedTarget)) {
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
+    let target = open(&image(&path, "64M"), &in_memory()).unwrap();
+    write(&target);
+    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
+    use_it(target);
+    elsewhere.end();
+    let mut target = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
+    assert!(target.check_file_system().unwrap().unwrap().clean);
+    assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);
+    target.close().unwrap();
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn memory_image_is_saved_while_file_system_stays_alive() {
-    let directory = crate::common::temporary_directory();
-    let path = directory.path().join("a.img");
-    let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
-    let target = open(&crate::common::image(&path, "64M"), &options).unwrap();
-    write(&target);
-    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
-    let error = target.close().unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-    elsewhere.end();
-    let mut target = open(&crate::common::image(&path, "64M"), &OpenOptions::existing()).unwrap();
-    assert!(target.check_file_system().unwrap().unwrap().clean);
-    assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);
-    target.close().unwrap();
+    is_complete_after(|target| refused(target.close(), ""));
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn memory_image_is_complete_after_refused_remount() {
-    let directory = crate::common::temporary_directory();
-    let path = directory.path().join("a.img");
-    let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
-    let mut target = open(&crate::common::image(&path, "64M"), &options).unwrap();
-    write(&target);
-    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
-    assert_eq!(target.remount().unwrap_err().exit_code(), ExitCode::Refused);
-    // Its file system is still alive there, so the content of its device is incomplete.
-    assert_eq!(target.close().unwrap_err().exit_code(), ExitCode::Refused);
-    elsewhere.end();
-    let mut target = open(&crate::common::image(&path, "64M"), &OpenOptions::existing()).unwrap();
-    assert!(target.check_file_system().unwrap().unwrap().clean);
-    assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);
-    target.close().unwrap();
+    is_complete_after(|mut target| {
+        refused(target.remount(), "");
+        // Its file system is still alive there, so the content of its device is incomplete.
+        refused(target.close(), "");
+    });
 }
 
 #[test]
 #[ignore = "needs loop devices, user namespaces"]
 fn busy_mount_copy_is_refused_with_its_holder() {
-    let mut target = in_memory(FileSystem::Ext4).unwrap();
+    let mut target = memory(FileSystem::Ext4);
     write(&target);
     let elsewhere = Elsewhere::begin("-Urm", Path::new("/"));
-    let message = target.remount().unwrap_err().to_string();
-    let process = format!("process {} (sh -c", elsewhere.child.id());
-    assert!(message.contains(&process) && message.contains("/run/senesce/mnt/"), "{message}");
+    refused(target.remount(), &format!("process {} (sh -c", elsewhere.child.id()));
     elsewhere.end();
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run() {
-    if let Some(path) = crate::common::is_child() {
-        let target = open(&crate::common::image(&path, "64M"), &OpenOptions::default()).unwrap();
+    if let Some(path) = is_child() {
+        let target = open_image(&path, "64M");
         write(&target);
-        println!("mounted {}", target.mount_point().display());
-        crate::common::until_killed();
+        println!("ready");
+        until_killed();
         unreachable!("it is killed before");
     }
-    let directory = crate::common::temporary_directory();
+    let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let mut child = crate::common::child("cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run", &path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = std::io::BufReader::new(child.stdout.take().unwrap());
-    assert!(std::io::BufRead::lines(lines).any(|line| line.unwrap().contains("mounted /")));
+    let test = "cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run";
+    let (process, _) = started(child(test, &path));
     let elsewhere = Elsewhere::begin("--mount", Path::new("/"));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let target = open(&crate::common::image(&path, "64M"), &OpenOptions::existing()).unwrap();
+    drop(process);
+    let target = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
     assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);
     elsewhere.end();
     target.close().unwrap();

@@ -12,6 +12,7 @@ use std::process::Command;
 
 struct Loop {
     device: BlockDevice,
+    file: fs::File,
     direct: fs::File,
     _attached: LoopDevice,
     _directory: tempfile::TempDir,
@@ -25,16 +26,18 @@ impl Loop {
         let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
         let direct = fs::File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(attached.path());
         let device = BlockDevice::open(attached.path()).unwrap();
-        Self { device, direct: direct.unwrap(), _attached: attached, _directory: directory }
+        Self { device, file, direct: direct.unwrap(), _attached: attached, _directory: directory }
+    }
+
+    fn read_at(&self, offset: u64) -> std::io::Result<()> {
+        let mut memory = vec![0u8; 8192];
+        let at = memory.as_ptr().align_offset(4096);
+        self.direct.read_exact_at(&mut memory[at..at + 4096], offset)
     }
 
     /// Reads single blocks, from offsets whose second byte is not text.
     fn read_blocks(&self, count: u64) {
-        let mut memory = vec![0u8; 8192];
-        let at = memory.as_ptr().align_offset(4096);
-        for block in 0..count {
-            self.direct.read_exact_at(&mut memory[at..at + 4096], block % 200 * 65536 + 0xF000).unwrap();
-        }
+        (0..count).for_each(|block| self.read_at(block % 200 * 65536 + 0xF000).unwrap());
     }
 }
 
@@ -151,10 +154,10 @@ fn all_kinds_of_requests(mount_point: &Path) {
     assert!(Command::new("sh").arg("-c").arg(format!("cat {}/* | wc -c", mount_point.display())).output().is_ok());
 }
 
-fn agrees_with_the_counters_of_its_device(file_system: FileSystem, size: &str) {
+fn agrees_with_the_counters_of_its_device(file_system: FileSystem) {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let mut target = open(&image(&path, size), &OpenOptions::fresh(file_system)).unwrap();
+    let mut target = open(&image(&path, "300M"), &OpenOptions::fresh(file_system)).unwrap();
     for round in 0..3 {
         let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
         all_kinds_of_requests(target.mount_point());
@@ -168,23 +171,11 @@ fn agrees_with_the_counters_of_its_device(file_system: FileSystem, size: &str) {
     target.close().unwrap();
 }
 
-#[test]
-#[ignore = "needs loop devices"]
-fn ext4_agrees_with_the_counters_of_its_device() {
-    agrees_with_the_counters_of_its_device(FileSystem::Ext4, "64M");
-}
-
-#[test]
-#[ignore = "needs loop devices, XFS"]
-fn xfs_agrees_with_the_counters_of_its_device() {
-    agrees_with_the_counters_of_its_device(FileSystem::Xfs, "300M");
-}
-
-#[test]
-#[ignore = "needs loop devices, Btrfs"]
-fn btrfs_agrees_with_the_counters_of_its_device() {
-    agrees_with_the_counters_of_its_device(FileSystem::Btrfs, "128M");
-}
+on_each_file_system!(agrees_with_the_counters_of_its_device:
+    ext4 Ext4 "needs loop devices",
+    xfs Xfs "needs loop devices, XFS",
+    btrfs Btrfs "needs loop devices, Btrfs"
+);
 
 #[test]
 #[ignore = "needs loop devices"]
@@ -214,19 +205,12 @@ fn zeroing_discards_and_flushes_of_a_device_agree() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_request_that_failed_makes_a_recording_invalid() {
-    let directory = temporary_directory();
-    let mut file = tempfile::tempfile_in(directory.path()).unwrap();
-    file.write_all(&vec![7; 16 << 20]).unwrap();
-    let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
-    let device = BlockDevice::open(attached.path()).unwrap();
-    let direct = fs::File::options().read(true).custom_flags(libc::O_DIRECT).open(attached.path()).unwrap();
-    let mut memory = vec![0u8; 8192];
-    let at = memory.as_ptr().align_offset(4096);
+    let target = Loop::new();
     // A loop device fails beyond the end of its file.
-    file.set_len(8 << 20).unwrap();
-    let session = TraceSession::start(&device).unwrap();
-    direct.read_exact_at(&mut memory[at..at + 4096], 4096).unwrap();
-    direct.read_exact_at(&mut memory[at..at + 4096], 12 << 20).unwrap_err();
+    target.file.set_len(8 << 20).unwrap();
+    let session = TraceSession::start(&target.device).unwrap();
+    target.read_at(4096).unwrap();
+    target.read_at(12 << 20).unwrap_err();
     let trace = session.stop().unwrap();
     assert!(trace.problems().contains(&Problem::Failed { requests: 1 }), "{:?}", trace.problems());
 }

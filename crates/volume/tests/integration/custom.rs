@@ -4,9 +4,7 @@ use crate::common::*;
 use senesce_volume::custom::CustomFileSystem;
 use senesce_volume::{MountedTarget, OpenOptions, guardian, open};
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 fn opened(path: &Path, unmount: &str) -> MountedTarget {
     let custom = CustomFileSystem {
@@ -16,10 +14,6 @@ fn opened(path: &Path, unmount: &str) -> MountedTarget {
         check: String::new(),
     };
     open(&image(path, "64M"), &OpenOptions { custom: Some(custom), ..OpenOptions::default() }).unwrap()
-}
-
-fn is_mounted(point: &Path) -> bool {
-    fs::read_to_string("/proc/mounts").unwrap().contains(&*point.to_string_lossy())
 }
 
 #[test]
@@ -48,15 +42,12 @@ fn child_that_holds_a_custom_target() {
 fn mount_of_killed_process_is_unmounted_by_its_command() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let mut process = child("custom::child_that_holds_a_custom_target", &path).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
-    let point = PathBuf::from(line.strip_prefix("ready ").unwrap());
-    process.kill().unwrap();
-    process.wait().unwrap();
-    assert!(is_mounted(&point));
+    let (process, point) = started(child("custom::child_that_holds_a_custom_target", &path));
+    let point = Path::new(&point);
+    drop(process);
+    assert!(is_mounted(point));
     guardian::sweep();
-    assert!(!is_mounted(&point) && !point.exists());
+    assert!(!is_mounted(point) && !point.exists());
     let said = fs::read_to_string(directory.path().join("said")).expect("its command ran");
     assert!(said.starts_with("/dev/loop"), "{said}");
     assert_eq!(left_over(directory.path()), Vec::<String>::new());

@@ -1,7 +1,6 @@
 //! A restore affects only the target of its snapshot.
 
-use crate::common::temporary_directory;
-use senesce_core::failure::{Classify, ExitCode};
+use crate::common::{refused, temporary_directory};
 use senesce_volume::snapshot::{Method, Snapshots};
 use senesce_volume::{LoopDevice, TargetError, TargetSpec};
 use std::fs::{self, File};
@@ -56,12 +55,6 @@ impl Scene {
         text.as_object_mut().unwrap().remove("identity");
         fs::write(&path, text.to_string()).unwrap();
     }
-}
-
-fn refused<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Files that overlays show under a second name, and directories that are layers.
 
-use crate::common::{image as image_spec, temporary_directory};
-use senesce_core::failure::{Classify, ExitCode};
+use crate::common::{holding, image as image_spec, refused, temporary_directory};
 use senesce_volume::{BlockDevice, LoopDevice, OpenOptions, TargetError, TargetSpec, guard, loop_device, open};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 struct Overlay {
     directory: tempfile::TempDir,
@@ -61,12 +59,6 @@ fn attach(path: &Path) -> LoopDevice {
     LoopDevice::attach(&file, "test", false).unwrap()
 }
 
-fn refused<T>(result: Result<T, TargetError>, said: &str) {
-    let error = result.err().expect("it is refused");
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-    assert!(error.to_string().contains(said), "{error}");
-}
-
 fn make(path: &Path) -> Result<(), TargetError> {
     open(&image_spec(path, "64M"), &OpenOptions::default()).map(drop)
 }
@@ -87,14 +79,9 @@ fn an_image_in_use_under_its_other_name_is_refused() {
         let why = guard::use_of(&BlockDevice::open(second.path()).unwrap()).unwrap();
         assert!(why.is_some_and(|why| why.contains("is attached to")), "{}", second.path().display());
     }
-    let mut writer = Command::new("sh");
-    let writer = writer.args(["-c", "exec 3<>\"$1\"; echo ready; read -r end", "sh"]).arg(&below);
-    let mut writer = writer.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(writer.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let writer = holding("<>", &below);
     refused(make(&above), "open for writing");
-    drop(writer.stdin.take());
-    writer.wait().unwrap();
+    drop(writer);
     make(&above).unwrap();
 }
 

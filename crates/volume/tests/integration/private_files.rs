@@ -1,15 +1,15 @@
 //! Images must be regular files that no other process writes. Files made from them are readable by their owner only.
 
-use crate::common::temporary_directory;
-use senesce_core::failure::{Classify, ExitCode};
+use crate::common::{fails, holding, in_memory, refused, temporary_directory};
+use senesce_core::failure::ExitCode;
 use senesce_volume::images::{Extent, copy, pack, unpack};
 use senesce_volume::snapshot::{Method, Snapshots};
-use senesce_volume::{LoopDevice, OpenOptions, TargetError, TargetSpec, open};
+use senesce_volume::{LoopDevice, TargetSpec, open};
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 const SIZE: usize = 4 << 20;
 
@@ -21,12 +21,6 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().mode() & 0o7777
 }
 
-fn failed<T: std::fmt::Debug>(result: Result<T, TargetError>, code: ExitCode, said: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.exit_code(), code, "{error}");
-    assert!(error.to_string().contains(said), "{error}");
-}
-
 #[test]
 fn only_regular_files_are_images() {
     let directory = temporary_directory();
@@ -34,9 +28,9 @@ fn only_regular_files_are_images() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for path in [Path::new("/dev/null"), &pipe] {
         let to = directory.path().join("copy");
-        failed(copy(path, &to, Extent::Used, None), ExitCode::Usage, "regular file");
-        failed(pack(path, &to), ExitCode::Usage, "regular file");
-        failed(Snapshots::of(&spec(path), Some(directory.path())), ExitCode::Usage, "regular file");
+        fails(copy(path, &to, Extent::Used, None), ExitCode::Usage, "regular file");
+        fails(pack(path, &to), ExitCode::Usage, "regular file");
+        fails(Snapshots::of(&spec(path), Some(directory.path())), ExitCode::Usage, "regular file");
         assert!(!to.exists());
     }
 }
@@ -49,9 +43,9 @@ fn device_is_not_an_empty_image() {
     file.set_len(SIZE as u64).unwrap();
     let device = LoopDevice::attach(&file, "test device", false).unwrap();
     let to = directory.path().join("copy");
-    failed(copy(device.path(), &to, Extent::Used, None), ExitCode::Usage, "senesce snapshot");
-    failed(pack(device.path(), &to), ExitCode::Usage, "senesce snapshot");
-    failed(Snapshots::of(&spec(device.path()), Some(directory.path())), ExitCode::Usage, "without image:");
+    fails(copy(device.path(), &to, Extent::Used, None), ExitCode::Usage, "senesce snapshot");
+    fails(pack(device.path(), &to), ExitCode::Usage, "senesce snapshot");
+    fails(Snapshots::of(&spec(device.path()), Some(directory.path())), ExitCode::Usage, "without image:");
     assert!(!to.exists());
 }
 
@@ -101,29 +95,8 @@ fn the_result_of_a_run_in_memory_keeps_the_mode_of_its_image() {
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let size = Some(senesce_core::Bytes::mib(16));
     let target = TargetSpec::Image { path: path.clone(), size };
-    open(&target, &OpenOptions { in_memory: true, ..OpenOptions::default() }).unwrap().close().unwrap();
+    open(&target, &in_memory()).unwrap().close().unwrap();
     assert_eq!((mode(&path), path.metadata().unwrap().len()), (0o600, 16 << 20));
-}
-
-struct Writer(Child);
-
-impl Writer {
-    fn of(path: &Path) -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exec 3<>\"$1\"; echo ready; exec sleep 600", "sh"]).arg(path).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self(child)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
 }
 
 #[test]
@@ -134,16 +107,16 @@ fn target_written_by_others_is_neither_restored_nor_replaced() {
     fs::write(&to, vec![2; SIZE]).unwrap();
     let mut snapshots = Snapshots::of(&spec(&image), None).unwrap();
     snapshots.create("one", Method::Copy).unwrap();
-    let writer = Writer::of(&image);
-    failed(snapshots.rollback("one", true), ExitCode::Refused, "open for writing");
+    let writer = holding("<>", &image);
+    refused(snapshots.rollback("one", true), "open for writing");
     drop(snapshots);
-    failed(Snapshots::of(&spec(&image), None), ExitCode::Refused, "open for writing");
+    refused(Snapshots::of(&spec(&image), None), "open for writing");
     drop(writer);
     assert!(Snapshots::of(&spec(&image), None).unwrap().rollback("one", true).unwrap().verified);
 
-    let writer = Writer::of(&to);
+    let writer = holding("<>", &to);
     let erase = to.to_str();
-    failed(copy(&image, &to, Extent::Used, erase), ExitCode::Refused, "open for writing");
+    refused(copy(&image, &to, Extent::Used, erase), "open for writing");
     assert!(fs::read(&to).unwrap().iter().all(|byte| *byte == 2));
     drop(writer);
     copy(&image, &to, Extent::Used, erase).unwrap();

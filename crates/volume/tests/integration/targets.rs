@@ -1,27 +1,18 @@
 //! Opening, refusing and undoing on loop images.
 
 use crate::common::*;
-use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::failure::ExitCode;
 use senesce_volume::{
     ClaimedDevice, FileSystem, LoopDevice, MARKER, OpenOptions, Remounted, TargetError, TargetSpec, open, visit,
 };
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-fn minimal_size(file_system: FileSystem) -> &'static str {
-    match file_system {
-        FileSystem::Xfs => "300M",
-        FileSystem::Btrfs => "128M",
-        _ => "64M",
-    }
-}
 
 fn is_made_used_checked_and_undone(file_system: FileSystem) {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let spec = image(&path, minimal_size(file_system));
+    let spec = image(&path, "300M");
     let mut target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();
     fs::write(target.directory().path().join("file"), vec![7; 100_000]).unwrap();
     target.sync().unwrap();
@@ -45,56 +36,35 @@ fn is_made_used_checked_and_undone(file_system: FileSystem) {
     assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
-#[test]
-#[ignore = "needs loop devices"]
-fn ext4_is_made_used_checked_and_undone() {
-    is_made_used_checked_and_undone(FileSystem::Ext4);
-}
-
-#[test]
-#[ignore = "needs loop devices, XFS"]
-fn xfs_is_made_used_checked_and_undone() {
-    is_made_used_checked_and_undone(FileSystem::Xfs);
-}
-
-#[test]
-#[ignore = "needs loop devices, Btrfs"]
-fn btrfs_is_made_used_checked_and_undone() {
-    is_made_used_checked_and_undone(FileSystem::Btrfs);
-}
-
-#[test]
-#[ignore = "needs loop devices, F2FS"]
-fn f2fs_is_made_used_checked_and_undone() {
-    is_made_used_checked_and_undone(FileSystem::F2fs);
-}
-
-#[test]
-#[ignore = "needs loop devices, NILFS2"]
-fn nilfs2_is_made_used_checked_and_undone() {
-    is_made_used_checked_and_undone(FileSystem::Nilfs2);
-}
+on_each_file_system!(is_made_used_checked_and_undone:
+    ext4 Ext4 "needs loop devices",
+    xfs Xfs "needs loop devices, XFS",
+    btrfs Btrfs "needs loop devices, Btrfs",
+    f2fs F2fs "needs loop devices, F2FS",
+    nilfs2 Nilfs2 "needs loop devices, NILFS2"
+);
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_in_use_or_not_ours_is_refused() {
+fn an_image_in_use_or_not_ours_is_refused_and_not_altered() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
     let spec = image(&path, "32M");
     let target = open(&spec, &OpenOptions::default()).unwrap();
-    let refused = |options: &OpenOptions| open(&spec, options).unwrap_err();
-    assert_eq!(refused(&OpenOptions::existing()).exit_code(), ExitCode::Refused, "a second run");
+    // A second run.
+    refused(open(&spec, &OpenOptions::existing()), "");
     fs::remove_file(target.mount_point().join(MARKER)).unwrap();
     fs::write(target.mount_point().join("thesis.txt"), "precious").unwrap();
     target.close().unwrap();
 
-    assert_eq!(refused(&OpenOptions::default()).exit_code(), ExitCode::Refused, "it holds a file system");
-    assert_eq!(refused(&OpenOptions::existing()).exit_code(), ExitCode::Refused, "no marker");
-    let erase = Some(path.to_string_lossy().into_owned());
-    let wrong = OpenOptions { erase: Some("/dev/sda".into()), ..OpenOptions::default() };
-    assert_eq!(refused(&wrong).exit_code(), ExitCode::Refused);
-    open(&spec, &OpenOptions { erase: erase.clone(), ..OpenOptions::existing() }).unwrap().close().unwrap();
-    open(&spec, &OpenOptions { erase, ..OpenOptions::default() }).unwrap().close().unwrap();
+    let before = fs::read(&path).unwrap();
+    refused(open(&spec, &OpenOptions::default()), "");
+    refused(open(&spec, &OpenOptions::existing()), "no marker");
+    refused(open(&spec, &erasing(Path::new("/dev/sda"), OpenOptions::default())), "");
+    assert!(fs::read(&path).unwrap() == before, "the image was altered");
+    for options in [OpenOptions::existing(), OpenOptions::default()] {
+        open(&spec, &erasing(&path, options)).unwrap().close().unwrap();
+    }
 }
 
 #[test]
@@ -102,15 +72,10 @@ fn an_image_in_use_or_not_ours_is_refused() {
 fn a_mounted_device_is_refused_whatever_is_said() {
     let directory = temporary_directory();
     let target = open_image(&directory.path().join("a.img"), "32M");
-    let device = target.block_device().unwrap().to_path_buf();
-    let name = device.to_string_lossy().into_owned();
-    let error = ClaimedDevice::claim(&device, Some(&name)).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused);
-    assert!(error.to_string().contains("is mounted on"), "{error}");
-    let system = senesce_volume::BlockDevice::below(std::path::Path::new("/"));
-    if let Some(system) = system {
-        let error = ClaimedDevice::claim(system.path(), Some(&system.path().to_string_lossy())).unwrap_err();
-        assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    let claim = |device: &Path| ClaimedDevice::claim(device, Some(&device.to_string_lossy()));
+    refused(claim(target.block_device().unwrap()), "is mounted on");
+    if let Some(system) = senesce_volume::BlockDevice::below(Path::new("/")) {
+        refused(claim(system.path()), "");
     }
     target.close().unwrap();
 }
@@ -125,10 +90,8 @@ fn a_device_is_claimed_by_path_and_mounted() {
     let target = open(&spec, &OpenOptions::default()).unwrap();
     assert_eq!(target.capacity().0, 32 << 20);
     target.close().unwrap();
-    let error = open(&spec, &OpenOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("ext2, ext3 or ext4"), "{error}");
-    let erase = Some(device.path().to_string_lossy().into_owned());
-    open(&spec, &OpenOptions { erase, ..OpenOptions::default() }).unwrap().close().unwrap();
+    refused(open(&spec, &OpenOptions::default()), "ext2, ext3 or ext4");
+    open(&spec, &erasing(device.path(), OpenOptions::default())).unwrap().close().unwrap();
 }
 
 #[test]
@@ -154,11 +117,8 @@ fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
     let mut content = vec![0; 32 << 20];
     content[3..11].copy_from_slice(b"NTFS    ");
     fs::write(&path, content).unwrap();
-    let erase = Some(path.to_string_lossy().into_owned());
-    let options = OpenOptions { keep_existing: true, erase, ..OpenOptions::fresh(FileSystem::Ext4) };
-    let error = open(&image(&path, "32M"), &options).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Usage);
-    assert!(error.to_string().contains("no file system that senesce can mount"), "{error}");
+    let options = OpenOptions { keep_existing: true, ..OpenOptions::fresh(FileSystem::Ext4) };
+    fails(open(&image(&path, "32M"), &erasing(&path, options)), ExitCode::Usage, "");
 }
 
 #[test]
@@ -166,8 +126,7 @@ fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
 fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
-    let target = open(&image(&path, "32M"), &options).unwrap();
+    let target = open(&image(&path, "32M"), &in_memory()).unwrap();
     fs::write(target.mount_point().join("file"), "aged in memory").unwrap();
     target.close().unwrap();
     let again = open(&image(&path, "32M"), &OpenOptions::existing()).unwrap();
@@ -227,9 +186,7 @@ fn a_value_that_the_kernel_alters_is_refused_and_the_former_one_stays() {
     let mut target = open_image(&directory.path().join("a.img"), "32M");
     let device = target.block_device_info().unwrap();
     let before = device.queue("read_ahead_kb");
-    let error = target.set_read_ahead(6).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
-    assert!(error.to_string().contains("it sets 4"), "{error}");
+    fails(target.set_read_ahead(6), ExitCode::Usage, "it sets 4");
     assert_eq!(device.queue("read_ahead_kb"), before);
     target.set_read_ahead(8).unwrap();
     target.close().unwrap();
@@ -241,6 +198,8 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
     let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
     let _other_image_in_memory = open(&"memory:32M".parse().unwrap(), &OpenOptions::default()).unwrap();
     let mut target = open(&"memory:128M".parse().unwrap(), &options).unwrap();
+    let below = senesce_volume::BlockDevice::below(target.mount_point());
+    assert!(below.is_some() && below.as_ref() == target.block_device_info().as_ref());
     for _ in 0..2 {
         let files = target.set_read_ahead(0).unwrap();
         assert_eq!(files.len(), 2, "{files:?}");
@@ -248,17 +207,6 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
         target.remount().unwrap();
         assert_ne!(fs::read_to_string(&files[1]).unwrap().trim(), "0", "a new mount has a setting of its own");
     }
-    target.close().unwrap();
-}
-
-#[test]
-#[ignore = "needs loop devices, Btrfs"]
-fn device_below_a_mounted_btrfs_is_found() {
-    let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
-    let target = open(&"memory:128M".parse().unwrap(), &options).unwrap();
-    let below = senesce_volume::BlockDevice::below(target.mount_point());
-    assert_eq!(below.as_ref(), target.block_device_info().as_ref());
-    assert!(below.is_some());
     target.close().unwrap();
 }
 
@@ -286,37 +234,25 @@ fn child_that_holds_a_target() {
     until_killed();
 }
 
-/// Starts that process and returns its mount point.
-fn start_child(path: &Path) -> (std::process::Child, PathBuf) {
-    let mut process = child("targets::child_that_holds_a_target", path).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
-    (process, line.strip_prefix("ready ").unwrap().into())
-}
-
-fn is_mounted(point: &Path) -> bool {
-    fs::read_to_string("/proc/mounts").unwrap().contains(&*point.to_string_lossy())
-}
-
 #[test]
 #[ignore = "needs loop devices"]
 fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let (mut killed, point) = start_child(&path);
-    let (mut living, spared) = start_child(&directory.path().join("b.img"));
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    let start = |path: &Path| started(child("targets::child_that_holds_a_target", path));
+    let (killed, point) = start(&path);
+    let (mut living, spared) = start(&directory.path().join("b.img"));
+    let (point, spared) = (Path::new(&point), Path::new(&spared));
+    drop(killed);
 
     let again = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
     assert_eq!(fs::metadata(again.mount_point().join("file")).unwrap().len(), 20 << 20);
     assert!(!point.exists());
     again.close().unwrap();
     assert_eq!(left_over(&path), Vec::<String>::new());
-    assert!(is_mounted(&spared) && living.try_wait().unwrap().is_none());
+    assert!(is_mounted(spared) && living.is_running());
 
-    living.kill().unwrap();
-    living.wait().unwrap();
+    drop(living);
     // A claim of another test may come first; then this waits for it.
     senesce_volume::guardian::sweep();
     assert!(!spared.exists());
@@ -325,13 +261,9 @@ fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
 
 /// Runs a program that may be missing; `false` if it fails.
 fn can(program: &str, arguments: &[&str]) -> bool {
-    std::process::Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 #[test]
@@ -342,13 +274,11 @@ fn swap_space_is_refused_whatever_is_said() {
     let device = LoopDevice::attach(&file, "test swap", false).unwrap();
     let name = device.path().to_string_lossy().into_owned();
     assert!(can("mkswap", &[&name]));
-    let refused = || ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
-    assert!(refused().contains("a signature of swap space"), "{}", refused());
+    refused(ClaimedDevice::claim(device.path(), None), "a signature of swap space");
     assert!(can("swapon", &[&name]));
-    let error = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
+    let claimed = ClaimedDevice::claim(device.path(), Some(&name));
     assert!(can("swapoff", &[&name]));
-    assert_eq!(error.exit_code(), ExitCode::Refused);
-    assert!(error.to_string().contains("swap space"), "{error}");
+    refused(claimed, "swap space");
 }
 
 #[test]
@@ -390,25 +320,6 @@ fn a_missing_file_system_and_a_bad_option_leave_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_file_system_of_somebody_else_is_not_altered_before_it_is_refused() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
-    let spec = image(&path, "64M");
-    let target = open(&spec, &OpenOptions::fresh(FileSystem::Ext4)).unwrap();
-    fs::write(target.mount_point().join("thesis"), "precious").unwrap();
-    fs::remove_file(target.mount_point().join(MARKER)).unwrap();
-    target.close().unwrap();
-    let before = fs::read(&path).unwrap();
-    let error = open(&spec, &OpenOptions::existing()).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused);
-    assert!(error.to_string().contains("no marker"), "{error}");
-    assert!(fs::read(&path).unwrap() == before, "the image was altered");
-    let erase = Some(path.to_string_lossy().into_owned());
-    open(&spec, &OpenOptions { erase, ..OpenOptions::existing() }).unwrap().close().unwrap();
-}
-
-#[test]
-#[ignore = "needs loop devices"]
 fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
@@ -418,9 +329,7 @@ fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
     // It has the lock of the device, but not of the file below.
     let living = open(&TargetSpec::Device(device.path().into()), &OpenOptions::default()).unwrap();
     fs::write(living.mount_point().join("new"), "x").unwrap();
-    let erase = Some(path.to_string_lossy().into_owned());
-    let error = open(&image(&path, "64M"), &OpenOptions { erase, ..OpenOptions::default() }).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    refused(open(&image(&path, "64M"), &erasing(&path, OpenOptions::default())), "");
     assert!(living.mount_point().join("new").exists(), "it was unmounted under its run");
     living.close().unwrap();
 }

@@ -2,10 +2,25 @@
 
 pub mod tracers;
 
-use senesce_volume::{MountedTarget, OpenOptions, TargetSpec, open};
-use std::io::Read;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::{MountedTarget, OpenOptions, TargetError, TargetSpec, open};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+/// A test for each file system: the function of this name, on a file system.
+macro_rules! on_each_file_system {
+    ($name:ident: $($test:ident $file_system:ident $needs:literal),+) => {
+        mod $name {
+            $(#[test]
+            #[ignore = $needs]
+            fn $test() {
+                super::$name(senesce_volume::FileSystem::$file_system);
+            })+
+        }
+    };
+}
+pub(crate) use on_each_file_system;
 
 pub fn temporary_directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
@@ -31,11 +46,75 @@ pub fn left_over(folder: &Path) -> Vec<String> {
     found
 }
 
+pub fn in_memory() -> OpenOptions {
+    OpenOptions { in_memory: true, ..OpenOptions::default() }
+}
+
+/// These options, and the permission to erase `path`.
+pub fn erasing(path: &Path, options: OpenOptions) -> OpenOptions {
+    OpenOptions { erase: Some(path.to_string_lossy().into_owned()), ..options }
+}
+
+#[track_caller]
+pub fn fails<T>(result: Result<T, TargetError>, code: ExitCode, said: &str) {
+    let error = result.err().expect("it fails");
+    assert_eq!(error.exit_code(), code, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[track_caller]
+pub fn refused<T>(result: Result<T, TargetError>, said: &str) {
+    fails(result, ExitCode::Refused, said);
+}
+
+pub fn is_mounted(point: &Path) -> bool {
+    std::fs::read_to_string("/proc/mounts").unwrap().contains(&*point.to_string_lossy())
+}
+
 pub fn child(test: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env("SENESCE_TEST_CHILD", path);
     command.stdin(Stdio::piped());
     command
+}
+
+/// A process that is killed at the end.
+pub struct Process(Child);
+
+impl Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A process after its line that begins with `ready`, and the rest of this line.
+pub fn started(mut command: Command) -> (Process, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find_map(|line| Some(line.rsplit_once("ready")?.1.trim().to_string())).expect("ready");
+    (Process(child), line)
+}
+
+pub fn process(words: &[&str]) -> Box<Process> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    Box::new(started(command).0)
+}
+
+/// A process that has a file open: `how` is a redirection of the shell.
+pub fn holding(how: &str, path: &Path) -> Box<Process> {
+    process(&["sh", "-c", &format!("exec 3{how}\"$1\"; echo ready; exec sleep 600"), "sh", path.to_str().unwrap()])
 }
 
 pub fn until_killed() {

@@ -1,20 +1,13 @@
 //! Replacement of a target between two checks.
 
 use super::{MIB, attach, hash_of_data, image, run, text};
-use crate::common::temporary_directory;
-use senesce_core::failure::{Classify, ExitCode};
+use crate::common::{in_memory, refused, temporary_directory};
 use senesce_volume::{
-    ClaimedDevice, ClaimedDirectory, FileSystem, LoopDevice, OpenOptions, TargetError, TargetSpec, open,
+    ClaimedDevice, ClaimedDirectory, FileSystem, LoopDevice, MountedTarget, OpenOptions, TargetSpec, open,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-
-fn refusal<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-    assert!(error.to_string().contains(said), "{error}");
-}
 
 fn facts(path: &Path) -> (u64, String) {
     (path.metadata().unwrap().ino(), hash_of_data(path))
@@ -33,12 +26,12 @@ fn device_is_checked_again_before_first_write() {
     file.write_all_at(b"XFSB", 8 * MIB).unwrap();
     file.sync_all().unwrap();
     let before = facts(&path);
-    refusal(FileSystem::Ext4.make(&claimed, ""), "a signature of xfs");
+    refused(FileSystem::Ext4.make(&claimed, ""), "a signature of xfs");
     drop(file);
     drop(claimed);
     let claimed = ClaimedDevice::claim(device.path(), Some(text(device.path()))).unwrap();
     let (_above, detach) = super::losetup(device.path(), 0);
-    refusal(FileSystem::Ext4.make(&claimed, ""), "is attached to");
+    refused(FileSystem::Ext4.make(&claimed, ""), "is attached to");
     drop(detach);
     assert_eq!(facts(&path), before);
 }
@@ -53,17 +46,16 @@ fn a_node_outside_of_dev_is_refused() {
     let (major, minor) = (rustix::fs::major(number).to_string(), rustix::fs::minor(number).to_string());
     let node = directory.path().join("node");
     assert!(run(&["mknod", text(&node), "b", &major, &minor]));
-    refusal(ClaimedDevice::claim(&node, Some(text(&node))), &format!("by its node in /dev: {}", text(device.path())));
+    refused(ClaimedDevice::claim(&node, Some(text(&node))), &format!("by its node in /dev: {}", text(device.path())));
     let link = directory.path().join("link");
     symlink(device.path(), &link).unwrap();
     let claimed = ClaimedDevice::claim(&link, None).unwrap();
     assert_eq!(claimed.path(), device.path(), "a link is followed once");
 }
 
-fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> {
+fn opened_in_memory(path: &Path) -> MountedTarget {
     let size = Some(senesce_core::Bytes::mib(16));
-    let spec = TargetSpec::Image { path: path.into(), size };
-    open(&spec, &OpenOptions { in_memory: true, ..OpenOptions::default() })
+    open(&TargetSpec::Image { path: path.into(), size }, &in_memory()).unwrap()
 }
 
 /// The result of a run in memory does not replace a file that did not exist at the time of the check.
@@ -72,11 +64,11 @@ fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> 
 fn file_that_took_the_name_of_a_memory_image_is_kept() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
-    let target = in_memory(&path).unwrap();
+    let target = opened_in_memory(&path);
     fs::rename(&path, directory.path().join("moved")).unwrap();
     fs::write(&path, "diary").unwrap();
     let before = facts(&path);
-    refusal(target.close(), "another file took its name");
+    refused(target.close(), "another file took its name");
     assert_eq!(facts(&path), before);
     let result = PathBuf::from(format!("{}.result", path.display()));
     assert_eq!(result.metadata().unwrap().len(), 16 * MIB, "the result of the run is kept next to it");
@@ -90,7 +82,7 @@ fn the_result_of_a_run_in_memory_follows_a_link() {
     let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     File::create(&file).unwrap();
     symlink(&file, &link).unwrap();
-    in_memory(&link).unwrap().close().unwrap();
+    opened_in_memory(&link).close().unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(file.metadata().unwrap().len(), 16 * MIB);
 }
@@ -110,7 +102,7 @@ fn an_image_is_used_by_its_descriptor() {
     target.close().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"diary");
     let again = LoopDevice::attach(&File::options().read(true).write(true).open(&moved).unwrap(), "test", false);
-    refusal(ClaimedDevice::claim(again.unwrap().path(), None), "a signature of ext2, ext3 or ext4");
+    refused(ClaimedDevice::claim(again.unwrap().path(), None), "a signature of ext2, ext3 or ext4");
 }
 
 #[test]
@@ -120,7 +112,7 @@ fn link_instead_of_directory_gets_no_marker() {
     fs::create_dir(&full).unwrap();
     fs::write(full.join("thesis"), "precious").unwrap();
     symlink(&full, &link).unwrap();
-    refusal(ClaimedDirectory::claim(&link, None), "is not empty");
-    refusal(ClaimedDirectory::claim(Path::new("/"), None), "mounted inside");
+    refused(ClaimedDirectory::claim(&link, None), "is not empty");
+    refused(ClaimedDirectory::claim(Path::new("/"), None), "mounted inside");
     assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
 }

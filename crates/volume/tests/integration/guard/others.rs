@@ -4,39 +4,9 @@ use super::{
     Answer, Free, Never, Situation, attach, claim_device, claim_image, image, judge, mkfs, mount, run, state, text,
     undo,
 };
-use crate::common::temporary_directory;
+use crate::common::{holding, process, temporary_directory};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-pub struct Process(Child);
-
-impl Process {
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-/// A process of `words`, after it has reported that it is ready.
-pub fn process(words: &[&str]) -> Box<Process> {
-    let mut child = Command::new(words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n", "{words:?}");
-    Box::new(Process(child))
-}
-
-fn holding(how: &str, path: &Path) -> Box<Process> {
-    process(&["sh", "-c", &format!("exec 3{how}\"$1\"; echo ready; exec sleep 600"), "sh", text(path)])
-}
+use std::path::PathBuf;
 
 fn situation(name: &'static str, target: PathBuf, answer: Answer, said: &'static str) -> Situation {
     Situation { name, target, answer, said, _held: vec![] }

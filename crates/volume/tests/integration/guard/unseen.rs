@@ -1,11 +1,10 @@
 //! Users of an image that /proc does not show, and data that a sample misses.
 
-use super::others::{Process, process};
 use super::{Holds, Never, Situation, claim_device, claim_image};
 use super::{MIB, SIZE, attach, image, judge, state, text};
-use crate::common::temporary_directory;
+use crate::common::{holding, refused, temporary_directory};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use senesce_core::failure::{Classify, ExitCode};
+
 use senesce_volume::snapshot::{Method, Snapshots};
 use senesce_volume::{ClaimedDirectory, OpenOptions, TargetSpec, open};
 use std::fs::{self, File};
@@ -42,8 +41,7 @@ fn send(socket: &UnixStream, file: &File) {
 fn is_refused(name: &'static str, path: &Path) {
     judge(&never(name, path, ""), claim_image);
     let spec = TargetSpec::Image { path: path.into(), size: None };
-    let error = Snapshots::of(&spec, None).and_then(|mut all| all.rollback("s0", true)).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Refused, "{name}: {error}");
+    refused(Snapshots::of(&spec, None).and_then(|mut all| all.rollback("s0", true)), "");
 }
 
 #[test]
@@ -89,8 +87,7 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
     let path = image(directory.path(), "image", &[(MIB, b"diary")]);
     let spec = TargetSpec::Image { path: path.clone(), size: None };
     Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
-    let script = "exec 3<>\"$1\"; echo ready; exec sleep 600";
-    let holder: Box<Process> = process(&["sh", "-c", script, "sh", text(&path)]);
+    let holder = holding("<>", &path);
     let test = "guard::unseen::an_image_open_in_another_pid_namespace_is_refused";
     let child = crate::common::child(test, &path);
     let mut words = vec!["--mount", "--pid", "--fork", "--mount-proc"];
@@ -156,8 +153,7 @@ fn erase_of_another_target_is_refused_even_if_empty() {
     ];
     let needs_root = |spec: &TargetSpec| spec.needs_root() && !rustix::process::geteuid().is_root();
     for spec in specs.iter().filter(|spec| !needs_root(spec)) {
-        let error = open(spec, &wrong()).unwrap_err();
-        assert_eq!(error.exit_code(), ExitCode::Refused, "{spec}: {error}");
+        refused(open(spec, &wrong()), "");
     }
     assert!(!at("new").exists() && fs::read_dir(at("folder")).unwrap().next().is_none());
     assert!(ClaimedDirectory::claim(&at("folder"), Some("/dev/nosuch")).is_err());

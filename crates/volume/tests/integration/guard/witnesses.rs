@@ -2,9 +2,8 @@
 //! are never taken, and targets with data never without `--erase`. A child runs the checks in a mount namespace with
 //! the spoiled source.
 
-use super::others::{Process, process};
 use super::{image, losetup, mkfs, mount, state, text};
-use crate::common::is_child;
+use crate::common::{Process, is_child, process};
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::images::{self, Extent};
 use senesce_volume::snapshot::{Method, Snapshots};
