@@ -118,6 +118,8 @@ pub struct Mark {
     pub used_share: f64,
     /// Prediction for the files still to come.
     pub said: Creatable,
+    /// Files that still came: on the volume for the first mark, else on a twin.
+    pub came: u64,
 }
 
 /// A fill.
@@ -228,7 +230,7 @@ fn error(said: u64, came: u64) -> f64 {
 fn measurements(fill: &Fill) -> Vec<Measurement> {
     let under =
         |one: Measurement| one.under("fs", fill.step.fs.name()).under("punched", fill.step.punched.name()).primary();
-    let held = fill.marks.iter().filter(|mark| holds(mark, fill)).count();
+    let held = fill.marks.iter().filter(|mark| holds(mark)).count();
     let first = fill.marks.first().map_or(0.0, |mark| error(mark.said.files, fill.files));
     let found = [
         Measurement::new("used at the first failure", "%", Better::Neither, fill.used_share * 100.0),
@@ -252,7 +254,7 @@ fn measurements(fill: &Fill) -> Vec<Measurement> {
 }
 
 /// The rule counts the inode of a new directory; after the first mark the directory exists.
-fn holds(mark: &Mark, fill: &Fill) -> bool {
-    let left = (fill.files - mark.created).saturating_sub(mark.created.min(1));
+fn holds(mark: &Mark) -> bool {
+    let left = mark.came.saturating_sub(mark.created.min(1));
     mark.said.low <= left && left <= mark.said.high
 }

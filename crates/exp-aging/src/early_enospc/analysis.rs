@@ -7,7 +7,7 @@ use serde_json::json;
 
 pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
     let early = fills.iter().filter(|fill| fill.used_share < 0.95).count();
-    let held: usize = fills.iter().map(|fill| fill.marks.iter().filter(|mark| holds(mark, fill)).count()).sum();
+    let held: usize = fills.iter().map(|fill| fill.marks.iter().filter(|mark| holds(mark)).count()).sum();
     let marks: usize = fills.iter().map(|fill| fill.marks.len()).sum();
     let same = fills.iter().filter(|fill| fill.twin_files == fill.files && fill.twin_ends_by == fill.ends_by).count();
     Analysis {
@@ -73,12 +73,12 @@ fn marks_table(fills: &[Fill]) -> Table {
                 json!(fill.step.fs.name()),
                 json!(fill.step.punched.name()),
                 json!(mark.used_share * 100.0),
-                json!(fill.files - mark.created),
+                json!(mark.came),
                 json!(mark.said.files),
                 json!(mark.said.low),
                 json!(mark.said.high),
                 json!(mark.said.ends_by.text()),
-                json!(if holds(mark, fill) { "yes" } else { "no" }),
+                json!(if holds(mark) { "yes" } else { "no" }),
             ]);
         }
     }
@@ -91,7 +91,7 @@ fn figure(fill: &Fill) -> Figure {
         Series::new(name, mark, points)
     };
     let series = vec![
-        line("files that still came", Drawn::Measured, &|mark| fill.files - mark.created),
+        line("files that still came", Drawn::Measured, &|mark| mark.came),
         line("rule", Drawn::Predicted, &|mark| mark.said.files),
         line("rule, at least", Drawn::Predicted, &|mark| mark.said.low),
         line("rule, at most", Drawn::Predicted, &|mark| mark.said.high),

@@ -8,7 +8,7 @@ use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_diagnose::PrognosisError;
 use senesce_diagnose::headroom::{self, NewFiles, User};
-use senesce_diagnose::twin::{self, Probe, Trial};
+use senesce_diagnose::twin::{self, Ended, Made, Probe, Trial};
 use senesce_layout::FileSystemSpace;
 use senesce_layout::space::write_back;
 use senesce_volume::{OpenOptions, ScratchDirectory, TargetSpec};
@@ -17,6 +17,8 @@ use std::io::Write;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
+/// Files between two checks for an interrupt.
+const BATCH: u64 = 1000;
 
 pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fill, Failure> {
     let (file_system, mkfs_options) = step.fs.mkfs();
@@ -25,60 +27,82 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     let (holes, every) = step.punched.pattern();
     punch(&target.mount_point().join("large"), holes, every)?;
     target.remount()?;
-    let size = spec.file_size.0.0;
+    let new = NewFiles::of(spec.file_size.0.0);
     let scratch = ScratchDirectory::in_memory("early-enospc")?;
     let image = scratch.path().join("twin");
     let made = twin::make(target.mount_point(), &image, true)?;
-    let trial = Trial::begin(&image, made.file_system, &made.mount_options)?;
-    let on_twin = twin::fill(trial.directory(), NewFiles::of(size), User::Root)?;
-    trial.end()?;
-    let fill = watch(spec, step, target.mount_point(), size, (on_twin.files, on_twin.ends_by), interrupt)?;
+    let twins = Twins { image: &image, made: &made, new, interrupt };
+    let on_twin = twins.on(|directory| Ok(twin::fill(directory, new, User::Root)?))?;
+    let first = predict(target.mount_point(), new)?;
+    let before = FileSystemSpace::of(target.mount_point())?;
+    let mut probe = Probe::begin(target.mount_point(), new)?;
+    let ended = twins.create_all(&mut probe)?;
+    let after = FileSystemSpace::of(target.mount_point())?;
+    let mut marks = vec![Mark { came: probe.files, ..first }];
+    let stride = (on_twin.files / u64::from(spec.marks)).max(1);
+    for mark in 1..u64::from(spec.marks) {
+        let created = mark * stride;
+        marks.extend((created < on_twin.files).then(|| twins.mark(created)).transpose()?);
+    }
     target.close()?;
-    Ok(fill)
-}
-
-fn watch(
-    spec: &Spec,
-    step: Step,
-    root: &Path,
-    size: u64,
-    (twin_files, twin_ends_by): (u64, headroom::EndsBy),
-    interrupt: &Interrupt,
-) -> Result<Fill, Failure> {
-    let before = FileSystemSpace::of(root)?;
-    let stride = (twin_files / u64::from(spec.marks)).max(1);
-    let mut marks = vec![mark(root, 0, size)?];
-    let mut probe = Probe::begin(root, NewFiles::of(size))?;
-    let ended = loop {
-        if interrupt.requested() {
-            return Err(PrognosisError::Interrupted.into());
-        }
-        match probe.create(stride)? {
-            Some(ended) => break ended,
-            None if marks.len() < spec.marks as usize => marks.push(mark(root, probe.files, size)?),
-            None => {}
-        }
-    };
-    let after = FileSystemSpace::of(root)?;
     Ok(Fill {
         step,
         marks,
-        twin_files,
-        twin_ends_by,
+        twin_files: on_twin.files,
+        twin_ends_by: on_twin.ends_by,
         files: probe.files,
-        ends_by: twin::ends_by(&before, &after, size, User::Root, ended),
+        ends_by: twin::ends_by(&before, &after, new.size, User::Root, ended),
         used_share: used_share(&after),
         free_bytes: after.free_blocks * after.block_size,
     })
 }
 
-fn mark(root: &Path, created: u64, size: u64) -> Result<Mark, Failure> {
+/// Trials on copies of the metadata. A prediction in the middle of a fill writes data back, which changes the rest of
+/// that fill, so each has its own.
+struct Twins<'a> {
+    image: &'a Path,
+    made: &'a Made,
+    new: NewFiles,
+    interrupt: &'a Interrupt,
+}
+
+impl Twins<'_> {
+    fn on<T>(&self, work: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
+        let trial = Trial::begin(self.image, self.made.file_system, &self.made.mount_options)?;
+        let done = work(trial.directory())?;
+        trial.end()?;
+        Ok(done)
+    }
+
+    fn mark(&self, created: u64) -> Result<Mark, Failure> {
+        self.on(|directory| {
+            let mut probe = Probe::begin(directory, self.new)?;
+            probe.create(created)?;
+            let mark = predict(directory, self.new)?;
+            self.create_all(&mut probe)?;
+            Ok(Mark { created, came: probe.files - created, ..mark })
+        })
+    }
+
+    fn create_all(&self, probe: &mut Probe) -> Result<Ended, Failure> {
+        loop {
+            if self.interrupt.requested() {
+                return Err(PrognosisError::Interrupted.into());
+            }
+            if let Some(ended) = probe.create(BATCH)? {
+                return Ok(ended);
+            }
+        }
+    }
+}
+
+fn predict(root: &Path, new: NewFiles) -> Result<Mark, Failure> {
     // As `diagnose` does: reservations for delayed allocation look like used blocks (fs/xfs/xfs_iomap.c).
     write_back(root)?;
     let space = FileSystemSpace::of(root)?;
-    let said = headroom::one(&space, NewFiles::of(size), User::Root)
+    let said = headroom::one(&space, new, User::Root)
         .ok_or_else(|| Failure::usage("--fs: no rule exists for this file system"))?;
-    Ok(Mark { created, used_share: used_share(&space), said })
+    Ok(Mark { created: 0, used_share: used_share(&space), said, came: 0 })
 }
 
 fn used_share(space: &FileSystemSpace) -> f64 {

@@ -61,7 +61,7 @@ fn reference_of_files_matches_the_types() {
     let mut page = Page::new(
         "Keys of the files that users write",
         "Every key that a TOML file may have, with its type, the value it has when it is missing (its default, where only the \
-         program can tell it), and what it means. A key that is not here is refused, with the nearest one that is.",
+         program can find it), and what it means. A key that is not here is refused, with the nearest one that is.",
         true,
     );
     for (title, package, name, purpose) in FILES {
