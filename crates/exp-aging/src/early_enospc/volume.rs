@@ -38,19 +38,22 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     let mut probe = Probe::begin(target.mount_point(), new)?;
     let ended = twins.create_all(&mut probe)?;
     let after = FileSystemSpace::of(target.mount_point())?;
-    let mut marks = vec![Mark { came: probe.files, ..first }];
+    let files = probe.files;
+    // It holds a directory of the volume open.
+    drop(probe);
+    target.close()?;
+    let mut marks = vec![Mark { came: files, ..first }];
     let stride = (on_twin.files / u64::from(spec.marks)).max(1);
     for mark in 1..u64::from(spec.marks) {
         let created = mark * stride;
         marks.extend((created < on_twin.files).then(|| twins.mark(created)).transpose()?);
     }
-    target.close()?;
     Ok(Fill {
         step,
         marks,
         twin_files: on_twin.files,
         twin_ends_by: on_twin.ends_by,
-        files: probe.files,
+        files,
         ends_by: twin::ends_by(&before, &after, new.size, User::Root, ended),
         used_share: used_share(&after),
         free_bytes: after.free_blocks * after.block_size,
