@@ -325,7 +325,7 @@ fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
         Some(Pattern::OneOf(words)) => words.iter().map(|word| word.parse().unwrap()).collect(),
         Some(Pattern::AtLeast(first)) => usual.iter().map(|place| first + place - usual[0]).collect(),
         Some(Pattern::AtMost(last)) => usual.iter().map(|place| last - usual[usual.len() - 1] + place).collect(),
-        Some(Pattern::Is(_) | Pattern::Least | Pattern::Greatest) => panic!("{along} is pinned in a rule along it"),
+        Some(Pattern::Is(_) | Pattern::Minimum | Pattern::Maximum) => panic!("{along} is pinned in a rule along it"),
         Some(Pattern::Any) | None => usual.to_vec(),
     }
 }
@@ -341,8 +341,8 @@ fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
             Pattern::Is(word) => vec![word.clone()],
             Pattern::OneOf(words) => words.clone(),
             Pattern::Any => vec!["1".into(), "2".into()],
-            Pattern::Least => vec![LEAST.into()],
-            Pattern::Greatest => vec![GREATEST.into()],
+            Pattern::Minimum => vec![LEAST.into()],
+            Pattern::Maximum => vec![GREATEST.into()],
             Pattern::AtLeast(number) => vec![number.to_string(), (number + 1.0).to_string()],
             Pattern::AtMost(number) => vec![number.to_string(), (number - 1.0).to_string()],
         };
