@@ -65,7 +65,7 @@ const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
     ("age-convergence", "aging rate", "a file system that is aged"),
     ("aged-fileserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
     ("aged-webserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
-    ("compressed-aging", "greatest certified factor", "a quick run: a single aging certifies nothing"),
+    ("compressed-aging", "largest certified factor", "a quick run: a single aging certifies nothing"),
     ("frag-intra", "device requests after mounting", "a file system that works after mounting"),
     ("free-space", "share of free space", "the histogram of free space"),
     ("free-space", "free extents", "a quick run: several profiles and ages"),
