@@ -176,7 +176,7 @@ impl Run for EarlyEnospc {
         };
         let planned = |step: Step| {
             let target = format!("{} in memory, {} blocks punched out", step.fs.name(), step.punched.name());
-            Planned::new(step, "fill with files until none fits", target).costing(spec.size.0, 10.0)
+            Planned::new(step, "fill with files until none fits", target).costing(spec.size.0, 20.0)
         };
         Ok(spec.fs.iter().flat_map(each).map(planned).collect())
     }
@@ -215,7 +215,7 @@ impl Experiment for EarlyEnospc {
             punched: level.of([vec![Punched::ThreeOfEight], punched(), punched()]),
             size: Size(level.of([Bytes::mib(400), Bytes::mib(600), Bytes::mib(600)])),
             file_size: Size(Bytes::kib(4)),
-            marks: level.of([2, 8, 16]),
+            marks: level.of([2, 4, 8]),
         }
     }
 }
