@@ -45,7 +45,7 @@ enum Action {
 struct Subject {
     /// Image or block device; it must not be mounted
     target: String,
-    /// Snapshots [default: IMAGE.snapshots or the cache]
+    /// Snapshots [default: IMAGE.snapshots or cache]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     store: Option<PathBuf>,
 }
