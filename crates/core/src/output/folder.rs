@@ -287,6 +287,20 @@ mod tests {
     }
 
     #[test]
+    fn file_that_lost_its_name_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (folder, name) = Folder::of(&directory.path().join("image")).unwrap();
+        let file = folder.create_new(&name, 0o600).unwrap();
+        fs::write(directory.path().join("other"), "of another program").unwrap();
+        fs::rename(directory.path().join("other"), directory.path().join("image")).unwrap();
+        folder.remove_same(&name, &file).unwrap();
+        assert_eq!(fs::read(directory.path().join("image")).unwrap(), b"of another program");
+        let other = fs::File::open(directory.path().join("image")).unwrap();
+        folder.remove_same(&name, &other).unwrap();
+        assert!(!directory.path().join("image").exists());
+    }
+
+    #[test]
     fn trusted_links_are_followed() {
         for (who, owner, behind) in
             [((0, 0), 0, 1000), ((0, 1000), 1000, 0), ((0, 0), 1000, 1000), ((1000, 1000), 7, 8)]

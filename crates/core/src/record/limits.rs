@@ -101,3 +101,16 @@ impl Held {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_messages_of_a_second_writer_can_be_read_back() {
+        let full = Held { lines: 1, bytes: MOST_EVENTS.0 - FOR_WITNESS };
+        let path = Path::new("events.jsonl");
+        assert!(full.and(b"{}\n", path).is_ok());
+        assert!(matches!(full.and_written(b"{}\n", path), Err(RecordError::TooLong { line: 2, .. })));
+    }
+}
