@@ -232,7 +232,7 @@ impl CostedLayout {
     }
 
     fn bytes(&self, file: usize) -> u64 {
-        self.files.of(file).iter().map(|run| run.length).sum()
+        reading::length(self.files.of(file))
     }
 
     pub fn reach(&self) -> u64 {

@@ -97,7 +97,7 @@ pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn
     let mut ended = 0;
     for &index in order {
         let runs = files.of(index as usize);
-        let length: u64 = runs.iter().map(|run| run.length).sum();
+        let length = length(runs);
         match runs.last() {
             None => {}
             Some(_) if moved(index as usize) => {
@@ -146,46 +146,52 @@ pub struct ReadTimes {
 impl ReadTimes {
     /// `order`: files as they are read; `births`: as they were created.
     pub fn of(model: &DeviceModel, files: &FileRuns, order: &[u32], births: &[u32]) -> Self {
-        let seconds = |runs: &[Run]| cost_where(model, files.len(), order, |file| &runs[file..=file]).seconds;
-        let reference = |runs: fn(&FileRuns, &[u32]) -> Vec<Run>, sequence| seconds(&runs(files, sequence));
-        let (in_order, created) = rayon::join(|| reference(in_sequence, order), || reference(in_sequence, births));
+        let runs: Vec<&[Run]> = (0..files.len()).map(|file| files.of(file)).collect();
+        Self::of_runs(model, &runs, order, births)
+    }
+
+    fn of_runs(model: &DeviceModel, files: &[&[Run]], order: &[u32], births: &[u32]) -> Self {
+        let reference = |runs: Vec<Run>| cost_where(model, files.len(), order, |file| &runs[file..=file]).seconds;
+        let (in_order, created) =
+            rayon::join(|| reference(in_sequence(files, order)), || reference(in_sequence(files, births)));
         let (whole, aged) = rayon::join(
-            || reference(in_one_piece, order),
-            || cost_where(model, files.len(), order, |file| files.of(file)).seconds,
+            || reference(in_one_piece(files)),
+            || cost_where(model, files.len(), order, |file| files[file]).seconds,
         );
         Self { in_order, created, whole, aged }
     }
 
-    /// Share of the order of creation: how many times longer than in the order of reading.
+    /// How many times longer a read takes in the order of creation than in the order of reading.
     pub fn order_factor(&self) -> f64 {
         self.created / self.in_order
     }
 
-    /// Share of the pieces of files: how many times longer than with whole files at the same places.
+    /// How many times longer a read takes than with whole files at the same places.
     pub fn pieces_factor(&self) -> f64 {
         self.aged / self.whole
     }
 }
 
-fn length(files: &FileRuns, file: usize) -> u64 {
-    files.of(file).iter().map(|run| run.length).sum()
-}
-
 /// Files one after the other, from the lowest address with data.
-fn in_sequence(files: &FileRuns, sequence: &[u32]) -> Vec<Run> {
+fn in_sequence(files: &[&[Run]], sequence: &[u32]) -> Vec<Run> {
     let mut runs = vec![Run { start: 0, length: 0 }; files.len()];
-    let mut cursor = lowest(files);
+    let mut cursor = files.iter().flat_map(|runs| runs.iter()).map(|run| run.start).min().unwrap_or(0);
     for &file in sequence {
-        let run = Run { start: cursor, length: length(files, file as usize) };
+        let run = Run { start: cursor, length: length(files[file as usize]) };
         cursor = run.end();
         runs[file as usize] = run;
     }
     runs
 }
 
-fn in_one_piece(files: &FileRuns, _sequence: &[u32]) -> Vec<Run> {
-    let whole = |file| Run { start: files.of(file).first().map_or(0, |run| run.start), length: length(files, file) };
-    (0..files.len()).map(whole).collect()
+fn in_one_piece(files: &[&[Run]]) -> Vec<Run> {
+    let whole = |runs: &&[Run]| Run { start: runs.first().map_or(0, |run| run.start), length: length(runs) };
+    files.iter().map(whole).collect()
+}
+
+/// Bytes of the runs of a file.
+pub(crate) fn length(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| run.length).sum()
 }
 
 pub(crate) fn lowest(files: &FileRuns) -> u64 {
@@ -214,4 +220,39 @@ pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] 
 pub fn seconds(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> Seconds {
     let [now, ideal, rewritten] = costs(model, files, order).map(|cost| cost.seconds);
     Seconds { now, ideal, rewritten }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: u64 = 1 << 20;
+
+    fn times(files: &[&[Run]], births: &[u32]) -> ReadTimes {
+        let order: Vec<u32> = (0..files.len() as u32).collect();
+        ReadTimes::of_runs(&DeviceModel::builtin("st500dm002").unwrap(), files, &order, births)
+    }
+
+    #[test]
+    fn whole_files_in_reading_order_cost_nothing_more() {
+        let files: Vec<[Run; 1]> = (0..20).map(|file| [Run { start: file * FILE, length: FILE }]).collect();
+        let files: Vec<&[Run]> = files.iter().map(|runs| &runs[..]).collect();
+        let births: Vec<u32> = (0..20).collect();
+        let ReadTimes { in_order, created, whole, aged } = times(&files, &births);
+        assert!(in_order > 0.0 && [created, whole, aged] == [in_order; 3]);
+    }
+
+    #[test]
+    fn order_and_pieces_are_separate_factors() {
+        let (half, far) = (FILE / 2, 100 << 30);
+        let files: Vec<[Run; 2]> =
+            (0..20).map(|file| [file * FILE, far + file * FILE].map(|start| Run { start, length: half })).collect();
+        let files: Vec<&[Run]> = files.iter().map(|runs| &runs[..]).collect();
+        let in_pieces = times(&files, &(0..20).collect::<Vec<u32>>());
+        assert!(in_pieces.order_factor() == 1.0 && in_pieces.pieces_factor() > 1.2, "{in_pieces:?}");
+        let scattered: Vec<u32> = (0..20).map(|file| file * 7 % 20).collect();
+        let out_of_order = times(&files, &scattered);
+        assert!(out_of_order.order_factor() > 1.2, "{out_of_order:?}");
+        assert_eq!(out_of_order.pieces_factor(), in_pieces.pieces_factor());
+    }
 }
