@@ -7,7 +7,7 @@ use std::path::Path;
 
 const SECRET: &str = "root:$y$j9T$secret";
 
-fn tells(folder: &Path, line: &str) -> bool {
+fn shows_secret(folder: &Path, line: &str) -> bool {
     let ended = run_line(folder, line);
     let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
     let made = ["page.html", "archive.zip", "site/run.html", "site/index.html", "all.csv", "courses.html"];
@@ -55,7 +55,7 @@ fn links_in_a_record_are_not_followed() {
         fs::write(&kept, text).unwrap();
         symlink("../secret", &file).unwrap();
         for line in READERS {
-            assert!(!tells(folder, line), "{name}: {line}");
+            assert!(!shows_secret(folder, line), "{name}: {line}");
         }
         assert!(file.is_symlink(), "{name} was not replaced");
         fs::remove_file(&file).unwrap();
