@@ -240,7 +240,7 @@ impl CostedLayout {
     }
 
     pub fn all_bytes(&self) -> u64 {
-        (0..self.files.len()).map(|file| self.bytes(file)).sum()
+        self.files.bytes()
     }
 }
 

@@ -119,6 +119,11 @@ impl FileRuns {
         &self.runs[span.first as usize..][..span.count as usize]
     }
 
+    /// Bytes of all files that reading takes from the device.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.length).sum()
+    }
+
     pub fn marks(&self, file: usize) -> ExtentKind {
         self.spans[file].marks
     }

@@ -213,3 +213,18 @@ fn interrupted_image_leaves_nothing_mounted_and_resumes() {
     assert_eq!(json(&resumed)["stopped_by"], "overwrites");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
+
+#[test]
+#[ignore = "needs loop devices"]
+fn only_written_files_have_modelled_read_times() {
+    let directory = temporary_directory();
+    for (data, has_times) in [("fallocate", false), ("write", true)] {
+        let line = format!(
+            "age memory:128M --profile agrawal --truncate-sizes=drop --max-overwrites 1 --data {data} --out {data} --json"
+        );
+        let value = json_of(directory.path(), &line);
+        let numbers = value["layout_numbers"].as_array().expect("numbers of the layout");
+        let is_read = |one: &Value| one["metric"].as_str().is_some_and(|metric| metric.starts_with("read time"));
+        assert_eq!((!numbers.is_empty(), numbers.iter().any(is_read)), (true, has_times), "{data}");
+    }
+}

@@ -25,10 +25,17 @@ pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
 fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>), Failure> {
     target.sync()?;
     let layout = Layout::examine(target.mount_point(), &Options { runs: true, ..Options::default() })?;
-    Ok((layout.summary, read_times(&layout.runs.unwrap_or_default())?))
+    let files = layout.runs.unwrap_or_default();
+    let read_times = if is_written(&files, layout.summary.unwritten.bytes) { read_times(&files)? } else { Vec::new() };
+    Ok((layout.summary, read_times))
 }
 
-/// Reading preallocated, unwritten extents takes no time, so it is not recorded.
+/// Whether most of the files' space has data. Reading unwritten extents takes no time, so the times of preallocated files
+/// would be those of a few other files.
+fn is_written(files: &FileRuns, unwritten_bytes: u64) -> bool {
+    files.bytes() > unwritten_bytes
+}
+
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
     let (order, births) = (Order::Readdir.of(files), by_birth(files));
     let mut reads = Vec::new();
