@@ -107,7 +107,7 @@ fn wrappers(folder: &Path) {
     }
 }
 
-const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=[14]G) word=${word%?G}512M ;; memory:[14]G) word=memory:256M ;; esac"#;
+const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=[14]G) word=${word%?G}512M ;; memory:[14]G) word=memory:512M ;; esac"#;
 
 const FEWER: &str = r#"case " ${words[*]} " in *" help "* | *" --overwrites "* | *" --resume "* | *" --compress"*) ;; *" age "*) words+=(--overwrites 1) ;; esac"#;
 
