@@ -2,24 +2,22 @@
 
 mod analysis;
 mod clones;
-mod concurrency;
 mod conditions;
 mod document;
 pub mod format;
-mod witnesses;
+mod rules;
+mod soundness;
 
 use super::{ImportedFile, Importer, finish, read_text};
 use clones::Joined;
 pub use clones::sum;
-use concurrency::Concurrency;
-pub use concurrency::impossible;
 use format::{Direction, Output, SYNC};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
-use senesce_core::failure::errno_message;
 use senesce_core::{Environment, ExitCode, Failure, Measurement};
 use senesce_runner::{Imported, ImportedRun, Recorded, import_with};
 use serde::{Deserialize, Serialize};
+pub use soundness::impossible;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -29,8 +27,7 @@ pub fn check(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 pub(crate) fn rules() -> Vec<&'static str> {
-    let of_latencies = witnesses::latency_rules().map(|rule| rule.name);
-    of_latencies.into_iter().chain(witnesses::direction_rules().map(|rule| rule.name)).collect()
+    rules::OF_LATENCIES.iter().map(|rule| rule.name).chain(rules::OF_DIRECTIONS.iter().map(|rule| rule.name)).collect()
 }
 
 pub struct Fio;
@@ -131,8 +128,8 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     let mut caveats = output.caveats.clone();
     for (number, (joined, condition)) in jobs.iter().zip(&conditions).enumerate() {
         let mut is_sound = true;
-        let reasons = if number < own { contradictions(joined, output) } else { Vec::new() };
-        for (message, counts) in reasons.into_iter().chain(failures(joined)) {
+        let reasons = if number < own { soundness::contradictions(joined, &output.options) } else { Vec::new() };
+        for (message, counts) in reasons.into_iter().chain(soundness::failures(joined)) {
             caveats.push(message);
             is_sound &= counts;
         }
@@ -144,7 +141,7 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
                 histograms.push((histogram.clone(), to_histogram(&direction.bins)?));
             }
             events.push(Event::FioJob(job_event(joined, direction, histogram, counts)));
-            caveats.extend(of_direction(&joined.job.name, direction, counts));
+            caveats.extend(soundness::of_direction(&joined.job.name, direction, counts));
             if counts {
                 let repetition = repetitions.entry((&joined.job.name, condition, direction.name)).or_insert(0);
                 values.extend(measurements(joined, condition, direction, *repetition));
@@ -155,57 +152,6 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     caveats.extend(of_clones);
     let environment = environment(output);
     Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
-}
-
-fn contradictions(joined: &Joined, output: &Output) -> Vec<(String, bool)> {
-    let concurrency = Concurrency::of(joined, &output.options);
-    let in_flight = concurrency.and_then(|one| Some((one.caveat(&joined.job.name)?, !one.is_impossible())));
-    in_flight.into_iter().chain(clones::lacking(joined, &output.options)).collect()
-}
-
-fn failures(Joined { job, clones, .. }: &Joined) -> Vec<(String, bool)> {
-    let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
-    let job_name = format!("job '{}'{clones}", job.name);
-    let mut all = Vec::new();
-    if job.error != 0 {
-        let number = i32::try_from(job.error).unwrap_or(0).saturating_abs();
-        let words = errno_message(&std::io::Error::from_raw_os_error(number));
-        let message = format!("{job_name} ended with error {} ({words}): its numbers do not count", job.error);
-        return vec![(message, false)];
-    }
-    if job.failed_operations > 0 {
-        let count = job.failed_operations;
-        all.push((format!("{job_name}: {count} operations failed (total_err): its numbers do not count"), false));
-    }
-    if let Some(criterion) = &job.not_steady {
-        all.push((
-            format!("{job_name} is not steady: fio did not attain {criterion}: its numbers do not count"),
-            false,
-        ));
-    }
-    if job.all().next().is_none() {
-        all.push((format!("{job_name} did no reads, writes or trims"), true));
-    }
-    all
-}
-
-/// Caveats for I/O shorter than the resolution of fio's clock, and for missing or unusual latencies.
-fn of_direction(job: &str, direction: &Direction, counts: bool) -> Option<String> {
-    let (name, operations) = (direction.name, direction.operations);
-    let few = |samples: &f64| *samples > 0.0 && *samples < clones::MOST * operations;
-    let message = match direction.samples.filter(few) {
-        _ if direction.runtime_ms == 0.0 => "it took less than a millisecond: its numbers do not count".into(),
-        _ if !counts || name == SYNC => return None,
-        Some(samples) => format!("its latencies are those of {samples} of {operations} operations"),
-        None if direction.percentiles_of_total => {
-            "the percentiles are those of total latencies (lat_percentiles)".into()
-        }
-        None if direction.latency_mean_ns.is_none() => {
-            "fio measured no completion latencies (gtod_reduce or disable_clat)".into()
-        }
-        None => return None,
-    };
-    Some(format!("job '{job}' ({name}): {message}"))
 }
 
 fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogram: String, counts: bool) -> JobEvent {
@@ -233,27 +179,26 @@ fn measurements(
     repetition: u32,
 ) -> Vec<Measurement> {
     let is_sync = direction.name == SYNC;
-    let mean = if is_sync { "sync latency, mean" } else { "completion latency, mean" };
-    let latency = match direction.percentiles_of_total {
-        _ if is_sync => "sync latency",
-        true => "total latency",
-        false => "completion latency",
+    let (mean, latency) = match direction.percentiles_of_total {
+        _ if is_sync => ("sync latency, mean", "sync latency"),
+        true => ("completion latency, mean", "total latency"),
+        false => ("completion latency, mean", "completion latency"),
     };
+    let one = |metric: &str, unit: &str, better, value| Measurement::new(metric, unit, better, value).ok();
     let rates = [
-        Measurement::new("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
-        Measurement::new("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),
+        one("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
+        one("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),
     ];
-    let mean = direction.latency_mean_ns.map(|value| Measurement::new(mean, "ns", Better::Lower, value));
+    let mean = direction.latency_mean_ns.and_then(|value| one(mean, "ns", Better::Lower, value));
     let shown = direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent));
-    let percentiles = shown.map(|(percent, value)| {
-        Measurement::new(&format!("{latency}, percentile {percent}"), "ns", Better::Lower, *value)
-    });
+    let percentiles =
+        shown.map(|(percent, value)| one(&format!("{latency}, percentile {percent}"), "ns", Better::Lower, *value));
     let rates = rates.into_iter().filter(|_| !is_sync);
-    let all = rates.chain(mean.map(|mean| mean.map(Measurement::primary))).chain(percentiles).flatten();
     let under = |one: Measurement| {
         let one = one.under("job", &job.name).under("direction", direction.name);
         condition.iter().fold(one, |one, (option, value)| one.under(option, *value))
     };
+    let all = rates.chain([mean.map(Measurement::primary)]).chain(percentiles).flatten();
     all.map(|one| Measurement { repetition, ..under(one) }).collect()
 }
 

@@ -1,49 +1,70 @@
 //! Cross-checks of a foreign file against itself: a table of rules for each kind of file.
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    pub what: String,
-    pub stated: f64,
-    pub least: f64,
-    pub most: f64,
+struct Compared {
+    what: String,
+    stated: f64,
+    least: f64,
+    most: f64,
 }
 
-impl Compared {
-    pub fn within(what: impl Into<String>, stated: f64, least: f64, most: f64) -> Self {
-        Self { what: what.into(), stated, least, most }
+/// The comparisons of one rule.
+#[derive(Default)]
+pub struct Comparisons(Vec<Compared>);
+
+impl Comparisons {
+    /// Compares a number with a range, unless the file lacks it.
+    pub fn within(&mut self, what: impl Into<String>, stated: impl Into<Option<f64>>, range: (f64, f64)) -> Option<()> {
+        let (what, (least, most)) = (what.into(), range);
+        self.0.push(Compared { what, stated: stated.into()?, least, most });
+        Some(())
     }
 
-    pub fn equal(what: impl Into<String>, stated: f64, expected: f64) -> Self {
-        Self::within(what, stated, expected, expected)
+    pub fn equal(&mut self, what: impl Into<String>, stated: impl Into<Option<f64>>, expected: f64) -> Option<()> {
+        self.within(what, stated, (expected, expected))
     }
 }
 
 pub struct Rule<T: ?Sized> {
     pub name: &'static str,
-    pub witness: &'static str,
+    witness: &'static str,
     /// Tolerance as a fraction of the nearer end of the range.
-    pub share: f64,
+    share: f64,
     /// Additional tolerance in the unit of the number.
-    pub rounding: f64,
-    pub of: fn(&T) -> Vec<Compared>,
+    rounding: f64,
+    compare: Compare<T>,
+}
+
+/// Ends early, with `None`, where the file lacks a number.
+type Compare<T> = fn(&T, &mut Comparisons) -> Option<()>;
+
+pub const fn rule<T: ?Sized>(
+    name: &'static str,
+    witness: &'static str,
+    share: f64,
+    rounding: f64,
+    compare: Compare<T>,
+) -> Rule<T> {
+    Rule { name, witness, share, rounding, compare }
 }
 
 impl<T: ?Sized> Rule<T> {
     fn broken(&self, one: &Compared) -> Option<String> {
+        let Compared { what, stated, least, most } = one;
         let slack = |limit: f64| if limit.is_finite() { self.share * limit.abs() + self.rounding } else { 0.0 };
-        let holds = one.stated >= one.least - slack(one.least) && one.stated <= one.most + slack(one.most);
-        let range = match one.least == one.most {
-            true => format!("{}", one.least),
-            false => format!("{} to {}", one.least, one.most),
-        };
-        let Compared { what, stated, .. } = one;
+        let holds = *stated >= least - slack(*least) && *stated <= most + slack(*most);
+        let range = if least == most { format!("{least}") } else { format!("{least} to {most}") };
         // A comparison with NaN does not hold.
         (!holds).then(|| format!("{what} is {stated}, but {} allow {range} (rule '{}')", self.witness, self.name))
     }
 }
 
+/// The first comparison that does not hold.
 pub fn check<T: ?Sized>(rules: &[Rule<T>], subject: &T) -> Result<(), String> {
-    let broken = |rule: &Rule<T>| (rule.of)(subject).iter().find_map(|one| rule.broken(one));
+    let broken = |rule: &Rule<T>| {
+        let mut all = Comparisons::default();
+        let _ = (rule.compare)(subject, &mut all);
+        all.0.iter().find_map(|one| rule.broken(one))
+    };
     rules.iter().find_map(broken).map_or(Ok(()), Err)
 }
 
@@ -66,21 +87,17 @@ pub fn squares_range(count: f64, least: f64, mean: f64, most: f64) -> (f64, f64)
 mod tests {
     use super::*;
 
-    const RULES: [Rule<f64>; 1] = [Rule {
-        name: "half",
-        witness: "the others",
-        share: 0.01,
-        rounding: 0.5,
-        of: |value| vec![Compared::within("value", *value, 10.0, 100.0)],
-    }];
+    const HALF: Rule<f64> =
+        rule("half", "the others", 0.01, 0.5, |value, all| all.within("value", *value, (10.0, 100.0)));
 
     #[test]
     fn tolerance_is_share_and_rounding_of_the_nearer_end() {
         for (value, holds) in [(9.5, true), (9.3, false), (101.4, true), (101.6, false), (f64::NAN, false)] {
-            assert_eq!(check(&RULES, &value).is_ok(), holds, "{value}");
+            assert_eq!(check(&[HALF], &value).is_ok(), holds, "{value}");
         }
-        let open = |value: &f64| vec![Compared::within("value", *value, 10.0, f64::INFINITY)];
-        assert!(check(&[Rule { share: 0.0, of: open, ..RULES[0] }], &1e300).is_ok());
+        let open =
+            rule("open", "the others", 0.0, 0.5, |value, all| all.within("value", *value, (10.0, f64::INFINITY)));
+        assert!(check(&[open], &1e300).is_ok());
     }
 
     #[test]

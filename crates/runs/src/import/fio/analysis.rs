@@ -29,39 +29,30 @@ fn percentile(job: &JobEvent, wanted: f64) -> f64 {
     job.percentiles.iter().find(|(percent, _)| *percent == wanted).map_or(f64::NAN, |(_, value)| value / 1000.0)
 }
 
+type Cell = dyn Fn(&JobEvent) -> Value;
+
 fn table(jobs: &[JobEvent]) -> Table {
-    let columns = [
-        "job",
-        "direction",
-        "clones",
-        "options",
-        "bandwidth (MiB/s)",
-        "operations (1/s)",
-        "mean latency (us)",
-        "p50 (us)",
-        "p99 (us)",
-        "p99.9 (us)",
-        "runtime (s)",
-        "valid",
+    let percent = |wanted: f64| move |job: &JobEvent| json!(percentile(job, wanted));
+    let (p50, p99, p999) = (percent(50.0), percent(99.0), percent(99.9));
+    let options = |job: &JobEvent| {
+        json!(job.options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+    };
+    let columns: [(&str, &Cell); 12] = [
+        ("job", &|job| json!(job.name)),
+        ("direction", &|job| json!(job.direction)),
+        ("clones", &|job| json!(job.clones)),
+        ("options", &options),
+        ("bandwidth (MiB/s)", &|job| json!(job.bandwidth_bytes_per_second / 1048576.0)),
+        ("operations (1/s)", &|job| json!(job.iops)),
+        ("mean latency (us)", &|job| json!(job.latency_mean_ns.map(|mean| mean / 1000.0))),
+        ("p50 (us)", &p50),
+        ("p99 (us)", &p99),
+        ("p99.9 (us)", &p999),
+        ("runtime (s)", &|job| json!(job.runtime_ms / 1000.0)),
+        ("valid", &|job| json!(job.counts)),
     ];
-    let mut table = Table::new("jobs", "Jobs", &columns);
-    for job in jobs {
-        let options: Vec<String> = job.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        table.row(vec![
-            json!(job.name),
-            json!(job.direction),
-            json!(job.clones),
-            json!(options.join(" ")),
-            json!(job.bandwidth_bytes_per_second / 1048576.0),
-            json!(job.iops),
-            json!(job.latency_mean_ns.map(|mean| mean / 1000.0)),
-            json!(percentile(job, 50.0)),
-            json!(percentile(job, 99.0)),
-            json!(percentile(job, 99.9)),
-            json!(job.runtime_ms / 1000.0),
-            json!(job.counts),
-        ]);
-    }
+    let mut table = Table::new("jobs", "Jobs", &columns.map(|(name, _)| name));
+    jobs.iter().for_each(|job| table.row(columns.iter().map(|(_, value)| value(job)).collect()));
     table
 }
 

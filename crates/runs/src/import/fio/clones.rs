@@ -7,14 +7,7 @@ use std::collections::BTreeMap;
 pub struct Joined {
     pub job: Job,
     pub clones: usize,
-    entries: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum OneOrSeveral {
-    One,
-    Several(usize),
-    Unknown,
+    pub entries: usize,
 }
 
 /// One job ran no longer than its longest direction and this share (fraction) of it, unless it ran its directions one
@@ -29,21 +22,16 @@ impl Joined {
     }
 }
 
-impl OneOrSeveral {
-    /// `job_runtime` adds up over the clones of a group, `runtime` of a direction is that of the longest (fio, stat.c,
-    /// `sum_thread_stats`).
-    fn of(job: &Job) -> Self {
-        let times = job.directions.iter().map(|direction| direction.runtime_ms);
-        let (longest, all) = (times.clone().fold(0.0, f64::max), times.sum::<f64>());
-        let Some(runtime) = job.runtime_ms.filter(|runtime| *runtime > 0.0 && longest > 0.0) else {
-            return Self::Unknown;
-        };
-        let jobs = runtime / longest;
-        match () {
-            () if jobs <= 1.0 + ALONE => Self::One,
-            () if runtime >= TWO * all && jobs <= MOST_JOBS => Self::Several(jobs.round() as usize),
-            () => Self::Unknown,
-        }
+/// The number of jobs that are reported as one, if known. `job_runtime` adds up over the clones of a group, `runtime`
+/// of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
+pub fn reported(job: &Job) -> Option<usize> {
+    let times = || job.directions.iter().map(|direction| direction.runtime_ms);
+    let (longest, all) = (times().fold(0.0, f64::max), times().sum::<f64>());
+    let runtime = job.runtime_ms.filter(|runtime| *runtime > 0.0 && longest > 0.0)?;
+    let jobs = runtime / longest;
+    match jobs <= 1.0 + ALONE {
+        true => Some(1),
+        false => (runtime >= TWO * all && jobs <= MOST_JOBS).then_some(jobs.round() as usize),
     }
 }
 
@@ -67,38 +55,11 @@ pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     (joined, caveats)
 }
 
-fn wanted(job: &Job, global: &Options) -> Option<usize> {
-    job.option(global, "numjobs").map_or(Some(1), |text| text.parse().ok())
-}
-
-/// A caveat if a job does not have `numjobs` clones, and whether its numbers still count.
-pub fn lacking(joined: &Joined, global: &Options) -> Option<(String, bool)> {
-    let Joined { job, clones, entries } = joined;
-    let (name, wanted) = (&job.name, wanted(job, global)?);
-    let stated = || format!("job '{name}': numjobs is {wanted}, and the file holds {entries}");
-    let is_grouped = job.option(global, "group_reporting").is_some();
-    match (OneOrSeveral::of(job), *entries) {
-        // Jobs of one name and the same options have a multiple of them.
-        (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => None,
-        (_, 2..) => Some((format!("{}: it is incomplete, and its numbers do not count", stated()), false)),
-        (OneOrSeveral::Several(_), _) => (*clones > wanted).then(|| {
-            let words = "jobs that were reported as one (group_reporting), with the options of one of them";
-            (format!("job '{name}': the sum of {clones} {words}"), true)
-        }),
-        _ if wanted == 1 || is_grouped => None,
-        (OneOrSeveral::One, _) => {
-            Some((format!("{}: the others are missing, and its numbers do not count", stated()), false))
-        }
-        (OneOrSeveral::Unknown, _) => {
-            Some((format!("{}: a group that was reported as one, or the others are missing", stated()), true))
-        }
-    }
-}
-
 fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option<Joined> {
     let mut job = (*group.first()?).clone();
-    let clones = match (OneOrSeveral::of(&job), group.len()) {
-        (OneOrSeveral::Several(count), 1) => count.max(wanted(&job, global).unwrap_or(1)),
+    let wanted = job.number(global, "numjobs").unwrap_or(1.0) as usize;
+    let clones = match (reported(&job), group.len()) {
+        (Some(count @ 2..), 1) => count.max(wanted),
         (_, entries) => entries,
     };
     if let [_, _, ..] = group {

@@ -1,9 +1,12 @@
 //! The JSON document of fio, as in the file.
 
 use crate::import::printable;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 #[derive(Deserialize)]
 pub struct RawOutput {
@@ -37,24 +40,12 @@ pub struct RawJob {
     pub job_runtime: Option<f64>,
     #[serde(rename = "job options", default)]
     pub options: BTreeMap<String, Value>,
-    pub read: Option<RawDirection>,
-    pub write: Option<RawDirection>,
-    pub trim: Option<RawDirection>,
-    pub mixed: Option<RawDirection>,
-    pub sync: Option<RawDirection>,
-    pub steadystate: Option<RawSteadyState>,
+    /// Its directions, and other sections.
     #[serde(flatten)]
-    pub others: BTreeMap<String, Value>,
+    pub sections: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize)]
-pub struct RawSteadyState {
-    #[serde(default)]
-    pub ss: String,
-    pub attained: Option<i64>,
-}
-
-#[derive(Deserialize, Default)]
 pub struct RawDirection {
     pub total_ios: Option<f64>,
     pub io_bytes: Option<f64>,
@@ -78,13 +69,9 @@ impl RawDirection {
         let all = [("slat_ns", &self.slat_ns), ("clat_ns", &self.clat_ns), ("lat_ns", &self.lat_ns)];
         all.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?)))
     }
-
-    pub fn did_something(&self) -> bool {
-        [self.total_ios, self.io_bytes].into_iter().any(|count| count.is_some_and(|count| count != 0.0))
-    }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct RawLatency {
     #[serde(rename = "N")]
     pub samples: Option<f64>,
@@ -93,16 +80,34 @@ pub struct RawLatency {
     #[serde(default)]
     pub mean: f64,
     pub stddev: Option<f64>,
-    #[serde(default)]
-    pub percentile: BTreeMap<String, f64>,
-    #[serde(default)]
-    pub bins: BTreeMap<String, u64>,
+    /// Percent and nanoseconds, rising.
+    #[serde(default, deserialize_with = "rising")]
+    pub percentile: Vec<(f64, f64)>,
+    /// Nanoseconds and count, rising.
+    #[serde(default, deserialize_with = "rising")]
+    pub bins: Vec<(u64, u64)>,
+}
+
+/// An object with numbers as keys.
+fn rising<'de, D, K, V>(source: D) -> Result<Vec<(K, V)>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: FromStr + PartialOrd,
+    V: Deserialize<'de>,
+{
+    let number = |(key, value): (String, V)| match key.parse::<K>() {
+        Ok(key) => Ok((key, value)),
+        Err(_) => Err(D::Error::custom(format!("'{}' is not a number", printable(&key)))),
+    };
+    let mut all = BTreeMap::deserialize(source)?.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+    all.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
+    Ok(all)
 }
 
 impl RawLatency {
     /// Whether it has samples. Older versions of fio do not report their number, but no latency is 0.
     pub fn measured(&self) -> bool {
-        let stated = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
+        let stated = || self.mean > 0.0 || self.percentile.iter().any(|step| step.1 > 0.0);
         self.samples.map_or_else(stated, |samples| samples > 0.0)
     }
 }
@@ -111,31 +116,29 @@ const MOST_MESSAGES: usize = 10;
 
 pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
     let start = text.find('{').ok_or("no JSON in it; run fio with --output-format=json or json+")?;
-    let (mut rest, mut last, mut complete, mut cut) = (&text[start..], None::<RawOutput>, 0, "");
-    let mut caveats = messages(&text[..start]);
-    loop {
+    let (mut rest, mut next, mut caveats) = (text, Some(start), Vec::new());
+    let (mut last, mut complete, mut cut) = (None, 0, "");
+    // Other text may lie between: warnings, or the normal output of `--output-format=json,normal`.
+    while let Some(at) = next {
+        caveats.extend(messages(&rest[..at]));
+        rest = &rest[at..];
         let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<RawOutput>();
         match documents.next() {
-            Some(Ok(raw)) => {
-                last.as_ref().map_or(Ok(()), |before| check_continues(before, &raw))?;
-                (last, complete, rest) = (Some(raw), complete + 1, &rest[documents.byte_offset()..]);
+            Some(Err(error)) if error.is_eof() && complete > 0 => {
+                (cut, rest) = ("; another one after it is cut off", "");
+                break;
             }
-            Some(Err(error)) if error.is_eof() && complete > 0 => cut = "; another one after it is cut off",
             Some(Err(error)) => return Err(no_result(rest, &error)),
+            Some(Ok(raw)) => {
+                check_continues(last.as_ref().unwrap_or(&raw), &raw)?;
+                (last, complete) = (Some(raw), complete + 1);
+            }
             None => {}
         }
-        if !cut.is_empty() {
-            break;
-        }
-        // Other text may lie between: warnings, or the normal output of `--output-format=json,normal`.
-        let next = rest.trim_start();
-        let at = if next.starts_with('{') { Some(0) } else { next.find("\n{").map(|at| at + 1) };
-        caveats.extend(messages(&next[..at.unwrap_or(next.len())]));
-        match at {
-            Some(at) => rest = &next[at..],
-            None => break,
-        }
+        rest = rest[documents.byte_offset()..].trim_start();
+        next = if rest.starts_with('{') { Some(0) } else { rest.find("\n{").map(|at| at + 1) };
     }
+    caveats.extend(messages(rest));
     if complete > 1 || !cut.is_empty() {
         caveats
             .push(format!("the file holds {complete} complete results (--status-interval): the last one counts{cut}"));
@@ -144,31 +147,24 @@ pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
     Ok((last.ok_or("empty")?, caveats))
 }
 
-fn messages(text: &str) -> Vec<String> {
+fn messages(text: &str) -> impl Iterator<Item = String> {
     let warns = |line: &&str| {
         let line = line.to_lowercase();
         ["warning", "error", "verify:", "failed"].iter().any(|word| line.contains(word))
     };
-    text.lines()
-        .filter(warns)
-        .take(MOST_MESSAGES)
-        .map(|line| format!("fio printed: {}", printable(line.trim())))
-        .collect()
+    text.lines().filter(warns).take(MOST_MESSAGES).map(|line| format!("fio printed: {}", printable(line.trim())))
 }
 
 /// Results of one run (`--status-interval`) have the same jobs, whose counts never decrease.
 fn check_continues(before: &RawOutput, after: &RawOutput) -> Result<(), String> {
-    let name =
-        |raw: &RawOutput| raw.jobs.iter().chain(&raw.client_stats).map(|job| job.jobname.clone()).collect::<Vec<_>>();
-    let done = |raw: &RawOutput| {
-        let sections = |job: &RawJob| {
-            let all = [&job.read, &job.write, &job.trim, &job.mixed];
-            all.map(|part| part.as_ref().and_then(|part| part.total_ios).unwrap_or(0.0))
-        };
-        raw.jobs.iter().flat_map(sections).collect::<Vec<_>>()
+    fn names(raw: &RawOutput) -> impl Iterator<Item = &str> {
+        raw.jobs.iter().chain(&raw.client_stats).map(|job| &*job.jobname)
+    }
+    let done = |section: &Value| section.get("total_ios").and_then(Value::as_f64).unwrap_or(0.0);
+    let falls = |(before, after): (&RawJob, &RawJob)| {
+        before.sections.iter().any(|(name, section)| done(section) > after.sections.get(name).map_or(0.0, done))
     };
-    let falls = || done(before).iter().zip(done(after)).any(|(before, after)| after < *before);
-    match name(before) != name(after) || falls() {
+    match names(before).ne(names(after)) || before.jobs.iter().zip(&after.jobs).any(falls) {
         true => Err("it holds results of several runs; import each separately".into()),
         false => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Parses the used parts of fio's JSON (fio 3 HOWTO, "JSON output" and "JSON+ output").
 
 use super::document::{RawDirection, RawJob, RawLatency, last_document};
-use super::witnesses::{Evidence, Interval, direction_rules, latency_rules};
+use super::rules::{Evidence, Interval, OF_DIRECTIONS, OF_LATENCIES};
 use crate::import::{printable, rules};
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,9 +51,9 @@ impl Job {
         self.options.get(name).or(global.get(name)).map(String::as_str)
     }
 
-    /// Maximum requests in flight of one clone by its options; 1 without any.
-    pub fn depth(&self, global: &Options) -> Option<f64> {
-        self.option(global, "iodepth").map_or(Some(1.0), |text| text.parse().ok())
+    /// `iodepth` or `numjobs`; 1 by default.
+    pub fn number(&self, global: &Options, name: &str) -> Option<f64> {
+        self.option(global, name).map_or(Some(1.0), |text| text.parse().ok())
     }
 }
 
@@ -127,15 +127,14 @@ fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
 
 /// fio's sum over all clients must equal the sum of the clients.
 fn check_sum(total: &Job, jobs: &[Job]) -> Result<(), String> {
-    for sum in &total.directions {
-        let parts = || jobs.iter().flat_map(|job| &job.directions).filter(|part| part.name == sum.name);
-        let counted = [
-            ("total_ios", sum.operations, parts().map(|part| part.operations).sum::<f64>()),
-            ("io_bytes", sum.bytes, parts().map(|part| part.bytes).sum()),
-        ];
-        if let Some((field, stated, found)) = counted.into_iter().find(|(_, stated, found)| stated != found) {
-            let (name, direction) = (&total.name, sum.name);
-            return Err(format!("'{name}', {direction}: {field} is {stated}, but the clients have {found}"));
+    for stated in &total.directions {
+        let parts = jobs.iter().flat_map(|job| &job.directions).filter(|part| part.name == stated.name);
+        let (operations, bytes) = parts.fold((0.0, 0.0), |all, part| (all.0 + part.operations, all.1 + part.bytes));
+        if (operations, bytes) != (stated.operations, stated.bytes) {
+            return Err(format!(
+                "'{}', {}: total_ios and io_bytes are {} and {}, but the clients have {operations} and {bytes}",
+                total.name, stated.name, stated.operations, stated.bytes
+            ));
         }
     }
     Ok(())
@@ -146,68 +145,76 @@ fn plain(options: impl IntoIterator<Item = (String, Value)>) -> Options {
     options.into_iter().map(|(name, value)| (printable(&name), printable(&text(value)))).collect()
 }
 
-const ZONE_SECTIONS: [(&str, &str); 3] =
-    [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
+/// Sections of directions. `unified_rw_reporting=both` gives `mixed` in addition to its parts; the last three are of a
+/// fork of fio, some versions of which write finishes twice.
+const SECTIONS: [(&str, &str); 7] = [
+    ("read", "read"),
+    ("write", "write"),
+    ("trim", "trim"),
+    ("mixed", "mixed"),
+    ("ZNS Reset", "zone reset"),
+    ("ZNS finish", "zone finish"),
+    ("finish", "zone finish"),
+];
 
 fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) -> Result<Job, String> {
     let name = printable(&raw.jobname);
+    let at = |section: &str, problem: &str| format!("job '{name}', {section}: {problem}");
     let mut options = plain(std::mem::take(&mut raw.options));
     if let Some(host) = &raw.hostname {
-        let more = of_hosts.get(host).cloned().unwrap_or_default();
-        for (name, value) in more {
-            options.entry(name).or_insert(value);
-        }
+        options =
+            of_hosts.get(host).into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).chain(options).collect();
         options.insert("host".into(), printable(host));
     }
-    let mut parts = vec![("read", raw.read), ("write", raw.write), ("trim", raw.trim), ("mixed", raw.mixed)];
-    for (section, known) in ZONE_SECTIONS {
-        let Some(value) = raw.others.remove(section) else { continue };
-        let part = RawDirection::deserialize(value).map_err(|error| format!("job '{name}', {section}: {error}"))?;
-        parts.push((known, Some(part)));
+    let mut take = |section: &str| {
+        let part = raw.sections.remove(section).map(RawDirection::deserialize).transpose();
+        part.map_err(|error| at(section, &error.to_string()))
+    };
+    let mut parts: Vec<(&'static str, RawDirection)> = Vec::new();
+    for (section, known) in SECTIONS {
+        let did = |part: &RawDirection| [part.total_ios, part.io_bytes].into_iter().flatten().any(|count| count != 0.0);
+        parts.extend(take(section)?.filter(did).map(|part| (known, part)));
     }
+    let of_syncs = take(SYNC)?;
     let did_so = |value: &Value| value.get("bw_bytes").is_some() && value.get("total_ios").is_some_and(|ios| ios != 0);
-    if let Some((other, _)) = raw.others.iter().find(|(_, value)| did_so(value)) {
+    if let Some((other, _)) = raw.sections.iter().find(|(_, value)| did_so(value)) {
         let other = printable(other);
         return Err(format!("job '{name}': unknown direction '{other}' (known are read, write, trim, mixed)"));
     }
+    let steady = raw.sections.get("steadystate").filter(|one| one["attained"] == 0);
     let mut job = Job {
+        name: name.clone(),
         group: raw.groupid,
         error: raw.error,
         failed_operations: raw.total_err,
-        not_steady: raw.steadystate.filter(|one| one.attained == Some(0)).map(|one| printable(&one.ss)),
+        not_steady: steady.map(|one| printable(one["ss"].as_str().unwrap_or_default())),
         runtime_ms: raw.job_runtime,
         options,
         directions: Vec::new(),
         sync: None,
-        name,
     };
-    let did = |part: &RawDirection| part.did_something();
-    let parts: Vec<_> = parts.into_iter().filter_map(|(name, part)| Some((name, part.filter(did)?))).collect();
-    let intervals = if parts.len() == 1 { intervals(&raw.others) } else { Vec::new() };
-    let clones: f64 = job.option(global, "numjobs").and_then(|text| text.parse().ok()).unwrap_or(1.0);
-    let runtimes = || parts.iter().filter_map(|(_, part)| part.runtime);
-    let longest = runtimes().fold(0.0, f64::max);
+    let intervals = if parts.len() == 1 { intervals(&raw.sections) } else { Vec::new() };
+    let clones = job.number(global, "numjobs").unwrap_or(1.0);
+    let runtimes: Vec<f64> = parts.iter().filter_map(|(_, part)| part.runtime).collect();
+    let longest = runtimes.iter().copied().fold(0.0, f64::max);
     let reported = job.runtime_ms.filter(|_| longest > 0.0).map_or(1.0, |all| (all / longest).ceil());
     // A group that is reported as one has the options of its first job.
-    let one_after_other = if job.option(global, "verify").is_some() { runtimes().sum() } else { longest };
+    let one_after_other = if job.option(global, "verify").is_some() { runtimes.iter().sum() } else { longest };
     let is_one = job.runtime_ms.is_some_and(|all| all <= clones * (one_after_other + CLOCK_MS) * (1.0 + CLOCK_SHARE));
-    for (name, part) in &parts {
-        // `unified_rw_reporting=both` gives the sum in addition to its parts.
-        let again = job.directions.iter().any(|known: &Direction| known.name == *name);
-        if again || *name == "mixed" && !job.directions.is_empty() {
+    for (name, part) in parts {
+        if job.directions.iter().any(|known| known.name == name) || name == "mixed" && !job.directions.is_empty() {
             continue;
         }
         let evidence = Evidence {
             direction: part,
             block_bytes: if is_one { block_bytes(&job, global, name) } else { None },
-            in_flight: job.depth(global).unwrap_or(1.0) * clones.max(reported).clamp(1.0, MOST_JOBS),
+            in_flight: job.number(global, "iodepth").unwrap_or(1.0) * clones.max(reported).clamp(1.0, MOST_JOBS),
             intervals: intervals.clone(),
         };
-        let read = direction(name, &evidence).map_err(|problem| format!("job '{}', {name}: {problem}", job.name))?;
-        job.directions.push(read);
+        job.directions.push(direction(name, &evidence).map_err(|problem| at(name, &problem))?);
     }
-    if let Some(part) = raw.sync {
-        job.sync = sync(&part, &job.directions).map_err(|problem| format!("job '{}', sync: {problem}", job.name))?;
+    if let Some(part) = of_syncs {
+        job.sync = sync(&part, longest).map_err(|problem| at(SYNC, &problem))?;
     }
     Ok(job)
 }
@@ -219,10 +226,10 @@ const CLOCK_SHARE: f64 = 1e-3;
 pub const MOST_JOBS: f64 = 4096.0;
 
 /// The shares of latencies in `latency_ns`, `latency_us` and `latency_ms`, which are named by their upper ends.
-fn intervals(job: &BTreeMap<String, Value>) -> Vec<Interval> {
+fn intervals(sections: &BTreeMap<String, Value>) -> Vec<Interval> {
     let (mut all, mut least_ns) = (Vec::new(), 0.0);
     for (section, unit_ns) in [("latency_ns", 1.0), ("latency_us", 1e3), ("latency_ms", 1e6)] {
-        let Some(shares) = job.get(section).and_then(Value::as_object) else { return Vec::new() };
+        let Some(shares) = sections.get(section).and_then(Value::as_object) else { return Vec::new() };
         let most = |name: &str| name.parse::<f64>().map_or(f64::INFINITY, |most| most * unit_ns);
         let mut shares: Vec<_> =
             shares.iter().map(|(name, share)| (most(name), share.as_f64().unwrap_or(0.0))).collect();
@@ -235,21 +242,13 @@ fn intervals(job: &BTreeMap<String, Value>) -> Vec<Interval> {
     all
 }
 
-const SIZES: [&str; 9] = [
-    "bsrange",
-    "blocksize_range",
-    "bssplit",
-    "bs_unaligned",
-    "blocksize_unaligned",
-    "bs_is_seq_rand",
-    "blocksize_is_seq_rand",
-    "read_iolog",
-    "num_range",
-];
+/// Options that vary the size of a request.
+const SIZES: &str = "bsrange blocksize_range bssplit bs_unaligned blocksize_unaligned bs_is_seq_rand \
+                     blocksize_is_seq_rand read_iolog num_range kb_base";
 
 fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
     let has = |name: &str| job.option(global, name).is_some();
-    if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(name)) || has("kb_base") {
+    if job.options.is_empty() && global.is_empty() || SIZES.split(' ').any(has) {
         return None;
     }
     let text = job.option(global, "bs").or(job.option(global, "blocksize"))?;
@@ -278,8 +277,8 @@ fn size(text: &str) -> Option<f64> {
     Some(digits.parse::<u32>().ok().filter(|digits| *digits > 0)? as f64 * f64::from(1u32 << shift))
 }
 
-fn direction(name: &'static str, evidence: &Evidence<'_>) -> Result<Direction, String> {
-    let raw = evidence.direction;
+fn direction(name: &'static str, evidence: &Evidence) -> Result<Direction, String> {
+    let raw = &evidence.direction;
     let Some(latency) = &raw.clat_ns else {
         return Err("no clat_ns; results of fio before version 3 are not read".into());
     };
@@ -291,8 +290,8 @@ fn direction(name: &'static str, evidence: &Evidence<'_>) -> Result<Direction, S
     // fio 3.0 and 3.1 write the rate in KiB only.
     let kib = if runtime_ms > 0.0 { bytes / runtime_ms * 1000.0 } else { 0.0 };
     let bandwidth = field("bw_bytes", raw.bw_bytes.or(raw.bw.map(|_| kib)))?;
-    rules::check(&direction_rules(), evidence)?;
-    raw.latencies().try_for_each(|one| rules::check(&latency_rules(), &one))?;
+    rules::check(&OF_DIRECTIONS, evidence)?;
+    raw.latencies().try_for_each(|(name, one)| check_latency(name, one))?;
     // gtod_reduce, disable_clat and disable_lat leave latencies without samples.
     let completion = Some(latency).filter(|one| one.measured());
     let total = raw.lat_ns.as_ref().filter(|one| one.measured());
@@ -308,18 +307,21 @@ fn direction(name: &'static str, evidence: &Evidence<'_>) -> Result<Direction, S
         runtime_ms,
         latency_mean_ns: completion.map(|one| one.mean),
         total_mean_ns: total.or(completion).map(|one| one.mean),
-        percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), percentiles)?,
+        percentiles: of_completion.or(of_total).map(|one| one.percentile.clone()).unwrap_or_default(),
         percentiles_of_total: of_completion.is_none() && of_total.is_some(),
-        bins: bins(latency)?,
+        bins: latency.bins.clone(),
     })
 }
 
+fn check_latency(name: &str, one: &RawLatency) -> Result<(), String> {
+    rules::check(&OF_LATENCIES, one).map_err(|problem| format!("{name}.{problem}"))
+}
+
 /// Syncs, counted by their latencies, because `total_ios` omits some of them.
-fn sync(raw: &RawDirection, directions: &[Direction]) -> Result<Option<Direction>, String> {
+fn sync(raw: &RawDirection, runtime_ms: f64) -> Result<Option<Direction>, String> {
     let Some(latency) = raw.lat_ns.as_ref().filter(|one| one.measured()) else { return Ok(None) };
-    rules::check(&latency_rules(), &("lat_ns", latency))?;
+    check_latency("lat_ns", latency)?;
     let operations = latency.samples.or(raw.total_ios).unwrap_or(0.0);
-    let runtime_ms = directions.iter().map(|one| one.runtime_ms).fold(0.0, f64::max);
     Ok(Some(Direction {
         name: SYNC,
         operations,
@@ -330,30 +332,11 @@ fn sync(raw: &RawDirection, directions: &[Direction]) -> Result<Option<Direction
         runtime_ms,
         latency_mean_ns: Some(latency.mean),
         total_mean_ns: Some(latency.mean),
-        percentiles: percentiles(latency)?,
+        percentiles: latency.percentile.clone(),
         percentiles_of_total: true,
-        bins: bins(latency)?,
+        bins: latency.bins.clone(),
     }))
 }
 
-/// Percent and nanoseconds, rising.
-fn percentiles(latency: &RawLatency) -> Result<Vec<(f64, f64)>, String> {
-    let read = |(percent, value): (&String, &f64)| {
-        let known = percent.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
-        Ok((known.ok_or_else(|| format!("'{}' is no percentile", printable(percent)))?, *value))
-    };
-    let mut all: Vec<(f64, f64)> = latency.percentile.iter().map(read).collect::<Result<_, String>>()?;
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(all)
-}
-
-fn bins(latency: &RawLatency) -> Result<Vec<(u64, u64)>, String> {
-    let bin = |(value, count): (&String, &u64)| {
-        Ok((value.parse().map_err(|_| format!("bins: '{}' is no latency", printable(value)))?, *count))
-    };
-    let mut all: Vec<(u64, u64)> = latency.bins.iter().map(bin).collect::<Result<_, String>>()?;
-    all.sort_unstable();
-    Ok(all)
-}
 #[cfg(test)]
 mod tests;

@@ -201,7 +201,7 @@ fn impossible_latencies_are_refused_with_job_and_field() {
         (r#""mean":50,"percentile":{"50.0":20,"99.0":10}"#, "clat_ns.percentile 99 is 10, but those below it"),
         (r#""min":9,"max":80,"mean":1e11"#, "clat_ns.mean is 100000000000, but min, max and N allow 9 to 80"),
         (r#""min":9,"max":80,"mean":3"#, "clat_ns.mean is 3, but"),
-        (r#""mean":50,"percentile":{"99.0":-1}"#, "clat_ns.percentile 99.0 is -1"),
+        (r#""mean":50,"percentile":{"99.0":-1}"#, "clat_ns.percentile 99 is -1"),
     ] {
         let refused = import(&document(&[job(0, "read", &part(100, clat))])).unwrap_err().to_string();
         assert!(refused.contains("job 'a', read") && refused.contains(message), "{refused}");

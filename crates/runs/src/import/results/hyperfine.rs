@@ -2,7 +2,7 @@
 
 use super::ParsedResults;
 use crate::import::printable;
-use crate::import::rules::{self, Compared, Rule};
+use crate::import::rules::{self, Rule, rule};
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use serde::Deserialize;
@@ -33,28 +33,19 @@ struct Outcome {
     parameters: BTreeMap<String, serde_json::Value>,
 }
 
-const RULES: [Rule<Outcome>; 1] = [Rule {
-    name: "statistics of times",
-    witness: "times",
-    // Digits that a JSON number may lose.
-    share: 1e-6,
-    rounding: 1e-9,
-    of: |outcome| {
-        let Some(times) = &outcome.times else { return Vec::new() };
-        let of = |pick: fn(f64, f64) -> f64| times.iter().copied().reduce(pick);
-        let mean = senesce_stats::mean(times);
-        let squares = mean.map(|mean| times.iter().map(|time| (time - mean).powi(2)).sum::<f64>());
-        let deviation = squares.filter(|_| times.len() > 1).map(|squares| (squares / (times.len() - 1) as f64).sqrt());
-        let own = [
-            ("mean", Some(outcome.mean), mean),
-            ("min", Some(outcome.min), of(f64::min)),
-            ("max", Some(outcome.max), of(f64::max)),
-            ("median", outcome.median, senesce_stats::median(times)),
-            ("stddev", outcome.stddev, deviation),
-        ];
-        own.into_iter().filter_map(|(name, stated, found)| Some(Compared::equal(name, stated?, found?))).collect()
-    },
-}];
+// The tolerance covers digits that a JSON number may lose.
+const RULES: [Rule<Outcome>; 1] = [rule("statistics of times", "times", 1e-6, 1e-9, |outcome, all| {
+    let times = outcome.times.as_ref()?;
+    let of = |pick: fn(f64, f64) -> f64| times.iter().copied().reduce(pick);
+    let mean = senesce_stats::mean(times)?;
+    all.equal("mean", outcome.mean, mean);
+    all.equal("min", outcome.min, of(f64::min)?);
+    all.equal("max", outcome.max, of(f64::max)?);
+    all.equal("median", outcome.median, senesce_stats::median(times)?);
+    let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
+    let others = Some((times.len() - 1) as f64).filter(|others| *others > 0.0)?;
+    all.equal("stddev", outcome.stddev, (squares / others).sqrt())
+})];
 
 #[cfg(test)]
 pub(super) fn rules() -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! The output of mdtest: tables `SUMMARY rate` and, optionally from version 4 on, `SUMMARY time`, over all iterations.
 
 use super::ParsedResults;
-use crate::import::rules::{self, Compared, Rule, mean_range, squares_range};
+use crate::import::rules::{self, Rule, mean_range, rule, squares_range};
 use crate::import::{Complaint, printable};
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
@@ -26,68 +26,36 @@ enum Part {
 }
 
 const RULES: [Rule<Launch>; 4] = [
-    Rule {
-        name: "mean of iterations",
-        witness: "Max, Min and the number of iterations",
-        share: 1e-6,
-        rounding: 0.002,
-        of: |launch| {
-            let of = |(operation, [most, least, mean, _]): (&String, &Statistics)| {
-                let count = if launch.iterations == 0 { f64::INFINITY } else { launch.iterations as f64 };
-                let (low, high) = mean_range(count, *least, *most);
-                Compared::within(format!("Mean of {operation}"), *mean, low, high)
+    rule("mean of iterations", "Max, Min and the number of iterations", 1e-6, 0.002, |launch, all| {
+        let count = if launch.iterations == 0 { f64::INFINITY } else { launch.iterations as f64 };
+        launch.rates.iter().try_for_each(|(operation, [most, least, mean, _])| {
+            all.within(format!("Mean of {operation}"), *mean, mean_range(count, *least, *most))
+        })
+    }),
+    rule("deviation of iterations", "Max, Min, Mean and the number of iterations", 1e-3, 0.01, |launch, all| {
+        let count = launch.iterations as f64;
+        launch.rates.iter().try_for_each(|(operation, [most, least, mean, stated])| {
+            let (low, high) = squares_range(count, *least, *mean, *most);
+            // Versions before 3.4 divide by the number of iterations, later ones by one less.
+            let range = match launch.iterations {
+                0 => (0.0, most - least),
+                1 => (0.0, 0.0),
+                _ => ((low / count).sqrt(), (high / (count - 1.0)).sqrt()),
             };
-            launch.rates.iter().map(of).collect()
-        },
-    },
-    Rule {
-        name: "deviation of iterations",
-        witness: "Max, Min, Mean and the number of iterations",
-        share: 1e-3,
-        rounding: 0.01,
-        of: |launch| {
-            let count = launch.iterations as f64;
-            let of = |(operation, [most, least, mean, stated]): (&String, &Statistics)| {
-                let (low, high) = squares_range(count, *least, *mean, *most);
-                // Versions before 3.4 divide by the number of iterations, later ones by one less.
-                let range = match launch.iterations {
-                    0 => (0.0, most - least),
-                    1 => (0.0, 0.0),
-                    _ => ((low / count).sqrt(), (high / (count - 1.0)).sqrt()),
-                };
-                Compared::within(format!("Std Dev of {operation}"), *stated, range.0, range.1)
-            };
-            launch.rates.iter().map(of).collect()
-        },
-    },
-    Rule {
-        name: "one iteration",
-        witness: "Min of one iteration",
-        share: 0.01,
-        rounding: 0.001,
-        of: |launch| {
-            let of = |(operation, [most, least, ..]): (&String, &Statistics)| {
-                Compared::equal(format!("Max of {operation}"), *most, *least)
-            };
-            if launch.iterations == 1 { launch.rates.iter().map(of).collect() } else { Vec::new() }
-        },
-    },
-    Rule {
-        name: "created and removed files",
-        witness: "rate x time of removals",
-        share: 0.01,
-        rounding: 0.0,
-        of: |launch| {
-            let items = |operation: &str| {
-                let (rate, time) = (launch.rates.get(operation)?, launch.times.get(operation)?);
-                (launch.iterations == 1 && rate[2] > 0.0).then_some(rate[2] * time[2])
-            };
-            match (items("file creation"), items("file removal")) {
-                (Some(created), Some(removed)) => vec![Compared::equal("rate x time of creations", created, removed)],
-                _ => Vec::new(),
-            }
-        },
-    },
+            all.within(format!("Std Dev of {operation}"), *stated, range)
+        })
+    }),
+    rule("one iteration", "Min of one iteration", 0.01, 0.001, |launch, all| {
+        let mut rates = launch.rates.iter().filter(|_| launch.iterations == 1);
+        rates.try_for_each(|(operation, [most, least, ..])| all.equal(format!("Max of {operation}"), *most, *least))
+    }),
+    rule("created and removed files", "rate x time of removals", 0.01, 0.0, |launch, all| {
+        let items = |operation: &str| {
+            let (rate, time) = (launch.rates.get(operation)?, launch.times.get(operation)?);
+            (launch.iterations == 1 && rate[2] > 0.0).then_some(rate[2] * time[2])
+        };
+        all.equal("rate x time of creations", items("file creation"), items("file removal")?)
+    }),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{MIB, Row, Test, Total};
 use crate::import::results::printed::Printed;
-use crate::import::rules::{Compared, Rule};
+use crate::import::rules::{Comparisons, Rule, rule};
 
 pub(super) struct Evidence<'a> {
     pub test: &'a Test,
@@ -62,114 +62,63 @@ fn statistics(values: &[Printed]) -> [(f64, f64); 4] {
 
 const NAMES: [&str; 4] = ["Max", "Min", "Mean", "StdDev"];
 
-fn of_table(evidence: &Evidence<'_>, unit: &str, from: usize, expected: &[(f64, f64)]) -> Vec<Compared> {
-    let Some(numbers) = evidence.total.and_then(|total| total.numbers.as_ref()) else { return Vec::new() };
-    let compared = |((name, stated), (least, most)): ((&&str, &Printed), &(f64, f64))| {
-        let what = format!("{name}({unit}) of {}", evidence.operation());
-        Compared::within(what, stated.value, least - stated.rounding, most + stated.rounding)
-    };
-    NAMES.iter().zip(&numbers[from..]).zip(expected).map(compared).collect()
+/// The range of a stated number by values with their own rounding.
+fn around((least, most): (f64, f64), rounding: f64) -> (f64, f64) {
+    (least - rounding, most + rounding)
+}
+
+impl Evidence<'_> {
+    fn compare_table(&self, all: &mut Comparisons, unit: &str, from: usize, expected: [(f64, f64); 4]) -> Option<()> {
+        let numbers = self.total?.numbers.as_ref()?;
+        NAMES.iter().zip(&numbers[from..]).zip(expected).try_for_each(|((name, stated), range)| {
+            let what = format!("{name}({unit}) of {}", self.operation());
+            all.within(what, stated.value, around(range, stated.rounding))
+        })
+    }
 }
 
 pub(super) fn all_rules<'a>() -> [Rule<Evidence<'a>>; 7] {
     [
-        Rule {
-            name: "bytes and time",
-            witness: "aggregate filesize and total(s)",
-            share: 1e-3,
-            rounding: 0.0,
-            of: |evidence| {
-                let Some(size) = evidence.aggregate_mib() else { return Vec::new() };
-                let of = |row: &&Row| {
-                    let (least, most) = row.mib_per_second.times(row.seconds);
-                    Compared::within(
-                        evidence.row(row, "bw x total(s)"),
-                        size.value,
-                        least - size.rounding,
-                        most + size.rounding,
-                    )
-                };
-                evidence.rows.iter().map(of).collect()
-            },
-        },
-        Rule {
-            name: "operations and bytes",
-            witness: "IOPS, wr/rd(s) and xfer",
-            share: 5e-3,
-            rounding: 0.0,
-            of: |evidence| {
-                let Some(size) = evidence.aggregate_mib() else { return Vec::new() };
-                let of = |row: &&Row| {
-                    let (rate, time, kib) = (row.operations_per_second?, row.access_seconds?, row.transfer_kib?);
-                    let (least, most) = rate.times(time);
-                    let size = Compared::within(
-                        evidence.row(row, "aggregate filesize"),
-                        size.value,
-                        least * kib.least() / 1024.0 - size.rounding,
-                        most * kib.most() / 1024.0 + size.rounding,
-                    );
-                    Some(size)
-                };
-                evidence.rows.iter().filter_map(of).collect()
-            },
-        },
-        Rule {
-            name: "repetitions",
-            witness: "repetitions",
-            share: 0.0,
-            rounding: 0.0,
-            of: |evidence| {
-                let wanted = evidence.test.options.get("repetitions").and_then(|text| text.parse().ok());
-                let stated = format!("number of rows of {}", evidence.operation());
-                let count = |wanted| Compared::within(stated, evidence.rows.len() as f64, 0.0, wanted);
-                wanted.map(count).into_iter().collect()
-            },
-        },
-        Rule {
-            name: "largest bandwidth",
-            witness: "the rows",
-            share: 1e-4,
-            rounding: 0.0,
-            of: |evidence| {
-                let Some(stated) = evidence.test.most.get(evidence.operation()) else { return Vec::new() };
-                let (least, most) = statistics(&evidence.bandwidths())[0];
-                let what = format!("Max of {}", evidence.operation());
-                vec![Compared::within(what, stated.value, least - stated.rounding, most + stated.rounding)]
-            },
-        },
-        Rule {
-            name: "bandwidth of the table",
-            witness: "the rows",
-            share: 5e-4,
-            rounding: 0.0,
-            of: |evidence| of_table(evidence, "MiB", 0, &statistics(&evidence.bandwidths())),
-        },
-        Rule {
-            name: "operations of the table",
-            witness: "bandwidth and xfer",
-            share: 5e-4,
-            rounding: 0.0,
-            of: |evidence| {
-                let Some(kib) = evidence.rows.first().and_then(|row| row.transfer_kib).filter(|kib| kib.value > 0.0)
-                else {
-                    return Vec::new();
-                };
-                let rate = |(least, most): (f64, f64)| (least * 1024.0 / kib.most(), most * 1024.0 / kib.least());
-                of_table(evidence, "OPs", 4, &statistics(&evidence.bandwidths()).map(rate))
-            },
-        },
-        Rule {
-            name: "time of the table",
-            witness: "total(s)",
-            share: 5e-4,
-            rounding: 0.0,
-            of: |evidence| {
-                let Some(numbers) = evidence.total.and_then(|total| total.numbers.as_ref()) else { return Vec::new() };
-                let seconds: Vec<Printed> = evidence.rows.iter().map(|row| row.seconds).collect();
-                let (least, most) = statistics(&seconds)[2];
-                let (stated, what) = (numbers[8], format!("Mean(s) of {}", evidence.operation()));
-                vec![Compared::within(what, stated.value, least - stated.rounding, most + stated.rounding)]
-            },
-        },
+        rule("bytes and time", "aggregate filesize and total(s)", 1e-3, 0.0, |evidence, all| {
+            let size = evidence.aggregate_mib()?;
+            evidence.rows.iter().try_for_each(|row| {
+                let range = around(row.mib_per_second.times(row.seconds), size.rounding);
+                all.within(evidence.row(row, "bw x total(s)"), size.value, range)
+            })
+        }),
+        rule("operations and bytes", "IOPS, wr/rd(s) and xfer", 5e-3, 0.0, |evidence, all| {
+            let size = evidence.aggregate_mib()?;
+            for row in &evidence.rows {
+                let numbers = row.operations_per_second.zip(row.access_seconds).zip(row.transfer_kib);
+                let Some(((rate, time), kib)) = numbers else { continue };
+                let (least, most) = rate.times(time);
+                let range = (least * kib.least() / 1024.0, most * kib.most() / 1024.0);
+                all.within(evidence.row(row, "aggregate filesize"), size.value, around(range, size.rounding));
+            }
+            Some(())
+        }),
+        rule("repetitions", "repetitions", 0.0, 0.0, |evidence, all| {
+            let wanted = evidence.test.options.get("repetitions")?.parse().ok()?;
+            all.within(format!("number of rows of {}", evidence.operation()), evidence.rows.len() as f64, (0.0, wanted))
+        }),
+        rule("largest bandwidth", "the rows", 1e-4, 0.0, |evidence, all| {
+            let stated = evidence.test.most.get(evidence.operation())?;
+            let range = around(statistics(&evidence.bandwidths())[0], stated.rounding);
+            all.within(format!("Max of {}", evidence.operation()), stated.value, range)
+        }),
+        rule("bandwidth of the table", "the rows", 5e-4, 0.0, |evidence, all| {
+            evidence.compare_table(all, "MiB", 0, statistics(&evidence.bandwidths()))
+        }),
+        rule("operations of the table", "bandwidth and xfer", 5e-4, 0.0, |evidence, all| {
+            let kib = evidence.rows.first()?.transfer_kib.filter(|kib| kib.value > 0.0)?;
+            let rate = |(least, most): (f64, f64)| (least * 1024.0 / kib.most(), most * 1024.0 / kib.least());
+            evidence.compare_table(all, "OPs", 4, statistics(&evidence.bandwidths()).map(rate))
+        }),
+        rule("time of the table", "total(s)", 5e-4, 0.0, |evidence, all| {
+            let stated = evidence.total?.numbers.as_ref()?[8];
+            let seconds: Vec<Printed> = evidence.rows.iter().map(|row| row.seconds).collect();
+            let range = around(statistics(&seconds)[2], stated.rounding);
+            all.within(format!("Mean(s) of {}", evidence.operation()), stated.value, range)
+        }),
     ]
 }
