@@ -48,7 +48,8 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     let purpose = Purpose { list_evicted: cold.is_some(), ..Purpose::default() };
     let mut judged = judge(&region, identity, purpose);
     let evicted = std::mem::take(&mut judged.found.evicted);
-    let compared = cold.map(|cold| compare_blocks(&region, cold, evicted)).unwrap_or_default();
+    let compared =
+        cold.map(|cold| compare_blocks(&region, cold, evicted, &mut AlignedBuffer::new(RUN))).unwrap_or_default();
     let named =
         judged.problems.iter().map(|problem| problem.ino).chain(compared.damaged.iter().map(|(bad, _)| bad.leaf.ino));
     let paths = paths_of(&region, &judged.found, named);
@@ -71,7 +72,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     })
 }
 
-fn damaged_block(bad: &Evicted, why: &str, paths: &BTreeMap<u32, String>) -> String {
+pub(crate) fn damaged_block(bad: &Evicted, why: &str, paths: &BTreeMap<u32, String>) -> String {
     let text =
         format!("block {} of inode {}, in slot {} of the cold store, {why}", bad.leaf.index, bad.leaf.ino, bad.slot);
     with_path(&text, bad.leaf.ino, paths)
@@ -82,18 +83,24 @@ pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> 
 }
 
 #[derive(Default)]
-struct Compared {
-    damaged: Vec<(Evicted, String)>,
-    without_sum: u64,
-    verified: u64,
+pub(crate) struct Compared {
+    pub damaged: Vec<(Evicted, String)>,
+    pub without_sum: u64,
+    pub verified: u64,
 }
 
+/// Blocks per read of [`compare_blocks`], and the size of its buffer.
+pub(crate) const RUN: usize = 256;
+
 /// Reads all evicted blocks in the order of their slots.
-fn compare_blocks(region: &Region, cold: &dyn ColdStore, mut evicted: Vec<Evicted>) -> Compared {
-    const RUN: usize = 256;
+pub(crate) fn compare_blocks(
+    region: &Region,
+    cold: &dyn ColdStore,
+    mut evicted: Vec<Evicted>,
+    buffer: &mut [u8],
+) -> Compared {
     evicted.sort_unstable();
     let mut compared = Compared::default();
-    let mut buffer = AlignedBuffer::new(RUN);
     for neighbours in evicted.chunk_by(|a, b| a.slot + 1 == b.slot) {
         for run in neighbours.chunks(RUN) {
             let readable = cold.read(run[0].slot, &mut buffer[..run.len() * BLOCK]).is_ok();

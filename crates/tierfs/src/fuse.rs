@@ -31,7 +31,7 @@ use std::time::SystemTime;
 const MAX_WRITE: u32 = 1 << 20;
 /// Extended attribute of the root that returns the counters (`tier stats`).
 pub const STATS_XATTR: &str = "senesce.tier";
-/// Extended attribute of the root that starts a scrub when set (`tier scrub`).
+/// Extended attribute of the root that starts a scrub when set (`tier check`).
 pub const SCRUB_XATTR: &str = "senesce.tier.scrub";
 
 pub struct Adapter {

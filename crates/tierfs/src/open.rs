@@ -242,22 +242,32 @@ pub(crate) fn renew_copy(region: &Region) {
 /// Frees what a crash left without a name, and corrects link counts and the copy of the table's root.
 fn put_right(region: &Region, found: &mut Survey) {
     renew_copy(region);
-    let some_nameless = region.load(superblock::NAMELESS) != 0;
-    let is_kept = |offset| some_nameless && table::load(region, offset).is_ok_and(|inode| inode.links > 0);
+    free_orphans(region, found, region.load(superblock::NAMELESS) != 0);
+    correct_links(region, found);
+}
+
+/// Frees orphans of a crash. With `keep`, returns inodes that lost their names in the damage instead of freeing them.
+pub(crate) fn free_orphans(region: &Region, found: &mut Survey, keep: bool) -> Vec<u32> {
+    let mut kept = Vec::new();
     for ino in std::mem::take(&mut found.orphans) {
-        if let Ok(offset) = found.table.offset(ino)
-            && !is_kept(offset)
-        {
+        let Ok(offset) = found.table.offset(ino) else { continue };
+        if keep && table::load(region, offset).is_ok_and(|inode| inode.links > 0) {
+            kept.push(ino);
+        } else {
             table::retire(region, offset);
             found.directories.remove(ino);
             found.free_inodes.push(ino);
         }
     }
-    for (ino, links) in std::mem::take(&mut found.miscounted) {
-        if let Ok(offset) = found.table.offset(ino)
+    kept
+}
+
+pub(crate) fn correct_links(region: &Region, found: &Survey) {
+    for (ino, links) in &found.miscounted {
+        if let Ok(offset) = found.table.offset(*ino)
             && let Ok(mut inode) = table::load(region, offset)
         {
-            inode.links = links;
+            inode.links = *links;
             table::commit(region, offset, &inode);
         }
     }

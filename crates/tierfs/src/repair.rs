@@ -13,21 +13,22 @@ use crate::format::{
 use crate::fs::{TierFs, now};
 use crate::namespace::NewInode;
 use crate::nvm::{Nvm, open_locked};
-use crate::open::{Options, identify, persisted, renew_copy};
+use crate::open::{Options, correct_links, free_orphans, identify, persisted, renew_copy};
 use crate::paths::paths_of;
 use crate::problem::{Fix, Problem};
 use crate::record::{LEAST_RECORD, UNIT, clear_directory_block, read_record};
 use crate::region::{Region, byte};
-use crate::survey::{Purpose, Survey};
+use crate::survey::{Purpose, Survey, survey};
 use crate::table;
 use crate::tree::height_for;
 use rustix::io::Errno;
 use senesce_volume::guard;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct RepairReport {
     /// Problems whose data are lost, unless listed in `kept`.
     pub lost: Vec<String>,
@@ -48,7 +49,7 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
     let purpose = Purpose { keep_orphans: true, ..Purpose::default() };
-    let mut report = RepairReport { lost: Vec::new(), restored: Vec::new(), kept: Vec::new(), nameless: 0 };
+    let mut report = RepairReport::default();
     let mut before = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let judged = judge(&region, identity, purpose);
@@ -62,12 +63,9 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
             break;
         }
         let paths = paths_of(&region, &judged.found, judged.problems.iter().map(|problem| problem.ino));
-        for (problem, outcome) in one_round(&region, &judged.problems, &judged.found) {
+        for (problem, restored) in one_round(&region, &judged.problems, &judged.found) {
             let text = with_path(&problem.text, problem.ino, &paths);
-            match outcome {
-                Outcome::Restored => report.restored.push(text),
-                Outcome::GivenUp => report.lost.push(text),
-            }
+            if restored { report.restored.push(text) } else { report.lost.push(text) }
         }
         persisted(&region, path)?;
         before = judged.problems;
@@ -85,7 +83,7 @@ fn keep_the_rest(
     report: &mut RepairReport,
 ) -> Result<(), TierError> {
     renew_copy(&region);
-    let nameless = nameless(&region, &mut found);
+    let nameless = free_orphans(&region, &mut found, true);
     // No other user needs the reserve, and a full file system can evict.
     let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
     match fs.keep_nameless(&nameless, report) {
@@ -99,7 +97,7 @@ fn keep_the_rest(
         }
     }
     fs.region.commit(superblock::NAMELESS, if report.nameless > 0 { superblock::SOME } else { 0 });
-    fs.correct_links();
+    correct_links(&fs.region, &survey(&fs.region, identity, Purpose::default()));
     fs.close();
     persisted(&fs.region, path)
 }
@@ -118,16 +116,9 @@ pub fn restore_headers(nvm: &Path, cold: &Path) -> Result<(), TierError> {
 }
 
 fn read_header(path: &Path) -> Result<Vec<u8>, TierError> {
-    let mut header = vec![0; BLOCK];
+    let mut header = Vec::new();
     let file = File::open(path).map_err(io_error("open", path))?;
-    let mut got = 0;
-    while got < BLOCK {
-        match file.read_at(&mut header[got..], got as u64).map_err(io_error("read the header of", path))? {
-            0 => break,
-            more => got += more,
-        }
-    }
-    header.truncate(got);
+    file.take(BLOCK as u64).read_to_end(&mut header).map_err(io_error("read the header of", path))?;
     Ok(header)
 }
 
@@ -146,28 +137,21 @@ fn damaged(path: &Path, problem: &str) -> TierError {
     TierError::Damaged { path: path.into(), problem: problem.into() }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Restored,
-    GivenUp,
-}
-
-/// Applies fixes. The table of inodes comes first, because other problems may be consequences. Within it, searches come first,
-/// because they may restore names that identify the rest.
-fn one_round<'a>(region: &Region, problems: &'a [Problem], found: &Survey) -> Vec<(&'a Problem, Outcome)> {
+/// Applies fixes; returns which problems were fully restored. The table of inodes comes first, because other problems may be
+/// consequences. Within it, searches come first, because they may restore names that identify the rest.
+fn one_round<'a>(region: &Region, problems: &'a [Problem], found: &Survey) -> Vec<(&'a Problem, bool)> {
     let of_table: Vec<&Problem> = problems.iter().filter(|problem| problem.is_of_table()).collect();
-    if of_table.is_empty() {
-        return problems.iter().map(|problem| (problem, apply(region, problem.fix, found))).collect();
-    }
     let restored = of_table.iter().filter(|problem| missing::restore(region, problem.fix, found));
-    let restored: Vec<_> = restored.map(|problem| (*problem, Outcome::Restored)).collect();
+    let restored: Vec<_> = restored.map(|problem| (*problem, true)).collect();
     if !restored.is_empty() {
         return restored;
     }
-    of_table.into_iter().map(|problem| (problem, apply(region, problem.fix, found))).collect()
+    let fixed = if of_table.is_empty() { problems.iter().collect() } else { of_table };
+    fixed.into_iter().map(|problem| (problem, apply(region, problem.fix, found))).collect()
 }
 
-fn apply(region: &Region, fix: Fix, found: &Survey) -> Outcome {
+/// Applies a fix; returns whether it lost nothing.
+fn apply(region: &Region, fix: Fix, found: &Survey) -> bool {
     let change = |ino: u32, change: &dyn Fn(&mut Inode)| {
         if let Ok(offset) = found.table.offset(ino)
             && let Ok(mut inode) = table::load(region, offset)
@@ -178,11 +162,8 @@ fn apply(region: &Region, fix: Fix, found: &Survey) -> Outcome {
     };
     match fix {
         // The repair has set it.
-        Fix::State => return Outcome::Restored,
-        Fix::InodeTreeCopy => {
-            renew_copy(region);
-            return Outcome::Restored;
-        }
+        Fix::State => {}
+        Fix::InodeTreeCopy => renew_copy(region),
         Fix::CommitRecord => region.commit(superblock::COMMIT_RECORD, 0),
         Fix::InodeTree => missing::set_root(region, Pointer::resident(FIRST_INODES)),
         Fix::InodeBlocks { at, first, height } => missing::give_up(region, found, at, first, height),
@@ -201,7 +182,7 @@ fn apply(region: &Region, fix: Fix, found: &Survey) -> Outcome {
         Fix::DirectoryBlock(block) => rebuild(region, block),
         Fix::Entry(at) => region.commit(at, entry::FREE),
     }
-    Outcome::GivenUp
+    matches!(fix, Fix::State | Fix::InodeTreeCopy)
 }
 
 /// Root of a tree in which every block of a file is lost.
@@ -247,22 +228,6 @@ fn rebuild(region: &Region, block: u32) {
     region.persist_block(block);
 }
 
-/// Inodes that lost their names in the damage; frees orphans of a crash.
-fn nameless(region: &Region, found: &mut Survey) -> Vec<u32> {
-    let mut nameless = Vec::new();
-    for ino in std::mem::take(&mut found.orphans) {
-        let Ok(offset) = found.table.offset(ino) else { continue };
-        if table::load(region, offset).is_ok_and(|inode| inode.links > 0) {
-            nameless.push(ino);
-        } else {
-            table::retire(region, offset);
-            found.directories.remove(ino);
-            found.free_inodes.push(ino);
-        }
-    }
-    nameless
-}
-
 impl TierFs {
     /// Gives nameless inodes a name in `/lost+found`.
     fn keep_nameless(&self, inodes: &[u32], report: &mut RepairReport) -> Result<(), Errno> {
@@ -300,17 +265,5 @@ impl TierFs {
             }
         }
         Err(Errno::EXIST)
-    }
-
-    fn correct_links(&self) {
-        let found = crate::survey::survey(&self.region, self.identity, Purpose::default());
-        for (ino, links) in found.miscounted {
-            if let Ok(offset) = self.table.offset(ino)
-                && let Ok(mut inode) = self.load(offset)
-            {
-                inode.links = links;
-                table::commit(&self.region, offset, &inode);
-            }
-        }
     }
 }

@@ -1,22 +1,22 @@
 //! Scrub: checks a mounted file system, like `check`, under the usual locks.
 
+use crate::check::{RUN, compare_blocks, damaged_block};
 use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Identity, Pointer, superblock};
 use crate::fs::TierFs;
 use crate::heat::Leaf;
 use crate::namespace::target_of;
 use crate::record::scan_block;
-use crate::region::{byte, sum_of_block};
+use crate::region::byte;
 use crate::survey::Evicted;
 use crate::table::{InodeSlot, inspect};
 use crate::tree::Cursor;
 use crate::xattr::read_chain;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Blocks per read.
-const RUN: usize = 256;
 /// Further findings are only counted.
 const MOST_FINDINGS: usize = 100;
 
@@ -66,13 +66,6 @@ impl Scrubbed {
             progress.keep(finding);
         });
     }
-
-    fn block(&self, finding: String) {
-        self.count(|progress| {
-            progress.damaged_blocks += 1;
-            progress.keep(finding);
-        });
-    }
 }
 
 impl Progress {
@@ -94,9 +87,7 @@ impl TierFs {
             if self.caretaker.ends() {
                 break;
             }
-            let mut evicted = self.scrub_inode(ino);
-            evicted.sort_unstable();
-            self.scrub_blocks(&evicted, &mut buffer);
+            self.scrub_blocks(self.scrub_inode(ino), &mut buffer);
         }
         self.scrubbed.count(|progress| (progress.running, progress.ended) = (false, progress.ended + 1));
         self.scrubbed.progress(false)
@@ -113,21 +104,17 @@ impl TierFs {
             self.scrubbed.metadata("the state word is damaged".into());
         }
         let _growth = self.growth.lock();
-        for (at, name) in [(superblock::INODE_TREE, "pointer"), (superblock::INODE_TREE_COPY, "copy of the pointer")] {
-            match Pointer::unseal(self.region.load(at)) {
-                Some(root) if at == superblock::INODE_TREE => drop(self.scrub_tree(0, root)),
-                Some(copy) => self.scrub_copy(copy),
-                None => self.scrubbed.metadata(format!("the {name} to the table of inodes is damaged")),
+        let pointers = [superblock::INODE_TREE, superblock::INODE_TREE_COPY];
+        let [root, copy] = pointers.map(|at| Pointer::unseal(self.region.load(at)));
+        for (pointer, name) in [(root, "pointer"), (copy, "copy of the pointer")] {
+            if pointer.is_none() {
+                self.scrubbed.metadata(format!("the {name} to the table of inodes is damaged"));
             }
         }
-    }
-
-    /// Checks the copy of the table's root against an intact root.
-    fn scrub_copy(&self, copy: Pointer) {
-        let root = Pointer::unseal(self.region.load(superblock::INODE_TREE));
-        if root.is_some_and(|root| root != copy) {
+        if copy.is_some_and(|copy| root.is_some_and(|root| root != copy)) {
             self.scrubbed.metadata("the copy of the pointer to the table of inodes differs from it".into());
         }
+        drop(root.map(|root| self.scrub_tree(0, root)));
     }
 
     /// Checks an inode and its blocks; returns its evicted blocks.
@@ -202,54 +189,26 @@ impl TierFs {
         }
     }
 
-    /// Verifies evicted blocks of one file without its lock; mismatches are checked again with it.
-    fn scrub_blocks(&self, evicted: &[Evicted], buffer: &mut [u8]) {
-        for neighbours in evicted.chunk_by(|a, b| a.slot + 1 == b.slot) {
-            for run in neighbours.chunks(RUN) {
-                let content = &mut buffer[..run.len() * BLOCK];
-                let readable = self.cold.read(run[0].slot, content).is_ok();
-                for (block, here) in content.chunks_mut(BLOCK).zip(run) {
-                    let seen = if readable { self.compare(here.slot, block) } else { Compared::Differs };
-                    let seen = if seen == Compared::Differs { self.scrub_again(*here, block) } else { Some(seen) };
-                    self.scrubbed.count(|progress| match seen {
-                        Some(Compared::Same) => progress.blocks += 1,
-                        Some(Compared::WithoutSum) => progress.without_sum += 1,
-                        Some(Compared::Differs) | None => {}
-                    });
-                }
+    /// Verifies evicted blocks without a lock; those that differ are compared again with the lock of their file, unless they moved.
+    fn scrub_blocks(&self, evicted: Vec<Evicted>, buffer: &mut [u8]) {
+        let mut compared = compare_blocks(&self.region, &*self.cold, evicted, buffer);
+        let mut damaged = Vec::new();
+        for (here, _) in compared.damaged {
+            let Leaf { ino, index } = here.leaf;
+            let _guard = self.table.slot(ino).lock.read();
+            let file = self.find(ino).and_then(|(offset, _)| self.load(offset)).unwrap_or_default();
+            if Cursor::new(&self.region, file.root).get(u64::from(index)) == Pointer::cold(here.slot) {
+                let again = compare_blocks(&self.region, &*self.cold, vec![here], buffer);
+                compared.verified += again.verified;
+                compared.without_sum += again.without_sum;
+                damaged.extend(again.damaged);
             }
         }
+        self.scrubbed.count(|progress| {
+            progress.blocks += compared.verified;
+            progress.without_sum += compared.without_sum;
+            progress.damaged_blocks += damaged.len() as u64;
+            damaged.iter().for_each(|(bad, why)| progress.keep(damaged_block(bad, why, &BTreeMap::new())));
+        });
     }
-
-    fn compare(&self, slot: u32, content: &[u8]) -> Compared {
-        match self.region.block_sum(slot) {
-            0 => Compared::WithoutSum,
-            sum if sum == sum_of_block(slot, content) => Compared::Same,
-            _ => Compared::Differs,
-        }
-    }
-
-    /// Checks a block with the lock of its file; `None` if it moved or is unreadable.
-    fn scrub_again(&self, here: Evicted, content: &mut [u8]) -> Option<Compared> {
-        let Evicted { slot, leaf } = here;
-        let _guard = self.table.slot(leaf.ino).lock.read();
-        let file = self.find(leaf.ino).and_then(|(offset, _)| self.load(offset)).unwrap_or_default();
-        if Cursor::new(&self.region, file.root).get(u64::from(leaf.index)) != Pointer::cold(slot) {
-            return None;
-        }
-        let place = format!("block {} of inode {}, in slot {slot} of the cold store,", leaf.index, leaf.ino);
-        match self.cold.read(slot, content).map(|()| self.compare(slot, content)) {
-            Ok(Compared::Differs) => self.scrubbed.block(format!("{place} is damaged: its checksum is wrong")),
-            Ok(seen) => return Some(seen),
-            Err(error) => self.scrubbed.block(format!("{place} cannot be read: {error}")),
-        }
-        None
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compared {
-    Same,
-    WithoutSum,
-    Differs,
 }

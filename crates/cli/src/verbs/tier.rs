@@ -13,7 +13,7 @@ use senesce_tierfs::{Latency, Mode, Options, Promotion, background, pair, serve}
 use serde_json::json;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make, mount and check a file system that keeps hot blocks in memory and cold ones on disk
 #[derive(Args)]
@@ -28,10 +28,8 @@ enum Action {
     Mkfs(Mkfs),
     /// Mount a file system
     Mount(Mount),
-    /// Check, and with --repair fix, an unmounted file system
+    /// Check a mounted or unmounted file system, and with --repair fix it
     Check(Check),
-    /// Compare a mounted file system with its checksums
-    Scrub(StatsOf),
     /// Show the counters of a mounted file system
     Stats(StatsOf),
 }
@@ -111,12 +109,15 @@ struct Mount {
 
 #[derive(Args)]
 struct Check {
-    /// Memory region: a file
-    #[arg(long, value_name = "FILE", help_heading = "Target")]
-    nvm: PathBuf,
-    /// Cold store: a file or block device
-    #[arg(long, value_name = "FILE", help_heading = "Target")]
-    cold: PathBuf,
+    /// Mount point of a file system in use
+    #[arg(required_unless_present = "nvm", conflicts_with_all = ["nvm", "cold", "repair"])]
+    mount_point: Option<PathBuf>,
+    /// Memory region of an unmounted file system: a file
+    #[arg(long, value_name = "FILE", requires = "cold", help_heading = "Target")]
+    nvm: Option<PathBuf>,
+    /// Cold store of an unmounted file system: a file or block device
+    #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Target")]
+    cold: Option<PathBuf>,
     /// Give up damaged parts and keep the rest
     #[arg(long, help_heading = "Repair")]
     repair: bool,
@@ -146,8 +147,7 @@ impl Verb for Tier {
         match self.action {
             Action::Mkfs(options) => make(options),
             Action::Mount(options) => mount(options, session),
-            Action::Check(options) => check(options),
-            Action::Scrub(options) => scrub(options, session),
+            Action::Check(options) => check(options, session),
             Action::Stats(options) => stats(options),
         }
     }
@@ -226,9 +226,23 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
     })
 }
 
-fn repair(options: &Check) -> Result<(), Failure> {
-    let done = pair::repair_pair(&options.nvm, &options.cold)?;
-    if options.json {
+fn check(options: Check, session: &Session) -> Result<Exit, Failure> {
+    let is_sound = match (&options.mount_point, &options.nvm, &options.cold) {
+        (Some(mount_point), ..) => scrub(mount_point, options.json, session)?,
+        (None, Some(nvm), Some(cold)) => {
+            if options.repair {
+                repair(nvm, cold, options.json)?;
+            }
+            check_pair(nvm, cold, options.json)?
+        }
+        _ => return Err(Failure::usage("no file system given\nhint: name a mount point, or --nvm and --cold")),
+    };
+    Ok(if is_sound { ExitCode::Done } else { ExitCode::Negative }.into())
+}
+
+fn repair(nvm: &Path, cold: &Path, json: bool) -> Result<(), Failure> {
+    let done = pair::repair_pair(nvm, cold)?;
+    if json {
         return print_json(&json!(done));
     }
     for what in &done.restored {
@@ -249,9 +263,10 @@ fn repair(options: &Check) -> Result<(), Failure> {
     Ok(())
 }
 
-fn scrub(options: StatsOf, session: &Session) -> Result<Exit, Failure> {
-    let found = serve::scrub(&options.mount_point, &session.interrupt()?)?;
-    if options.json {
+/// Whether a mounted file system is sound.
+fn scrub(mount_point: &Path, json: bool, session: &Session) -> Result<bool, Failure> {
+    let found = serve::scrub(mount_point, &session.interrupt()?)?;
+    if json {
         print_json(&json!(found))?;
     } else {
         for finding in &found.findings {
@@ -263,16 +278,13 @@ fn scrub(options: StatsOf, session: &Session) -> Result<Exit, Failure> {
             found.inodes, found.blocks, found.without_sum, found.damaged_metadata, found.damaged_blocks
         );
     }
-    let sound = found.damaged_metadata == 0 && found.damaged_blocks == 0;
-    Ok(if sound { ExitCode::Done } else { ExitCode::Negative }.into())
+    Ok(found.damaged_metadata == 0 && found.damaged_blocks == 0)
 }
 
-fn check(options: Check) -> Result<Exit, Failure> {
-    if options.repair {
-        repair(&options)?;
-    }
-    let report = pair::check_pair(&options.nvm, &options.cold)?;
-    if options.json {
+/// Whether an unmounted file system is sound.
+fn check_pair(nvm: &Path, cold: &Path, json: bool) -> Result<bool, Failure> {
+    let report = pair::check_pair(nvm, cold)?;
+    if json {
         print_json(&json!(report))?;
     } else {
         for note in &report.notes {
@@ -294,7 +306,7 @@ fn check(options: Check) -> Result<Exit, Failure> {
             report.damaged_blocks.len()
         );
     }
-    Ok(if report.is_sound() { ExitCode::Done } else { ExitCode::Negative }.into())
+    Ok(report.is_sound())
 }
 
 fn stats(options: StatsOf) -> Result<Exit, Failure> {

@@ -18,18 +18,14 @@ struct Part {
 
 /// Restores a pointer of the table of inodes if its target is unambiguous; returns whether.
 pub(super) fn restore(region: &Region, fix: Fix, found: &Survey) -> bool {
-    match fix {
-        Fix::InodeTree => match root(region, found) {
-            Some(root) => set_root(region, root),
-            None => return false,
-        },
-        Fix::InodeBlocks { at, first, height } => match search(region, found, Part { first, height }) {
-            Some(pointer) if Pointer::unseal(region.load(at)) != Some(pointer) => region.commit_pointer(at, pointer),
-            _ => return false,
-        },
-        _ => return false,
-    }
-    true
+    let restored = match fix {
+        Fix::InodeTree => root(region, found).map(|root| set_root(region, root)),
+        Fix::InodeBlocks { at, first, height } => search(region, found, Part { first, height })
+            .filter(|pointer| Pointer::unseal(region.load(at)) != Some(*pointer))
+            .map(|pointer| region.commit_pointer(at, pointer)),
+        _ => None,
+    };
+    restored.is_some()
 }
 
 /// Discards the target of a pointer of the table of inodes, except the first block, which every table has.
