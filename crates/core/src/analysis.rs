@@ -46,8 +46,12 @@ impl Table {
         }
     }
 
-    /// Adds a row.
-    pub fn row(&mut self, cells: Vec<Value>) {
+    /// Adds a row: a list or tuple of cells.
+    ///
+    /// # Panics
+    /// If `cells` is not a list.
+    pub fn row(&mut self, cells: impl Serialize) {
+        let Ok(Value::Array(cells)) = serde_json::to_value(cells) else { panic!("a row is a list of cells") };
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
