@@ -95,6 +95,12 @@ pub enum Event {
     Filled(Filled),
 }
 
+impl Event {
+    fn filled(&self) -> Option<&Filled> {
+        if let Self::Filled(filled) = self { Some(filled) } else { None }
+    }
+}
+
 /// Writes as columns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Writes {

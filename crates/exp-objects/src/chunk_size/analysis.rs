@@ -2,7 +2,7 @@
 
 use super::{Cell, Deduplicated};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series, Table};
 use senesce_objstore::ChunkerSpec;
 use senesce_objstore::chunker::{law, study};
 use serde_json::{Value, json};
@@ -122,16 +122,16 @@ fn cell_table(cells: &[Cell], known: &Known) -> Table {
     for cell in cells {
         let published = known.of(cell);
         let round = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
-        table.row(vec![
-            json!(cell.chunker),
-            json!(round(cell.mean)),
-            json!(round(cell.sd)),
-            json!(round(law_mean(cell))),
-            json!(published.map(|(mean, _)| mean)),
-            json!(published.map(|(_, sd)| sd)),
-            json!(cell.chunks),
-            json!(cell.bytes_per_second.map(|rate| rate / 1e9)),
-        ]);
+        table.row((
+            &cell.chunker,
+            round(cell.mean),
+            round(cell.sd),
+            round(law_mean(cell)),
+            published.map(|(mean, _)| mean),
+            published.map(|(_, sd)| sd),
+            &cell.chunks,
+            cell.bytes_per_second.map(|rate| rate / 1e9),
+        ));
     }
     table
 }
@@ -243,33 +243,18 @@ fn distribution_figure(cells: &[Cell]) -> Option<Figure> {
 }
 
 fn history_table(history: &[Deduplicated]) -> Table {
-    let mut table = Table::new(
-        "deduplication",
-        "Deduplication over versions",
-        &[
-            "chunker",
-            "data",
-            "bytes",
-            "kept bytes",
-            "deduplication",
-            "kept chunks",
-            "mean kept chunk (bytes)",
-            "throughput (GB/s)",
-        ],
-    );
-    for one in history {
-        table.row(vec![
-            json!(one.chunker),
-            json!(one.data),
-            json!(one.totals.bytes),
-            json!(one.totals.unique_bytes),
-            json!(one.totals.ratio()),
-            json!(one.totals.unique_chunks),
-            json!(one.totals.unique_bytes as f64 / one.totals.unique_chunks.max(1) as f64),
-            json!(speed(one) / 1e9),
-        ]);
-    }
-    table
+    Rows::of(history)
+        .column("chunker", |one| &one.chunker)
+        .column("data", |one| &one.data)
+        .column("bytes", |one| &one.totals.bytes)
+        .column("kept bytes", |one| one.totals.unique_bytes)
+        .column("deduplication", |one| one.totals.ratio())
+        .column("kept chunks", |one| one.totals.unique_chunks)
+        .column("mean kept chunk (bytes)", |one| {
+            one.totals.unique_bytes as f64 / one.totals.unique_chunks.max(1) as f64
+        })
+        .column("throughput (GB/s)", |one| speed(one) / 1e9)
+        .table("deduplication", "Deduplication over versions")
 }
 
 fn history_figure(history: &[Deduplicated]) -> Figure {

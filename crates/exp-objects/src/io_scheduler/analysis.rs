@@ -2,7 +2,7 @@
 
 use super::{Condition, IoScheduler, Measured, ObjectLayout, Spec};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series, Table};
 use senesce_runner::Run;
 use senesce_runs::decided::{fields, interval_text};
 use senesce_stats::verdict::FAMILY_ERROR;
@@ -201,21 +201,16 @@ fn figure(threads: u64, cells: &[Cell], published: &[PublishedValue], device: &s
 }
 
 fn cell_table(cells: &[Cell]) -> Table {
-    let columns = ["scheduler", "files", "threads", "n", "mean (s)", "sd (s)", "95 % from (s)", "95 % to (s)"];
-    let mut table = Table::new("commits", "Time of a commit", &columns);
-    for cell in cells {
-        table.row(vec![
-            json!(cell.scheduler),
-            json!(cell.files),
-            json!(cell.threads),
-            json!(cell.n),
-            json!(cell.mean),
-            json!(cell.sd),
-            json!(cell.low),
-            json!(cell.high),
-        ]);
-    }
-    table
+    Rows::of(cells)
+        .column("scheduler", |cell| &cell.scheduler)
+        .column("files", |cell| &cell.files)
+        .column("threads", |cell| &cell.threads)
+        .column("n", |cell| cell.n)
+        .column("mean (s)", |cell| cell.mean)
+        .column("sd (s)", |cell| cell.sd)
+        .column("95 % from (s)", |cell| &cell.low)
+        .column("95 % to (s)", |cell| &cell.high)
+        .table("commits", "Time of a commit")
 }
 
 fn pair_table(id: &str, title: &str, pairs: &[Pair]) -> Table {
@@ -223,15 +218,15 @@ fn pair_table(id: &str, title: &str, pairs: &[Pair]) -> Table {
     let mut table = Table::new(id, title, &columns);
     for pair in pairs {
         let interval = pair.decision.interval;
-        table.row(vec![
-            json!(pair.first),
-            json!(pair.second),
-            json!(pair.condition.files),
-            json!(pair.condition.threads),
-            json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| interval_text(&interval))),
-            json!(pair.decision.text()),
-        ]);
+        table.row((
+            &pair.first,
+            &pair.second,
+            &pair.condition.files,
+            &pair.condition.threads,
+            interval.map(|interval| interval.value),
+            interval.map(|interval| interval_text(&interval)),
+            pair.decision.text(),
+        ));
     }
     table
 }

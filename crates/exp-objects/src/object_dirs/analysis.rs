@@ -1,8 +1,9 @@
 //! Tables and figures of object-dirs.
 
+use super::measurements::{STORES_GIB, Times};
 use super::{Event, Filled, ObjectDirs, UNUSUAL_NS, Writes};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series};
 use senesce_objstore::Scheme;
 use senesce_objstore::fill::Full;
 use senesce_objstore::occupancy::{self, Limit};
@@ -12,71 +13,32 @@ use std::collections::BTreeMap;
 
 pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failure> {
     let published = published::parse(ObjectDirs::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
-    let rows: Vec<Row> = rows(recorded, &published);
+    let rows = rows(recorded, &published);
+    let quantities = quantities(&rows);
     let device = rows.first().map_or_else(String::new, |row| row.filled.device.clone());
     let written: u64 = rows.iter().map(|row| row.filled.full.files).sum();
     Ok(Analysis {
         title: "Directory schemes of an object store on a small file system".into(),
         summary: format!("{} schemes were filled with {written} objects until the file system was full.", rows.len()),
         figures: figures(recorded, &rows, &device),
-        tables: vec![table(&rows)],
+        tables: vec![quantities.table("schemes", "Schemes when full")],
         findings: Vec::new(),
         caveats: vec![],
-        result: json!({"schemes": rows.iter().map(Row::json).collect::<Vec<_>>()}),
+        result: json!({"schemes": quantities.json()}),
     })
 }
 
-struct Row {
-    filled: Filled,
-    prediction: occupancy::Prediction,
-    unusual: u64,
-    longest_ns: u64,
+/// One fill with what follows from it.
+pub(super) struct Row {
+    pub filled: Filled,
+    pub times: Times,
+    pub prediction: occupancy::Prediction,
     published: Vec<f64>,
     published_directories: Vec<f64>,
 }
 
-impl Row {
-    fn naive_files(&self) -> Option<f64> {
-        self.filled.naive_files()
-    }
-
-    fn naive_error_percent(&self) -> Option<f64> {
-        self.naive_files().map(|naive| percent(naive, self.filled.full.files as f64))
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let full = &self.filled.full;
-        json!({
-            "scheme": self.filled.scheme,
-            "repeat": self.filled.repeat,
-            "files": full.files,
-            "directories": full.directories,
-            "bytes_used": full.bytes_used,
-            "inodes_used": (full.inodes_total > 0).then_some(full.inodes_used),
-            "ended_by": full.ended_by.map(Limit::name),
-            "predicted_files": self.prediction.files,
-            "writes_over_1ms": self.unusual,
-            "predicted_directories": self.prediction.directories,
-            "prediction_error_percent": percent(self.prediction.files as f64, full.files as f64),
-            "naive_files": self.naive_files(),
-            "naive_error_percent": self.naive_error_percent(),
-            "published_mean_files": mean(&self.published),
-            "difference_from_published_percent": mean(&self.published).map(|mean| percent(full.files as f64, mean)),
-            "bytes_total": full.bytes_total,
-            "inodes_total": (full.inodes_total > 0).then_some(full.inodes_total),
-            "longest_write_ms": self.longest_ns as f64 / 1e6,
-            "seconds": full.seconds,
-        })
-    }
-}
-
+/// Rows with published values, which no measurement needs.
 fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Row> {
-    let mut slow: BTreeMap<(&str, u32), (u64, u64)> = BTreeMap::new();
-    for writes in all_writes(recorded) {
-        let entry = slow.entry((&writes.scheme, writes.repeat)).or_default();
-        entry.0 += writes.write_ns.iter().filter(|time| **time >= UNUSUAL_NS).count() as u64;
-        entry.1 = entry.1.max(writes.write_ns.iter().copied().max().unwrap_or(0));
-    }
     let of = |metric: &str, scheme: Scheme| -> Vec<f64> {
         let name = scheme.to_string();
         let fits = |value: &&PublishedValue| {
@@ -84,24 +46,123 @@ fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Ro
         };
         published.iter().filter(fits).map(|value| value.value).collect()
     };
-    let row = |filled: Filled| {
-        let (unusual, longest_ns) =
-            slow.get(&(filled.scheme.to_string().as_str(), filled.repeat)).copied().unwrap_or_default();
-        let same = filled.is_published_partition();
-        Row {
-            prediction: occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes),
-            unusual,
-            longest_ns,
-            published: if same { of("files_when_full", filled.scheme) } else { Vec::new() },
-            published_directories: if same { of("directories_when_full", filled.scheme) } else { Vec::new() },
-            filled,
+    let mut rows = Row::all(recorded.events());
+    for row in rows.iter_mut().filter(|row| row.filled.is_published_partition()) {
+        row.published = of("files_when_full", row.filled.scheme);
+        row.published_directories = of("directories_when_full", row.filled.scheme);
+    }
+    rows
+}
+
+impl Row {
+    pub fn all<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Self> {
+        let mut times: BTreeMap<(String, u32), Times> = BTreeMap::new();
+        let mut fills = Vec::new();
+        for event in events {
+            match event {
+                Event::Writes(one) => times.entry((one.scheme.clone(), one.repeat)).or_default().add(one),
+                Event::Filled(filled) => fills.push(filled.clone()),
+            }
         }
-    };
-    let filled = recorded.events().filter_map(|event| match event {
-        Event::Filled(filled) => Some(filled.clone()),
-        Event::Writes(_) => None,
-    });
-    filled.map(row).collect()
+        let row = |filled: Filled| Self {
+            times: times.remove(&(filled.scheme.to_string(), filled.repeat)).unwrap_or_default(),
+            prediction: occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes),
+            published: Vec::new(),
+            published_directories: Vec::new(),
+            filled,
+        };
+        fills.into_iter().map(row).collect()
+    }
+
+    fn files(&self) -> f64 {
+        self.filled.full.files as f64
+    }
+
+    /// A number of inodes, if the file system counts them.
+    fn counted(&self, inodes: u64) -> Option<u64> {
+        (self.filled.full.inodes_total > 0).then_some(inodes)
+    }
+
+    fn possible_directories(&self) -> Option<f64> {
+        Some(self.filled.full.inodes_total as f64 - self.filled.naive_files()?)
+    }
+
+    fn bytes_used_percent(&self) -> f64 {
+        100.0 * self.filled.full.bytes_used as f64 / self.filled.full.bytes_total as f64
+    }
+}
+
+/// All values of a fill.
+pub(super) fn quantities(rows: &[Row]) -> Rows<&Row> {
+    let (neither, lower, higher) = (Better::Neither, Better::Lower, Better::Higher);
+    let mut all = Rows::of(rows)
+        .repetition(|row| row.filled.repeat)
+        .condition("scheme", |row| row.filled.scheme)
+        .column("scheme", |row| row.filled.scheme)
+        .key("scheme")
+        .field("repeat", |row| row.filled.repeat)
+        .column("repeat", |row| row.filled.repeat + 1)
+        .measured("files_when_full", "files", neither, |row| row.filled.full.files)
+        .shown("files")
+        .key("files")
+        .measured("bytes free", "%", neither, |row| 100.0 - row.bytes_used_percent())
+        .measured("inodes used per file", "inodes", neither, |row| {
+            row.counted(row.filled.full.inodes_used).map(|inodes| inodes as f64 / row.files())
+        })
+        .measured("longest write", "s", lower, |row| row.times.longest())
+        .measured("median write", "s", lower, |row| row.times.median())
+        .measured("seconds per file", "s", lower, |row| row.times.per_file())
+        .measured("write rate", "MiB/s", higher, |row| row.times.first_rate(row.filled.object_bytes))
+        .with("part", "first")
+        .measured("write rate", "MiB/s", higher, |row| row.times.last_rate(row.filled.object_bytes))
+        .with("part", "last");
+    for gib in STORES_GIB {
+        let time = |row: &Row| row.times.of_bytes(gib << 30, row.filled.object_bytes);
+        all = all.measured("store time", "s", lower, time).with("size", gib.to_string());
+    }
+    all.condition("ended", |row| row.filled.full.ended_by.map_or("otherwise", Limit::name))
+        .measured("directories_when_full", "directories", neither, |row| row.filled.full.directories)
+        .shown("directories")
+        .key("directories")
+        .field("bytes_used", |row| row.filled.full.bytes_used)
+        .field("inodes_used", |row| row.counted(row.filled.full.inodes_used))
+        .field("ended_by", |row| row.filled.full.ended_by.map(Limit::name))
+        .column("ended by", |row| row.filled.full.ended_by.map_or("the requested number", Limit::name))
+        .column("bytes used (%)", |row| row.bytes_used_percent())
+        .column("inodes used (%)", |row| share_of_inodes(&row.filled.full))
+        .measured("files and directories", "inodes", neither, |row| {
+            row.counted(row.filled.full.files + row.filled.full.directories)
+        })
+        .measured("inodes", "inodes", neither, |row| row.counted(row.filled.full.inodes_total))
+        .key("inodes_total")
+        .measured("possible directories", "directories", neither, |row| row.possible_directories())
+        .column("law: files", |row| row.prediction.files)
+        .key("predicted_files")
+        .field("predicted_directories", |row| row.prediction.directories)
+        .measured("error of the occupancy law", "%", neither, |row| percent(row.prediction.files as f64, row.files()))
+        .shown("error of the law (%)")
+        .key("prediction_error_percent")
+        .column("naive formula: files", |row| row.filled.naive_files())
+        .key("naive_files")
+        .measured("error of the naive formula", "%", neither, |row| {
+            row.filled.naive_files().map(|naive| percent(naive, row.files()))
+        })
+        .shown("error of the formula (%)")
+        .key("naive_error_percent")
+        .column("published mean: files", |row| mean(&row.published))
+        .key("published_mean_files")
+        .column("difference (%)", |row| mean(&row.published).map(|mean| percent(row.files(), mean)))
+        .key("difference_from_published_percent")
+        .column("writes >= 1 ms", |row| row.times.unusual())
+        .key("writes_over_1ms")
+        .column("longest write (ms)", |row| row.times.longest().unwrap_or(0.0) * 1e3)
+        .key("longest_write_ms")
+        .field("bytes_total", |row| row.filled.full.bytes_total)
+        .field("seconds", |row| row.filled.full.seconds)
+        .condition("digits", |row| row.filled.scheme.digits())
+        .condition("depth", |row| row.filled.scheme.depth())
+        .measured("directories over files", "", neither, |row| row.filled.full.directories as f64 / row.files())
+        .under(&["digits", "depth"])
 }
 
 fn all_writes(recorded: &Recorded<ObjectDirs>) -> impl Iterator<Item = &Writes> {
@@ -115,54 +176,8 @@ fn mean(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(values)
 }
 
-pub(super) fn percent(value: f64, reference: f64) -> f64 {
+fn percent(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
-}
-
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(
-        "schemes",
-        "Schemes when full",
-        &[
-            "scheme",
-            "repeat",
-            "files",
-            "directories",
-            "ended by",
-            "bytes used (%)",
-            "inodes used (%)",
-            "law: files",
-            "error of the law (%)",
-            "naive formula: files",
-            "error of the formula (%)",
-            "published mean: files",
-            "difference (%)",
-            "writes >= 1 ms",
-            "longest write (ms)",
-        ],
-    );
-    for row in rows {
-        let full = &row.filled.full;
-        let published = mean(&row.published);
-        table.row(vec![
-            json!(row.filled.scheme),
-            json!(row.filled.repeat + 1),
-            json!(full.files),
-            json!(full.directories),
-            json!(full.ended_by.map_or("the requested number", Limit::name)),
-            json!(100.0 * full.bytes_used as f64 / full.bytes_total as f64),
-            json!(share_of_inodes(full)),
-            json!(row.prediction.files),
-            json!(percent(row.prediction.files as f64, full.files as f64)),
-            json!(row.naive_files()),
-            json!(row.naive_error_percent()),
-            json!(published),
-            json!(published.map(|mean| percent(full.files as f64, mean))),
-            json!(row.unusual),
-            json!(row.longest_ns as f64 / 1e6),
-        ]);
-    }
-    table
 }
 
 fn share_of_inodes(full: &Full) -> Option<f64> {
@@ -323,7 +338,8 @@ mod tests {
         let mut filled = filled("2x2", 0);
         filled.full.inodes_total = inodes;
         let prediction = occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes);
-        Row { filled, prediction, unusual: 0, longest_ns: 1, published: vec![], published_directories: vec![] }
+        let (published, published_directories) = (Vec::new(), Vec::new());
+        Row { filled, times: Times::default(), prediction, published, published_directories }
     }
 
     #[test]
@@ -334,7 +350,7 @@ mod tests {
         };
         assert_eq!(bars(25_688), ["bytes", "inodes"]);
         assert_eq!(bars(0), ["bytes"], "btrfs makes inodes as it needs them");
-        let json = row(0).json();
+        let json = &quantities(&[row(0)]).json()[0];
         for name in ["naive_files", "naive_error_percent", "inodes_total", "inodes_used"] {
             assert!(json[name].is_null(), "{name}: {json}");
         }

@@ -1,10 +1,9 @@
 //! Values of object-dirs under the conditions that its claims name.
 
-use super::analysis::percent;
+use super::analysis::{Row, quantities};
 use super::{Event, Filled, ObjectDirs, Spec, UNUSUAL_NS, Writes};
 use senesce_claims::Facts;
 use senesce_core::{Better, Finite, Measurement};
-use senesce_objstore::occupancy::{self, Limit};
 use senesce_runner::Recorded;
 use senesce_volume::FileSystem;
 use std::collections::BTreeMap;
@@ -14,7 +13,7 @@ const PARTITION: &str = "ext4 of 100 MiB with 25,688 inodes";
 const DISK: &str = "ST3250318AS";
 
 pub(super) fn facts(recorded: &Recorded<ObjectDirs>, mut facts: Facts) -> Facts {
-    let mut filled = recorded.events().filter_map(as_filled).peekable();
+    let mut filled = recorded.events().filter_map(Event::filled).peekable();
     if filled.peek().is_some() && filled.all(Filled::is_published_partition) {
         facts.drives.push(PARTITION.into());
     }
@@ -22,53 +21,12 @@ pub(super) fn facts(recorded: &Recorded<ObjectDirs>, mut facts: Facts) -> Facts 
     facts
 }
 
-fn as_filled(event: &Event) -> Option<&Filled> {
-    if let Event::Filled(filled) = event { Some(filled) } else { None }
-}
-
 pub(super) fn measurements(spec: &Spec, events: &[&Event]) -> Vec<Measurement> {
-    let mut times: BTreeMap<(&str, u32), Times> = BTreeMap::new();
-    for event in events {
-        if let Event::Writes(writes) = event {
-            times.entry((&writes.scheme, writes.repeat)).or_default().add(writes);
-        }
-    }
-    let mut found = Vec::new();
-    for filled in events.iter().copied().filter_map(as_filled) {
-        counts(filled, &mut found);
-        found.extend(partition(spec, filled));
-        if let Some(times) = times.get(&(filled.scheme.to_string().as_str(), filled.repeat)) {
-            times.measure(filled, &mut found);
-        }
-    }
-    quick_writes(&times, &mut found);
+    let rows = Row::all(events.iter().copied());
+    let mut found = quantities(&rows).measurements();
+    found.extend(rows.iter().filter_map(|row| partition(spec, &row.filled)));
+    quick_writes(&rows, &mut found);
     found
-}
-
-fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
-    let full = &filled.full;
-    let (files, directories) = (full.files as f64, full.directories as f64);
-    let both = files + directories;
-    let counts_inodes = full.inodes_total > 0;
-    let counted = |value: f64| counts_inodes.then_some(value);
-    let mut put = |keys: &[&str], metric: &str, unit: &str, value: Option<f64>| {
-        let one = value.and_then(|value| Measurement::new(metric, unit, Better::Neither, value).ok());
-        found.extend(one.map(|one| keys.iter().fold(filled.in_repeat(one), |one, key| filled.under(one, key))));
-    };
-    let law = occupancy::predict(filled.scheme, &full.free, filled.object_bytes).files as f64;
-    put(&["scheme"], "files_when_full", "files", Some(files));
-    put(&["scheme", "ended"], "directories_when_full", "directories", Some(directories));
-    put(&["scheme", "ended"], "files and directories", "inodes", counted(both));
-    put(&["scheme", "ended"], "inodes", "inodes", counted(full.inodes_total as f64));
-    let possible = filled.naive_files().map(|naive| full.inodes_total as f64 - naive);
-    put(&["scheme", "ended"], "possible directories", "directories", possible);
-    put(&["digits", "depth"], "directories over files", "", Some(directories / files));
-    let naive = filled.naive_files().map(|naive| percent(naive, files));
-    put(&["scheme", "ended"], "error of the naive formula", "%", naive);
-    put(&["scheme", "ended"], "error of the occupancy law", "%", Some(percent(law, files)));
-    let free = full.bytes_total.saturating_sub(full.bytes_used) as f64;
-    put(&["scheme"], "bytes free", "%", Some(100.0 * free / full.bytes_total as f64));
-    put(&["scheme"], "inodes used per file", "inodes", counted(full.inodes_used as f64 / files));
 }
 
 fn partition(spec: &Spec, filled: &Filled) -> Option<Measurement> {
@@ -80,77 +38,77 @@ fn partition(spec: &Spec, filled: &Filled) -> Option<Measurement> {
     }
     let inodes = filled.full.inodes_total as f64;
     let one = Measurement::new("inodes of the partition", "inodes", Better::Neither, inodes).ok()?;
-    Some(filled.in_repeat(one).under("capacity_mib", mib.to_string()).under("inode_size", size))
+    let one = Measurement { repetition: filled.repeat, ..one };
+    Some(one.under("capacity_mib", mib.to_string()).under("inode_size", size))
 }
 
-impl Filled {
-    fn in_repeat(&self, one: Measurement) -> Measurement {
-        Measurement { repetition: self.repeat, ..one }
-    }
+/// Sizes in GiB of stores with published times.
+pub(super) const STORES_GIB: [u64; 3] = [1, 2, 8];
 
-    fn under(&self, one: Measurement, key: &str) -> Measurement {
-        let word = match key {
-            "digits" => self.scheme.digits().to_string(),
-            "depth" => self.scheme.depth().to_string(),
-            "ended" => self.full.ended_by.map_or("otherwise", Limit::name).into(),
-            _ => self.scheme.to_string(),
-        };
-        one.under(key, word)
-    }
-}
-
+/// Times of the writes of a fill.
 #[derive(Default)]
-struct Times {
+pub(super) struct Times {
     write_ns: Vec<u64>,
     put_ns: Vec<u64>,
 }
 
-/// Sizes in GiB of stores with published times.
-const STORES_GIB: [u64; 3] = [1, 2, 8];
-
+/// A store is filled by whole objects, including the directories that each needed.
 impl Times {
-    fn add(&mut self, writes: &Writes) {
+    pub fn add(&mut self, writes: &Writes) {
         self.write_ns.extend(&writes.write_ns);
         self.put_ns.extend(&writes.put_ns);
     }
 
-    fn measure(&self, filled: &Filled, found: &mut Vec<Measurement>) {
-        let mut put = |metric: &str, unit: &str, better, value: Option<Finite>, key: Option<(&str, &str)>| {
-            let one = value.and_then(|value| Measurement::new(metric, unit, better, value).ok());
-            let one = one.map(|one| filled.under(filled.in_repeat(one), "scheme"));
-            found.extend(one.map(|one| key.into_iter().fold(one, |one, (key, word)| one.under(key, word))));
-        };
+    pub fn unusual(&self) -> usize {
+        self.write_ns.iter().filter(|ns| **ns >= UNUSUAL_NS).count()
+    }
+
+    pub fn longest(&self) -> Option<f64> {
+        self.write_ns.iter().max().map(|ns| *ns as f64 / 1e9)
+    }
+
+    pub fn median(&self) -> Option<f64> {
         let mut sorted = self.write_ns.clone();
         sorted.sort_unstable();
-        let at = |index: usize| sorted.get(index).and_then(|ns| Finite::new(*ns as f64 / 1e9).ok());
-        put("longest write", "s", Better::Lower, at(sorted.len().saturating_sub(1)), None);
-        put("median write", "s", Better::Lower, at(sorted.len() / 2), None);
-        // A store is filled by whole objects, including the directories that each needed.
-        let seconds = |ns: &[u64]| ns.iter().sum::<u64>() as f64 / 1e9;
-        let count = self.put_ns.len();
-        put("seconds per file", "s", Better::Lower, Finite::per(seconds(&self.put_ns), count as f64).ok(), None);
-        let tenth = count / 10;
-        let rate = |ns: &[u64]| {
-            let mib = (ns.len() as u64 * filled.object_bytes) as f64 / f64::from(1 << 20);
-            Finite::per(mib, seconds(ns)).ok().filter(|_| !ns.is_empty())
-        };
-        put("write rate", "MiB/s", Better::Higher, rate(&self.put_ns[..tenth]), Some(("part", "first")));
-        put("write rate", "MiB/s", Better::Higher, rate(&self.put_ns[count - tenth..]), Some(("part", "last")));
-        for gib in STORES_GIB {
-            let objects = (gib << 30).div_ceil(filled.object_bytes) as usize;
-            let time = self.put_ns.get(..objects).and_then(|ns| Finite::new(seconds(ns)).ok());
-            put("store time", "s", Better::Lower, time, Some(("size", &gib.to_string())));
-        }
+        sorted.get(sorted.len() / 2).map(|ns| *ns as f64 / 1e9)
+    }
+
+    pub fn per_file(&self) -> Option<Finite> {
+        Finite::per(seconds(&self.put_ns), self.put_ns.len() as f64).ok()
+    }
+
+    /// MiB/s of the first tenth of the writes.
+    pub fn first_rate(&self, object_bytes: u64) -> Option<Finite> {
+        rate(&self.put_ns[..self.put_ns.len() / 10], object_bytes)
+    }
+
+    /// MiB/s of the last tenth of the writes.
+    pub fn last_rate(&self, object_bytes: u64) -> Option<Finite> {
+        rate(&self.put_ns[self.put_ns.len() - self.put_ns.len() / 10..], object_bytes)
+    }
+
+    /// Seconds until the store holds `bytes`.
+    pub fn of_bytes(&self, bytes: u64, object_bytes: u64) -> Option<f64> {
+        self.put_ns.get(..bytes.div_ceil(object_bytes) as usize).map(seconds)
     }
 }
 
+fn seconds(ns: &[u64]) -> f64 {
+    ns.iter().sum::<u64>() as f64 / 1e9
+}
+
+fn rate(ns: &[u64], object_bytes: u64) -> Option<Finite> {
+    let mib = (ns.len() as u64 * object_bytes) as f64 / f64::from(1 << 20);
+    Finite::per(mib, seconds(ns)).ok().filter(|_| !ns.is_empty())
+}
+
 /// Share of writes below 1 ms in a round, over all schemes as published.
-fn quick_writes(times: &BTreeMap<(&str, u32), Times>, found: &mut Vec<Measurement>) {
+fn quick_writes(rows: &[Row], found: &mut Vec<Measurement>) {
     let mut rounds: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
-    for ((_, repeat), times) in times {
-        let (quick, all) = rounds.entry(*repeat).or_default();
-        *quick += times.write_ns.iter().filter(|ns| **ns <= UNUSUAL_NS).count();
-        *all += times.write_ns.len();
+    for row in rows {
+        let (quick, all) = rounds.entry(row.filled.repeat).or_default();
+        *quick += row.times.write_ns.iter().filter(|ns| **ns <= UNUSUAL_NS).count();
+        *all += row.times.write_ns.len();
     }
     for (repetition, (quick, all)) in rounds {
         let share = Finite::per(100.0 * quick as f64, all as f64).ok();
@@ -165,6 +123,7 @@ mod tests {
     use crate::object_dirs::tests::{filled, writes};
     use senesce_claims::{ClaimSet, untested};
     use senesce_core::Level;
+    use senesce_objstore::occupancy::Limit;
     use senesce_runner::{Experiment, Run};
 
     /// Fills of schemes that claims name, with objects of 64 MiB so that few of them make the published stores.

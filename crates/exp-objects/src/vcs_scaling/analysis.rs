@@ -79,26 +79,26 @@ fn table(measured: &[Measured]) -> Table {
         let first = cell.step("commit1");
         let peak = cell.steps.iter().map(|step| step.peak_bytes).max().unwrap_or(0);
         let size = cell.size("commit2");
-        table.row(vec![
-            json!(cell.system),
-            json!(cell.kind.text()),
+        table.row((
+            &cell.system,
+            cell.kind.text(),
             seconds("init"),
             seconds("commit1"),
-            json!(first.map(|step| step.sync_seconds)),
+            first.map(|step| step.sync_seconds),
             seconds("status1"),
             seconds("status2"),
             seconds("commit2"),
             seconds("gc"),
-            json!(first.map(|step| step.user_seconds + step.system_seconds)),
-            json!(peak as f64 / f64::from(1 << 20)),
-            json!(size.map(|bytes| bytes as f64 / f64::from(1 << 20))),
-            json!(size.map(|bytes| bytes as f64 / cell.kind.bytes() as f64)),
-            json!(match (cell.verified, &cell.problem) {
+            first.map(|step| step.user_seconds + step.system_seconds),
+            peak as f64 / f64::from(1 << 20),
+            size.map(|bytes| bytes as f64 / f64::from(1 << 20)),
+            size.map(|bytes| bytes as f64 / cell.kind.bytes() as f64),
+            match (cell.verified, &cell.problem) {
                 (Some(true), _) => "yes",
                 (Some(false), _) => "no",
                 (None, _) => "not reached",
-            }),
-        ]);
+            },
+        ));
     }
     table
 }
