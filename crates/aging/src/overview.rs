@@ -16,15 +16,15 @@ pub fn list() -> Result<Table, AgingError> {
     for (name, _) in BUILTIN {
         let profile = Profile::builtin(name)?;
         let directories = crate::plan::DirectoryTree::new(&profile).count();
-        table.row(vec![
-            json!(name),
-            json!(Bytes(profile.mean_size() as u64).to_string()),
-            json!(profile.sizes.len()),
-            json!(profile.depths.len()),
-            json!(directories),
-            json!(profile.ages.len()),
-            json!(profile.source),
-        ]);
+        table.row((
+            name,
+            Bytes(profile.mean_size() as u64).to_string(),
+            profile.sizes.len(),
+            profile.depths.len(),
+            directories,
+            profile.ages.len(),
+            &profile.source,
+        ));
     }
     Ok(table)
 }
@@ -74,7 +74,7 @@ fn changes(profile: &Profile) -> Table {
     let mut table = Table::new("changes", "Changes for each created file", &heads);
     for row in &profile.changes {
         let rates = row.rates().map(|rate| json!(rate));
-        table.row([json!(row.bytes.to_string()), json!(row.bytes.0)].into_iter().chain(rates).collect());
+        table.row([json!(row.bytes.to_string()), json!(row.bytes.0)].into_iter().chain(rates).collect::<Vec<_>>());
     }
     table
 }
@@ -83,7 +83,7 @@ fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
     let summary = plan.summary();
     let title = format!("On a volume of {} at fullness {}", summary.capacity, summary.fullness);
     let mut table = Table::new("volume", &title, &["what", "value"]);
-    let mut row = |what: &str, value: String| table.row(vec![json!(what), json!(value)]);
+    let mut row = |what: &str, value: String| table.row((what, value));
     row("live files K", summary.files.to_string());
     row("bound of T (operations)", format!("{:.0}", summary.t_bound));
     row("operations T", summary.t_end.to_string());
@@ -146,21 +146,21 @@ pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64
         planner.skip_to(u64::MAX);
         let spent = cpu_seconds() - begun;
         let (summary, measured) = (plan.summary(), planner.measures());
-        table.row(vec![
-            json!(name),
-            json!(summary.files),
-            json!(summary.t_end),
-            json!(summary.t_end as f64 / summary.t_bound),
-            json!(measured.overwrites),
-            json!(measured.rmse.age * 100.0),
-            json!(measured.rmse.size * 100.0),
-            json!(measured.rmse.depth * 100.0),
-            json!(measured.fullness.min),
-            json!(measured.fullness.max),
-            json!(measured.created_size_tv),
-            json!(spent),
-            json!(summary.t_end as f64 / spent / 1e6),
-        ]);
+        table.row((
+            name,
+            &summary.files,
+            &summary.t_end,
+            summary.t_end as f64 / summary.t_bound,
+            &measured.overwrites,
+            measured.rmse.age * 100.0,
+            measured.rmse.size * 100.0,
+            measured.rmse.depth * 100.0,
+            &measured.fullness.min,
+            &measured.fullness.max,
+            measured.created_size_tv,
+            spent,
+            summary.t_end as f64 / spent / 1e6,
+        ));
     }
     Ok(table)
 }
@@ -170,7 +170,7 @@ pub fn edge_costs(edges: &[AgeEdge]) -> Table {
     let mut table = Table::new("edges", "Age edges and their costs", &heads);
     for edge in edges {
         let kept = if edge.kept { "yes" } else { "no, merged with its neighbour" };
-        table.row(vec![json!(edge.seconds), json!(edge.files), json!(edge.operations_per_file), json!(kept)]);
+        table.row((&edge.seconds, &edge.files, &edge.operations_per_file, kept));
     }
     table
 }
@@ -181,7 +181,7 @@ pub fn observed_changes(observed: &Observed) -> Table {
     for class in &observed.classes {
         let counts = [class.created, class.deleted, class.kept, class.appends, class.truncations, class.overwrites];
         let cells = counts.into_iter().chain([class.renames]).map(|count| json!(count));
-        table.row(std::iter::once(json!(Bytes(class.bytes).to_string())).chain(cells).collect());
+        table.row(std::iter::once(json!(Bytes(class.bytes).to_string())).chain(cells).collect::<Vec<_>>());
     }
     table
 }
