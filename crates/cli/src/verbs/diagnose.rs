@@ -189,7 +189,7 @@ impl Diagnose {
 fn trend_table(trends: &[Trend]) -> Option<Table> {
     let first = trends.first().map(|_| Table::new("trend", "Trend", &["value", "per day", "days left", "until"]))?;
     Some(trends.iter().fold(first, |mut table, trend| {
-        table.row(vec![json!(trend.value), json!(trend.per_day), json!(trend.days_left), json!(trend.threshold)]);
+        table.row((&trend.value, trend.per_day, trend.days_left, &trend.threshold));
         table
     }))
 }

@@ -249,7 +249,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
     let mut table = Table::new("images", "", &["key", "size", "space", "content"]);
     for entry in entries {
         let (size, used) = (Bytes(entry.size_bytes).to_string(), Bytes(entry.used_bytes).to_string());
-        table.row(vec![json!(entry.key), json!(size), json!(used), json!(entry.description)]);
+        table.row((&entry.key, size, used, &entry.description));
     }
     print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
     Ok(ExitCode::Done.into())

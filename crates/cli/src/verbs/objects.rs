@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_core::{Bytes, ExitCode, Failure, Rows};
 use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::store::stats::{StoreStats, stats};
@@ -17,7 +17,6 @@ use senesce_objstore::store::verify::{VerifyReport, verify};
 use senesce_objstore::store::{StoreChoice, open_or_create};
 use senesce_objstore::{ChunkerSpec, HashAlgorithm, Layout, Scheme, Store};
 use serde::Serialize;
-use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -286,10 +285,10 @@ fn show_stats(report: &StoreStats) {
     if report.staging_bytes > 0 {
         println!("of these, {}", staged(report.staging_bytes));
     }
-    let mut table = Table::new("sizes", "", &["objects up to (bytes)", "count"]);
-    for (bound, count) in &report.sizes {
-        table.row(vec![json!(bound), json!(count)]);
-    }
+    let table = Rows::of(&report.sizes)
+        .column("objects up to (bytes)", |(bound, _)| bound)
+        .column("count", |(_, count)| count)
+        .table("sizes", "");
     // A closed pipe is the reader's choice.
     let _ = print_table(&mut crate::output::stdout(), &table);
 }

@@ -4,7 +4,7 @@ use crate::Exit;
 use crate::display::print_table;
 use crate::output::output_failed;
 use clap::Args;
-use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_core::{Bytes, ExitCode, Failure, Rows};
 use senesce_objstore::advise::{Recommendation, Volume, file_systems, recommend};
 use serde_json::json;
 use std::path::PathBuf;
@@ -66,23 +66,18 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
     );
     let inodes = volume.free.inodes.map_or("inodes as needed".into(), |inodes| format!("{inodes} inodes"));
     println!("free: {}, {inodes}", Bytes(volume.free.bytes));
-    let columns =
-        ["scheme", "directories", "inodes needed", "bytes needed", "entries per directory", "most objects", ""];
-    let mut table = Table::new("schemes", "", &columns);
-    for advice in &found.schemes {
-        table.row(vec![
-            json!(advice.scheme),
-            json!(advice.directories),
-            json!(advice.inodes_needed),
-            json!(Bytes(advice.bytes_needed).to_string()),
-            json!(advice.entries_per_directory),
-            match advice.most_range {
-                Some([low, high]) => json!(format!("{} ({low} to {high})", advice.most.files)),
-                None => json!(advice.most.files),
-            },
-            json!(advice.text()),
-        ]);
-    }
+    let table = Rows::of(&found.schemes)
+        .column("scheme", |advice| &advice.scheme)
+        .column("directories", |advice| &advice.directories)
+        .column("inodes needed", |advice| advice.inodes_needed)
+        .column("bytes needed", |advice| Bytes(advice.bytes_needed).to_string())
+        .column("entries per directory", |advice| &advice.entries_per_directory)
+        .column("most objects", |advice| match advice.most_range {
+            Some([low, high]) => json!(format!("{} ({low} to {high})", advice.most.files)),
+            None => json!(advice.most.files),
+        })
+        .column("", |advice| advice.text())
+        .table("schemes", "");
     print_table(&mut crate::output::stdout(), &table)?;
     match found.recommended {
         Some(scheme) => println!("choose {scheme}: it fits with the fewest directories"),

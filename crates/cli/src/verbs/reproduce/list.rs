@@ -5,7 +5,7 @@ use crate::display::print_table;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use senesce_claims::{Claim, ClaimSet};
-use senesce_core::{ExitCode, Failure, Table};
+use senesce_core::{ExitCode, Failure, Rows};
 use senesce_runner::Reproducible;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -16,10 +16,10 @@ pub fn experiments(as_json: bool) -> Result<Exit, Failure> {
         println!("{}", Value::Array(list));
         return Ok(ExitCode::Done.into());
     }
-    let mut table = Table::new("experiments", "", &["id", "question"]);
-    for experiment in REGISTRY.experiments() {
-        table.row(vec![json!(experiment.kind()), json!(experiment.title())]);
-    }
+    let table = Rows::of(REGISTRY.experiments())
+        .column("id", |experiment| experiment.kind())
+        .column("question", |experiment| experiment.title())
+        .table("experiments", "");
     print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
     println!("\n`senesce help ID` explains one, `senesce reproduce ID --scale quick` runs it.");
     Ok(ExitCode::Done.into())
