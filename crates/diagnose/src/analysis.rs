@@ -2,7 +2,7 @@
 
 use crate::estimate::Prognosis;
 use crate::headroom::Creatable;
-use senesce_core::{Analysis, Bytes, Table};
+use senesce_core::{Analysis, Bytes, Rows, Table};
 use serde_json::json;
 
 const ROWS: usize = 20;
@@ -68,9 +68,9 @@ fn reading(found: &Prognosis) -> Table {
         found.drive.name
     );
     let mut table = Table::new("reading", &title, &["state", "seconds"]);
-    table.row(vec![json!("as they lie"), json!(found.now_seconds)]);
-    table.row(vec![json!("after an ideal defragmentation of files (no tool beats it)"), json!(found.ideal_seconds)]);
-    table.row(vec![json!("copied out and back in this order"), json!(found.rewritten_seconds)]);
+    table.row(("as they lie", found.now_seconds));
+    table.row(("after an ideal defragmentation of files (no tool beats it)", found.ideal_seconds));
+    table.row(("copied out and back in this order", found.rewritten_seconds));
     table
 }
 
@@ -79,7 +79,7 @@ fn models(found: &Prognosis) -> Table {
         Table::new("models", "The same on other drives", &["model", "now (s)", "ideal (s)", "rewritten (s)"]);
     for model in &found.models {
         let seconds = &model.seconds;
-        table.row(vec![json!(model.model), json!(seconds.now), json!(seconds.ideal), json!(seconds.rewritten)]);
+        table.row((&model.model, &seconds.now, seconds.ideal, seconds.rewritten));
     }
     table
 }
@@ -92,14 +92,7 @@ fn cures(found: &Prognosis) -> Table {
         let text = if cure.bound { format!("at best; {}", cure.verdict) } else { format!("tried; {}", cure.verdict) };
         let written = Bytes(cure.bytes_written).to_string();
         let after = json!(cure.seconds_after);
-        table.row(vec![
-            json!(cure.command),
-            json!(cure.pass),
-            after,
-            json!(written),
-            json!(cure.pays_after_reads),
-            json!(text),
-        ]);
+        table.row((&cure.command, &cure.pass, after, written, cure.pays_after_reads, text));
     }
     table
 }
@@ -112,26 +105,25 @@ fn creatable(found: &Prognosis) -> Table {
     for one in &found.creatable {
         let same = |other: &&Creatable| other.size == one.size && other.user == one.user;
         let tried = found.twin.as_ref().and_then(|twin| twin.creatable.iter().find(same));
-        table.row(vec![
-            json!(Bytes(one.size).to_string()),
-            json!(one.user),
-            json!(one.files),
-            json!(one.low),
-            json!(one.high),
-            json!(one.ends_text()),
-            json!(found.suggested_by_df(one.size, one.user)),
-            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_text()))),
-        ]);
+        table.row((
+            Bytes(one.size).to_string(),
+            &one.user,
+            &one.files,
+            &one.low,
+            &one.high,
+            one.ends_text(),
+            found.suggested_by_df(one.size, one.user),
+            tried.map(|tried| format!("{}, {}", tried.files, tried.ends_text())),
+        ));
     }
     table
 }
 
 fn longest_free(found: &Prognosis) -> Table {
-    let mut table = Table::new("longest-free", "Longest free extents", &["free extents", "bytes together"]);
-    for one in &found.longest_free {
-        table.row(vec![json!(one.extents), json!(Bytes(one.bytes).to_string())]);
-    }
-    table
+    Rows::of(&found.longest_free)
+        .column("free extents", |one| &one.extents)
+        .column("bytes together", |one| Bytes(one.bytes).to_string())
+        .table("longest-free", "Longest free extents")
 }
 
 fn directories(found: &Prognosis) -> Table {
@@ -151,7 +143,7 @@ fn worst(found: &Prognosis) -> Table {
     let mut table = Table::new("worst", "The files that cost most because of their fragments", &columns);
     for one in found.worst.iter().take(ROWS) {
         let (now, ideal) = (json!(one.now_seconds), json!(one.ideal_seconds));
-        table.row(vec![json!(one.path), json!(Bytes(one.bytes).to_string()), json!(one.pieces), now, ideal]);
+        table.row((&one.path, Bytes(one.bytes).to_string(), &one.pieces, now, ideal));
     }
     table
 }
@@ -166,7 +158,7 @@ fn plan(found: &Prognosis) -> Table {
     let mut table = Table::new("plan", title, &["share of the gain", "files", "bytes", "saves (s)"]);
     for step in steps {
         let bytes = json!(Bytes(step.bytes).to_string());
-        table.row(vec![json!(step.share_of_gain), json!(step.files), bytes, json!(step.seconds)]);
+        table.row((&step.share_of_gain, &step.files, bytes, &step.seconds));
     }
     table
 }
