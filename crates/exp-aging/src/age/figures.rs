@@ -7,7 +7,7 @@ pub use summary::{plan_table, summary_table};
 use super::events::{Executed, LayoutSeen, Sample};
 use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
-use senesce_core::{Bytes, Table};
+use senesce_core::{Bytes, Rows, Table};
 use senesce_layout::{FreeSpace, LayoutSummary};
 use serde_json::json;
 
@@ -136,40 +136,35 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
 }
 
 pub fn ranks_table(executed: &Executed) -> Option<Table> {
-    let columns = ["rank", "host", "operations", "seconds", "waiting (s)", "CPU (s)", "peak memory (MiB)"];
-    let mut table = Table::new("ranks", "Ranks", &columns);
-    for row in &executed.ranks {
-        table.row(vec![
-            json!(row.rank),
-            json!(row.host),
-            json!(row.operations),
-            json!(row.seconds),
-            json!(row.waited_seconds),
-            json!(row.cpu_seconds.0 + row.cpu_seconds.1),
-            json!(row.peak_rss_bytes >> 20),
-        ]);
-    }
+    let table = Rows::of(&executed.ranks)
+        .column("rank", |row| &row.rank)
+        .column("host", |row| &row.host)
+        .column("operations", |row| &row.operations)
+        .column("seconds", |row| &row.seconds)
+        .column("waiting (s)", |row| row.waited_seconds)
+        .column("CPU (s)", |row| row.cpu_seconds.0 + row.cpu_seconds.1)
+        .column("peak memory (MiB)", |row| row.peak_rss_bytes >> 20)
+        .table("ranks", "Ranks");
     (!executed.ranks.is_empty()).then_some(table)
 }
 
 /// The cost of a full read, modelled, with the references that separate its causes.
 pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
-    let columns =
-        ["drive", "in order (s)", "created once (s)", "whole files (s)", "aged (s)", "order (times)", "pieces (times)"];
-    let mut table = Table::new("cost", "What age did: modelled seconds of reading every file once", &columns);
-    for read in &seen.read_times {
-        let times = read.times;
-        let numbers =
-            [times.in_order, times.created, times.whole, times.aged, times.order_factor(), times.pieces_factor()];
-        let cells = std::iter::once(json!(read.drive)).chain(numbers.map(|number| json!(number)));
-        table.row(cells.collect());
-    }
+    let table = Rows::of(&seen.read_times)
+        .column("drive", |read| &read.drive)
+        .column("in order (s)", |read| read.times.in_order)
+        .column("created once (s)", |read| read.times.created)
+        .column("whole files (s)", |read| read.times.whole)
+        .column("aged (s)", |read| read.times.aged)
+        .column("order (times)", |read| read.times.order_factor())
+        .column("pieces (times)", |read| read.times.pieces_factor())
+        .table("cost", "What age did: modelled seconds of reading every file once");
     (!seen.read_times.is_empty()).then_some(table)
 }
 
 pub fn layout_table(layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);
-    let mut row = |name: &str, value: serde_json::Value| table.row(vec![json!(name), value]);
+    let mut row = |name: &str, value: serde_json::Value| table.row((name, value));
     row("files", json!(layout.files));
     row("extents", json!(layout.extents));
     row("fragmented files", json!(layout.fragmented_files));

@@ -190,24 +190,24 @@ fn table(cells: &[Cell]) -> Table {
     let mut table = Table::new("cells", "Layout by commit share", &columns);
     for cell in cells {
         let share = cell.commit_share.map_or(json!("none"), |share| json!(format!("{}%", share * 100.0)));
-        table.row(vec![
-            json!(cell.profile),
-            json!(cell.file_system),
+        table.row((
+            &cell.profile,
+            &cell.file_system,
             share,
-            json!(cell.operations_per_commit),
-            json!(cell.agings),
-            json!(cell.extents_per_file),
-            json!(cell.fragmented_files),
-            json!(cell.free_extents),
-            json!(cell.free_extents_least),
-            json!(cell.free_extents_most),
-            json!(cell.spread_percent),
-            json!(cell.slowed_percent),
-            json!(answer(cell.identical)),
-            json!(cell.cpu_seconds),
-            json!(cell.cost),
+            cell.operations_per_commit,
+            &cell.agings,
+            &cell.extents_per_file,
+            &cell.fragmented_files,
+            &cell.free_extents,
+            cell.free_extents_least,
+            cell.free_extents_most,
+            cell.spread_percent,
+            cell.slowed_percent,
+            answer(cell.identical),
+            &cell.cpu_seconds,
+            cell.cost,
             if cell.is_finest { Value::Null } else { json!(answer(cell.equivalent)) },
-        ]);
+        ));
     }
     table
 }

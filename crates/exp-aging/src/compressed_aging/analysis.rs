@@ -143,16 +143,16 @@ fn table(cells: &[Cell]) -> Table {
     for cell in cells {
         let differing = cell.numbers.iter().filter(|number| !number.equal).map(|number| &*number.measure);
         let stationary = if cell.stationary == Some(false) { Some("the reference is not stationary") } else { None };
-        table.row(vec![
-            json!(cell.profile),
-            json!(cell.file_system),
-            json!(cell.turnovers),
-            json!(cell.saved_factor),
-            json!(cell.agings),
-            json!(answer(cell.equivalent)),
-            json!(answer(Some(cell.certified))),
-            json!(differing.chain(stationary).collect::<Vec<_>>().join(", ")),
-        ]);
+        table.row((
+            &cell.profile,
+            &cell.file_system,
+            &cell.turnovers,
+            cell.saved_factor,
+            &cell.agings,
+            answer(cell.equivalent),
+            answer(Some(cell.certified)),
+            differing.chain(stationary).collect::<Vec<_>>().join(", "),
+        ));
     }
     table
 }
@@ -163,17 +163,17 @@ fn numbers(cells: &[Cell]) -> Table {
     let mut table = Table::new("numbers", "Each number", &columns);
     for cell in cells {
         for number in &cell.numbers {
-            table.row(vec![
-                json!(cell.profile),
-                json!(cell.file_system),
-                json!(cell.turnovers),
-                json!(number.measure),
-                json!(number.sample),
-                json!(number.reference),
-                json!(number.margin),
-                json!(number.p),
-                json!(answer(Some(number.equal))),
-            ]);
+            table.row((
+                &cell.profile,
+                &cell.file_system,
+                &cell.turnovers,
+                &number.measure,
+                &number.sample,
+                &number.reference,
+                &number.margin,
+                &number.p,
+                answer(Some(number.equal)),
+            ));
         }
     }
     table

@@ -46,20 +46,20 @@ fn table(fills: &[Fill]) -> Table {
         Table::new("fills", "Files until the first failure, and the predictions before the first file", &columns);
     for fill in fills {
         let Some(first) = fill.marks.first() else { continue };
-        table.row(vec![
-            json!(fill.step.fs.name()),
-            json!(fill.step.punched.name()),
-            json!(fill.files),
-            json!(fill.ends_by.text()),
-            json!(fill.used_share * 100.0),
-            json!(fill.free_bytes >> 20),
-            json!(first.said.files),
-            json!(first.said.low),
-            json!(first.said.high),
-            json!(error(first.said.files, fill.files)),
-            json!(fill.twin_files),
-            json!(error(fill.twin_files, fill.files)),
-        ]);
+        table.row((
+            fill.step.fs.name(),
+            fill.step.punched.name(),
+            &fill.files,
+            fill.ends_by.text(),
+            fill.used_share * 100.0,
+            fill.free_bytes >> 20,
+            &first.said.files,
+            &first.said.low,
+            &first.said.high,
+            error(first.said.files, fill.files),
+            fill.twin_files,
+            error(fill.twin_files, fill.files),
+        ));
     }
     table
 }
@@ -69,17 +69,17 @@ fn marks_table(fills: &[Fill]) -> Table {
     let mut table = Table::new("marks", "Predictions of the rule at every fullness", &columns);
     for fill in fills {
         for mark in &fill.marks {
-            table.row(vec![
-                json!(fill.step.fs.name()),
-                json!(fill.step.punched.name()),
-                json!(mark.used_share * 100.0),
-                json!(mark.came),
-                json!(mark.said.files),
-                json!(mark.said.low),
-                json!(mark.said.high),
-                json!(mark.said.ends_by.text()),
-                json!(if holds(mark) { "yes" } else { "no" }),
-            ]);
+            table.row((
+                fill.step.fs.name(),
+                fill.step.punched.name(),
+                mark.used_share * 100.0,
+                mark.came,
+                &mark.said.files,
+                &mark.said.low,
+                &mark.said.high,
+                mark.said.ends_by.text(),
+                if holds(mark) { "yes" } else { "no" },
+            ));
         }
     }
     table

@@ -36,7 +36,7 @@ impl Lines {
     }
 
     fn add(&mut self, name: &str, value: Value, meaning: &str) {
-        self.table.row(vec![json!(format!("{}{name}", self.whose)), value, json!(meaning)]);
+        self.table.row((format!("{}{name}", self.whose), value, meaning));
     }
 
     fn measures(&mut self, summary: &Summary, measures: &Measures) {
