@@ -210,7 +210,7 @@ fn table(all: &[&Measurement]) -> Table {
     for one in values(all, SECONDS) {
         let same = values(all, AGAINST).find(|other| other.condition == one.condition).map(|other| other.value);
         let of = |name| json!(word(one, name));
-        table.row(vec![of("fs"), of("order"), of("depth"), json!(one.value), json!(same)]);
+        table.row((of("fs"), of("order"), of("depth"), &one.value, same));
     }
     table
 }

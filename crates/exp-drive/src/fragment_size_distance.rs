@@ -264,7 +264,7 @@ fn table(all: &[&Measurement]) -> Table {
     let mut table = Table::new("rates", "Rates by size and distance", &["what", "model", "KiB", "rate (MB/s)"]);
     for one in all {
         let kib = word(one, along(&one.metric));
-        table.row(vec![json!(one.metric), json!(word(one, "model")), json!(kib), json!(one.value)]);
+        table.row((&one.metric, word(one, "model"), kib, &one.value));
     }
     table
 }

@@ -133,7 +133,7 @@ fn table(all: &[&Measurement], models: &[String]) -> Table {
     let mut table = Table::new("found", "Stripe and die found by alignment", &columns);
     for model in models {
         let of = |metric| values(all, metric).find(|one| word(one, "model") == model).map(|one| one.value);
-        table.row(vec![json!(model), json!(of(TRUE)), json!(of(FOUND)), json!(of("die granularity found"))]);
+        table.row((model, of(TRUE), of(FOUND), of("die granularity found")));
     }
     table
 }

@@ -4,7 +4,7 @@ use crate::{measured, values, word};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
-use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Rows, Seed};
 use senesce_devmodel::ssd::fast24::{OFFSETS, WORKLOADS, Workload, rates};
 use senesce_runner::{Context, Experiment, NoEvent, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
@@ -177,30 +177,16 @@ impl Cell {
 }
 
 fn table(cells: &[Cell]) -> Table {
-    let columns = [
-        "workload",
-        "state",
-        "published (MiB/s)",
-        "modelled (MiB/s)",
-        "least (MiB/s)",
-        "greatest (MiB/s)",
-        "difference (%)",
-        "collision index",
-    ];
-    let mut table = Table::new("rates", "Read rates, published and modelled", &columns);
-    for cell in cells {
-        table.row(vec![
-            json!(cell.workload),
-            json!(cell.state),
-            json!(cell.published_mib_per_s),
-            json!(cell.modelled_mib_per_s),
-            json!(cell.least_mib_per_s),
-            json!(cell.greatest_mib_per_s),
-            json!(cell.difference_percent),
-            json!(cell.collision_index),
-        ]);
-    }
-    table
+    Rows::of(cells)
+        .column("workload", |cell| &cell.workload)
+        .column("state", |cell| &cell.state)
+        .column("published (MiB/s)", |cell| cell.published_mib_per_s)
+        .column("modelled (MiB/s)", |cell| &cell.modelled_mib_per_s)
+        .column("least (MiB/s)", |cell| cell.least_mib_per_s)
+        .column("greatest (MiB/s)", |cell| cell.greatest_mib_per_s)
+        .column("difference (%)", |cell| cell.difference_percent)
+        .column("collision index", |cell| cell.collision_index)
+        .table("rates", "Read rates, published and modelled")
 }
 
 fn figure(spec: &Spec, cells: &[Cell]) -> Figure {

@@ -183,14 +183,14 @@ fn table(all: &[&Measurement], formula: &BTreeMap<&str, f64>) -> Table {
     let mut table = Table::new("factors", "Write amplification, simulated and by the formula", &columns);
     for one in values(all, FACTOR) {
         let law = formula.get(word(one, "spare")).copied();
-        table.row(vec![
-            json!(word(one, "policy")),
-            json!(word(one, "spare")),
-            json!(word(one, "pages_per_block")),
-            json!(one.value),
-            json!(law),
-            json!(law.map(|law| (one.value.get() / law - 1.0) * 100.0)),
-        ]);
+        table.row((
+            word(one, "policy"),
+            word(one, "spare"),
+            word(one, "pages_per_block"),
+            &one.value,
+            law,
+            law.map(|law| (one.value.get() / law - 1.0) * 100.0),
+        ));
     }
     table
 }
