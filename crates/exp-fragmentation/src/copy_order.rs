@@ -11,7 +11,6 @@ use senesce_core::{Bytes, Failure, Level, Seed, Size, Table};
 use senesce_runs::tree::{Tree, Writer, permutation};
 use senesce_stats::{partial, pearson};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 pub type CopyOrder = Fragmentation<Source>;
@@ -155,14 +154,7 @@ fn jumps(seen: &RoundData) -> Table {
         ];
         for (what, correlation) in found {
             let Some(one) = correlation else { continue };
-            table.row(vec![
-                json!(device),
-                json!(what),
-                json!(one.value),
-                json!(one.low),
-                json!(one.high),
-                json!(one.count),
-            ]);
+            table.row((device, what, &one.value, &one.low, &one.high, &one.count));
         }
     }
     table

@@ -206,21 +206,21 @@ fn table(seen: &RoundData) -> Table {
     for point in &seen.points {
         for reading in &point.readings {
             let traced = reading.traced.as_ref();
-            table.row(vec![
-                json!(point.fs),
-                json!(point.round),
-                json!(point.state()),
-                json!(read_ahead_text(reading.read_ahead_kib)),
-                json!(point.cost(reading, Clock::Hdd)),
-                json!(point.cost(reading, Clock::Ssd)),
-                json!(point.cost(reading, Clock::Wall)),
-                json!(traced.and_then(|one| one.dynamic_layout_score)),
-                json!(point.tree_layout_score),
-                json!(point.static_layout_score),
-                json!(traced.map(|one| one.discontinuities)),
-                json!(traced.map(|one| one.seek_distance_bytes >> 20)),
-                json!(traced.map(|one| one.requests)),
-            ]);
+            table.row((
+                &point.fs,
+                &point.round,
+                point.state(),
+                read_ahead_text(reading.read_ahead_kib),
+                point.cost(reading, Clock::Hdd),
+                point.cost(reading, Clock::Ssd),
+                point.cost(reading, Clock::Wall),
+                traced.and_then(|one| one.dynamic_layout_score),
+                &point.tree_layout_score,
+                &point.static_layout_score,
+                traced.map(|one| one.discontinuities),
+                traced.map(|one| one.seek_distance_bytes >> 20),
+                traced.map(|one| one.requests),
+            ));
         }
     }
     table
@@ -231,16 +231,16 @@ fn correlation_table(seen: &RoundData) -> Table {
     let mut table = Table::new("correlations", "Correlation of layout score and cost, 95 % intervals", &columns);
     for one in &seen.correlations {
         let Some(pearson) = one.pearson else { continue };
-        table.row(vec![
-            json!(one.fs),
-            json!(one.device),
-            json!(read_ahead_text(one.read_ahead_kib)),
-            json!(pearson.value),
-            json!(pearson.low),
-            json!(pearson.high),
-            json!(one.spearman.map(|spearman| spearman.value)),
-            json!(pearson.count),
-        ]);
+        table.row((
+            &one.fs,
+            &one.device,
+            read_ahead_text(one.read_ahead_kib),
+            &pearson.value,
+            &pearson.low,
+            &pearson.high,
+            one.spearman.map(|spearman| spearman.value),
+            &pearson.count,
+        ));
     }
     table
 }

@@ -4,25 +4,19 @@ use super::analysis::RoundData;
 use super::correlations::overall;
 use super::figures;
 use super::point::Clock;
-use senesce_core::Table;
 use senesce_core::published::PublishedValue;
-use serde_json::json;
+use senesce_core::{Rows, Table};
 
 pub fn table(seen: &RoundData, published: &[PublishedValue]) -> Table {
-    let columns = ["metric", "condition", "published", "here, modelled", "unit", "source", "note"];
-    let mut table = Table::new("published", "Published and measured values", &columns);
-    for one in published {
-        table.row(vec![
-            json!(one.metric),
-            json!(one.condition),
-            json!(one.value),
-            json!(ours(seen, one)),
-            json!(one.unit),
-            json!(one.source),
-            json!(one.note),
-        ]);
-    }
-    table
+    Rows::of(published)
+        .column("metric", |one| &one.metric)
+        .column("condition", |one| &one.condition)
+        .column("published", |one| &one.value)
+        .column("here, modelled", |one| ours(seen, one))
+        .column("unit", |one| &one.unit)
+        .column("source", |one| &one.source)
+        .column("note", |one| &one.note)
+        .table("published", "Published and measured values")
 }
 
 fn ours(seen: &RoundData, theirs: &PublishedValue) -> Option<f64> {
