@@ -15,7 +15,7 @@ use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
 use senesce_core::heartbeat::watched;
 use senesce_core::parameter::real;
-use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span, Table};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Rows, Seed, Size, Span};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -174,34 +174,17 @@ impl Run for Coldness {
             let share = a.cold_percent.total_cmp(&b.cold_percent);
             a.subject.cmp(&b.subject).then(share).then(a.round.cmp(&b.round))
         });
-        let mut table = Table::new(
-            "coldness",
-            "Reads by the share that was cold at the start",
-            &[
-                "file system",
-                "requested cold (%)",
-                "round",
-                "fetched (%)",
-                "missed (%)",
-                "evicted (blocks)",
-                "mean (us)",
-                "median (us)",
-                "p99 (us)",
-            ],
-        );
-        for point in &points {
-            table.row(vec![
-                json!(point.subject),
-                json!(point.cold_percent),
-                json!(point.round + 1),
-                json!(point.fetched_percent),
-                json!(point.missed_percent),
-                json!(point.evicted),
-                json!(point.mean_us),
-                json!(point.p50_us),
-                json!(point.p99_us),
-            ]);
-        }
+        let table = Rows::of(&points)
+            .column("file system", |point| &point.subject)
+            .column("requested cold (%)", |point| &point.cold_percent)
+            .column("round", |point| point.round + 1)
+            .column("fetched (%)", |point| point.fetched_percent)
+            .column("missed (%)", |point| point.missed_percent)
+            .column("evicted (blocks)", |point| &point.evicted)
+            .column("mean (us)", |point| &point.mean_us)
+            .column("median (us)", |point| point.p50_us)
+            .column("p99 (us)", |point| point.p99_us)
+            .table("coldness", "Reads by the share that was cold at the start");
         Ok(Analysis {
             title: "Cost of cold data".into(),
             summary: "Reads of one 4 KiB block; mean over each share and round.".into(),

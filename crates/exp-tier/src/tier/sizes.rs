@@ -288,7 +288,7 @@ fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
     for size in &all[1].conditions {
         for subject in &all[1].subjects {
             let cells = all.iter().map(|medians| json!(medians.estimate(size, subject).map(|found| found.value)));
-            table.row([json!(size), json!(subject)].into_iter().chain(cells).collect());
+            table.row([json!(size), json!(subject)].into_iter().chain(cells).collect::<Vec<_>>());
         }
     }
     table

@@ -3,7 +3,7 @@
 use super::{Played, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
-use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Rows, Series, Table};
 use senesce_runs::decided::{fields, interval_text};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
@@ -15,14 +15,14 @@ pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     let mut table = Table::new("fileserver", "The fileserver personality, means over the rounds", &columns);
     for name in &names {
         let of = |value: &dyn Fn(&Played) -> f64| average(runs, name, value);
-        table.row(vec![
-            json!(name),
-            json!(of(&|run| run.ops_per_second)),
-            json!(of(&|run| run.mb_per_second)),
-            json!(of(&|run| run.evicted as f64)),
-            json!(of(&|run| run.fetched as f64)),
-            json!(runs.iter().filter(|run| run.condition == **name).count()),
-        ]);
+        table.row((
+            name,
+            of(&|run| run.ops_per_second),
+            of(&|run| run.mb_per_second),
+            of(&|run| run.evicted as f64),
+            of(&|run| run.fetched as f64),
+            runs.iter().filter(|run| run.condition == **name).count(),
+        ));
     }
     let judged = judged(runs);
     Analysis {
@@ -66,16 +66,12 @@ fn pairs(runs: &[Played], condition: &str) -> Vec<(f64, f64)> {
 
 fn costs_table(judged: &[(String, Decision)]) -> Table {
     let title = "Operations per second over those of bpfs mode in the same round";
-    let mut table = Table::new("against-bpfs", title, &["file system", "ratio", "interval", "verdict"]);
-    for (name, decision) in judged {
-        table.row(vec![
-            json!(name),
-            json!(decision.interval.map(|interval| interval.value)),
-            json!(decision.interval.map(|interval| interval_text(&interval))),
-            json!(decision.text()),
-        ]);
-    }
-    table
+    Rows::of(judged)
+        .column("file system", |(name, _)| name)
+        .column("ratio", |(_, decision)| decision.interval.map(|interval| interval.value))
+        .column("interval", |(_, decision)| decision.interval.map(|interval| interval_text(&interval)))
+        .column("verdict", |(_, decision)| decision.text())
+        .table("against-bpfs", title)
 }
 
 fn names(runs: &[Played]) -> Vec<String> {

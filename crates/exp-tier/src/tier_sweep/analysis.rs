@@ -24,17 +24,17 @@ pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     let mut table = Table::new("sweep", title, &columns);
     for (cell, ratio) in kinds.iter().zip(&against) {
         let of = |value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());
-        table.row(vec![
-            json!(cell.subject),
-            json!(cell.period_ms),
-            json!(cell.threshold_bytes.map(|bytes| Bytes(bytes).to_string())),
-            json!(geometric_mean(same(cells, cell).map(|one| one.ops_per_second))),
-            json!(ratio),
-            json!(of(|one| one.p50_us)),
-            json!(of(|one| one.p99_us)),
-            json!(of(|one| one.evicted as f64)),
-            json!(of(|one| one.fetched as f64)),
-        ]);
+        table.row((
+            &cell.subject,
+            cell.period_ms,
+            cell.threshold_bytes.map(|bytes| Bytes(bytes).to_string()),
+            geometric_mean(same(cells, cell).map(|one| one.ops_per_second)),
+            ratio,
+            of(|one| one.p50_us),
+            of(|one| one.p99_us),
+            of(|one| one.evicted as f64),
+            of(|one| one.fetched as f64),
+        ));
     }
     let reference = spec.reference().map_or(String::new(), |(period, threshold)| {
         format!(
