@@ -3,7 +3,7 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Rows, Seed, Span};
 use senesce_guest::carry::GuestBooted;
 use senesce_guest::{Drive, GuestRun, Keep, kernel};
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
@@ -102,11 +102,12 @@ impl Run for VmSelftest {
             Event::Tried(_) => None,
         });
         let tried = states(spec, recorded.events());
-        let mut table =
-            Table::new("file-systems", "File systems in the guest", &["file system", "works", "time (s)", "said"]);
-        for one in &tried {
-            table.row(vec![json!(one.file_system), json!(one.works), json!(one.seconds), json!(one.said)]);
-        }
+        let table = Rows::of(&tried)
+            .column("file system", |one| &one.file_system)
+            .column("works", |one| &one.works)
+            .column("time (s)", |one| &one.seconds)
+            .column("said", |one| &one.said)
+            .table("file-systems", "File systems in the guest");
         let working = tried.iter().filter(|one| one.works).count();
         let boot = booted.as_ref().map_or_else(String::new, |boot| {
             format!("Kernel {} under {}: booted in {:.1} s. ", boot.kernel, boot.accelerator, boot.boot_seconds)

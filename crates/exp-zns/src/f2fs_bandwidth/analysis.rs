@@ -3,7 +3,7 @@
 use super::{DriveResult, Event, F2fsBandwidth, MEAN, OnModel, Sample};
 use crate::on_model::{Host, NAMES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
-use senesce_core::{Analysis, Table, published};
+use senesce_core::{Analysis, Rows, Table, published};
 use senesce_runner::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -47,28 +47,15 @@ pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
 
 fn means(results: &[DriveResult], emulated: bool) -> Table {
     let title = if emulated { "Mean bandwidth in the guest" } else { "Mean bandwidth" };
-    let columns = [
-        "drive",
-        "repeat",
-        "written (MiB)",
-        "overwrites",
-        "mean (MiB/s)",
-        "published (MiB/s)",
-        "published, whole job (MiB/s)",
-    ];
-    let mut table = Table::new("means", title, &columns);
-    for result in results {
-        table.row(vec![
-            json!(result.drive),
-            json!(result.repeat + 1),
-            json!(result.bytes >> 20),
-            json!(result.overwrites),
-            json!(result.mean_mib_s),
-            json!(published_mean(MEAN, &result.drive)),
-            json!(published_mean(OF_JOB, &result.drive)),
-        ]);
-    }
-    table
+    Rows::of(results)
+        .column("drive", |result| &result.drive)
+        .column("repeat", |result| result.repeat + 1)
+        .column("written (MiB)", |result| result.bytes >> 20)
+        .column("overwrites", |result| &result.overwrites)
+        .column("mean (MiB/s)", |result| result.mean_mib_s)
+        .column("published (MiB/s)", |result| published_mean(MEAN, &result.drive))
+        .column("published, whole job (MiB/s)", |result| published_mean(OF_JOB, &result.drive))
+        .table("means", title)
 }
 
 /// Totals and shares of time for each host and drive.
@@ -91,20 +78,20 @@ fn on_models(modelled: &[OnModel]) -> Table {
     for found in modelled {
         let timed = &found.timed;
         let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
-        table.row(vec![
-            json!(found.drive),
-            json!(found.repeat + 1),
-            json!(timed.host_words()),
-            json!(found.mean_mib_s),
-            json!(published_mean(MEAN, &found.drive)),
-            json!(published_mean(OF_JOB, &found.drive)),
-            json!(percent(timed.busy_seconds)),
-            json!(percent(timed.host_seconds)),
-            json!(found.write_amplification),
-            json!(timed.bytes("read") >> 20),
-            json!(timed.commands("reset")),
-            json!(timed.accounts()),
-        ]);
+        table.row((
+            &found.drive,
+            found.repeat + 1,
+            timed.host_words(),
+            found.mean_mib_s,
+            published_mean(MEAN, &found.drive),
+            published_mean(OF_JOB, &found.drive),
+            percent(timed.busy_seconds),
+            percent(timed.host_seconds),
+            found.write_amplification,
+            timed.bytes("read") >> 20,
+            timed.commands("reset"),
+            timed.accounts(),
+        ));
     }
     table
 }

@@ -1,7 +1,7 @@
 //! Compares results with published values: errors and order by group, with the bound of each group.
 
 use super::measure::Measured;
-use senesce_core::{Failure, Table, published};
+use senesce_core::{Failure, Rows, Table, published};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -153,32 +153,17 @@ fn order(points: &[&Comparison]) -> (usize, usize, f64) {
 }
 
 pub fn group_table(groups: &[Group]) -> Table {
-    let columns = [
-        "group",
-        "points",
-        "mean error (%)",
-        "held out (%)",
-        "bound (%)",
-        "worst (%)",
-        "worst point",
-        "pairs beyond 5 %",
-        "misordered",
-    ];
-    let mut table = Table::new("groups", "Error against the published drive, by group", &columns);
-    for group in groups {
-        table.row(vec![
-            json!(group.group),
-            json!(group.points),
-            json!(group.mean_error * 100.0),
-            group.mean_error_held_out.map_or(json!(null), |error| json!(error * 100.0)),
-            json!(group.bound * 100.0),
-            json!(group.worst_error * 100.0),
-            json!(group.worst_at),
-            json!(group.pairs),
-            json!(group.misordered),
-        ]);
-    }
-    table
+    Rows::of(groups)
+        .column("group", |group| &group.group)
+        .column("points", |group| &group.points)
+        .column("mean error (%)", |group| group.mean_error * 100.0)
+        .column("held out (%)", |group| group.mean_error_held_out.map_or(json!(null), |error| json!(error * 100.0)))
+        .column("bound (%)", |group| group.bound * 100.0)
+        .column("worst (%)", |group| group.worst_error * 100.0)
+        .column("worst point", |group| &group.worst_at)
+        .column("pairs beyond 5 %", |group| &group.pairs)
+        .column("misordered", |group| group.misordered)
+        .table("groups", "Error against the published drive, by group")
 }
 
 pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
@@ -188,18 +173,13 @@ pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
         true => format!("Published values of another drive, as context for {}", measured.device),
         false => format!("Published values and values of this run ({})", measured.device),
     };
-    let columns = ["metric", "condition", "published", "ours", last];
-    let mut table = Table::new("values", &title, &columns);
-    for point in comparison {
-        table.row(vec![
-            json!(point.metric),
-            json!(point.condition),
-            json!(point.published),
-            json!(point.ours),
-            json!(point.error * 100.0),
-        ]);
-    }
-    table
+    Rows::of(comparison)
+        .column("metric", |point| &point.metric)
+        .column("condition", |point| &point.condition)
+        .column("published", |point| &point.published)
+        .column("ours", |point| &point.ours)
+        .column(last, |point| point.error * 100.0)
+        .table("values", &title)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::ZnsRocksdb;
 use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Failure, Table};
+use senesce_core::{Analysis, Failure, Rows, Table};
 use senesce_runner::Run;
 use serde_json::{Value, json};
 
@@ -163,36 +163,18 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
 }
 
 fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
-    let mut table = Table::new(
-        "rates",
-        "Rates and latencies",
-        &[
-            "setup",
-            "benchmark",
-            "repeat",
-            "rate (operations/s)",
-            "published rate (operations/s)",
-            "read p50 (us)",
-            "read p99 (us)",
-            "write p50 (us)",
-            "write p99 (us)",
-            "drive written (MiB)",
-        ],
-    );
-    for one in measured {
-        table.row(vec![
-            json!(one.setup),
-            json!(one.benchmark),
-            json!(one.repeat + 1),
-            json!(one.ops_per_second),
-            json!(published_rate(published, &one.setup, &one.benchmark)),
-            json!(one.reads.map(|reads| reads.p50_us)),
-            json!(one.reads.map(|reads| reads.p99_us)),
-            json!(one.writes.map(|writes| writes.p50_us)),
-            json!(one.writes.map(|writes| writes.p99_us)),
-            json!(one.drive_bytes as f64 / 1_048_576.0),
-        ]);
-    }
+    let mut table = Rows::of(measured)
+        .column("setup", |one| &one.setup)
+        .column("benchmark", |one| &one.benchmark)
+        .column("repeat", |one| one.repeat + 1)
+        .column("rate (operations/s)", |one| &one.ops_per_second)
+        .column("published rate (operations/s)", |one| published_rate(published, &one.setup, &one.benchmark))
+        .column("read p50 (us)", |one| one.reads.map(|reads| reads.p50_us))
+        .column("read p99 (us)", |one| one.reads.map(|reads| reads.p99_us))
+        .column("write p50 (us)", |one| one.writes.map(|writes| writes.p50_us))
+        .column("write p99 (us)", |one| one.writes.map(|writes| writes.p99_us))
+        .column("drive written (MiB)", |one| one.drive_bytes as f64 / 1_048_576.0)
+        .table("rates", "Rates and latencies");
     let known = |setup: &str, benchmark: &str| of(measured, setup, benchmark).is_some();
     for setup in ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "zenfs-zns"] {
         for benchmark in BENCHMARKS.iter().filter(|benchmark| !known(setup, benchmark)) {
@@ -207,13 +189,13 @@ fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
 }
 
 fn amplification_table(amplification: &[Amplification]) -> Table {
-    let columns = ["setup", "RocksDB (ratio)", "file system (ratio)", "both (ratio)", "space (ratio)"];
-    let mut table = Table::new("amplification", "Write amplification and space", &columns);
-    for one in amplification {
-        let ratios = [one.database, one.file_system, Some(one.total), one.space];
-        table.row(std::iter::once(json!(one.setup)).chain(ratios.map(|ratio| json!(ratio))).collect());
-    }
-    table
+    Rows::of(amplification)
+        .column("setup", |one| &one.setup)
+        .column("RocksDB (ratio)", |one| one.database)
+        .column("file system (ratio)", |one| one.file_system)
+        .column("both (ratio)", |one| one.total)
+        .column("space (ratio)", |one| one.space)
+        .table("amplification", "Write amplification and space")
 }
 
 #[cfg(test)]

@@ -110,20 +110,20 @@ fn table(found: &[&OnModel]) -> Table {
     for one in found {
         let timed = &one.timed;
         let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
-        table.row(vec![
-            json!(one.setup),
-            json!(one.benchmark),
-            json!(one.repeat + 1),
-            json!(timed.host_words()),
-            json!(one.ops_per_second),
-            json!(published_rate(&published, &one.setup, &one.benchmark)),
-            json!(percent(timed.busy_seconds)),
-            json!(percent(timed.host_seconds)),
-            json!(timed.bytes("read") >> 20),
-            json!((timed.bytes("write") + timed.bytes("append")) >> 20),
-            json!(timed.commands("reset")),
-            json!(timed.accounts()),
-        ]);
+        table.row((
+            &one.setup,
+            &one.benchmark,
+            one.repeat + 1,
+            timed.host_words(),
+            &one.ops_per_second,
+            published_rate(&published, &one.setup, &one.benchmark),
+            percent(timed.busy_seconds),
+            percent(timed.host_seconds),
+            timed.bytes("read") >> 20,
+            (timed.bytes("write") + timed.bytes("append")) >> 20,
+            timed.commands("reset"),
+            timed.accounts(),
+        ));
     }
     table
 }

@@ -146,7 +146,7 @@ fn own_values(measured: &Measured) -> Table {
             let own = values.values.get(name).or_else(|| values.values.get(&format!("writer_{name}")));
             own.map_or(Value::Null, |value| json!(value))
         };
-        table.row(vec![json!(values.key), get("iops"), get("bw_mib"), get("lat_mean_us"), get("lat_p95_us")]);
+        table.row((&values.key, get("iops"), get("bw_mib"), get("lat_mean_us"), get("lat_p95_us")));
     }
     table
 }
@@ -155,7 +155,7 @@ fn skipped(recorded: &Recorded<ZnsStudyImport>) -> Table {
     let mut table = Table::new("skipped", "Files that are not results of the study", &["file", "why"]);
     for event in recorded.events() {
         if let Event::Skipped { path, why } = event {
-            table.row(vec![json!(path), json!(why)]);
+            table.row((path, why));
         }
     }
     table

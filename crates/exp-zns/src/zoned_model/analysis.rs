@@ -194,7 +194,7 @@ fn constant_table(constants: &BTreeMap<&str, Constant<'_>>) -> Table {
     for (name, constant) in constants {
         let deviation = constant.deviation.map_or(Value::Null, percent);
         let value = json!(rounded(constant.value));
-        table.row(vec![json!(name), json!(constant.about), value, deviation, json!(constant.words())]);
+        table.row((name, &constant.about, value, deviation, constant.words()));
     }
     table
 }
@@ -215,7 +215,7 @@ fn error_table(checks: &[Check<'_>]) -> Table {
     let mut table = Table::new("errors", "Errors of the model on values that were not fitted", &columns);
     for (group, error) in groups(checks) {
         let numbers = [error.median, error.p90, error.worst].map(percent);
-        table.row([json!(group), json!(error.count)].into_iter().chain(numbers).collect());
+        table.row([json!(group), json!(error.count)].into_iter().chain(numbers).collect::<Vec<_>>());
     }
     table
 }
@@ -229,7 +229,7 @@ fn check_table(checks: &[Check<'_>]) -> Table {
     let mut table = Table::new("checks", "Points that were not fitted", &columns);
     for check in checks {
         let (measured, modelled) = (json!(rounded(check.measured)), json!(rounded(check.modelled)));
-        table.row(vec![json!(check.point), json!(check.value), measured, modelled, percent(check.error())]);
+        table.row((&check.point, &check.value, measured, modelled, percent(check.error())));
     }
     table
 }
