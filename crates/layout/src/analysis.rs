@@ -4,7 +4,7 @@ use crate::free::FreeSpace;
 use crate::map::{self, LayoutMap};
 use crate::score::Discontinuities;
 use crate::summary::{FileLayout, LayoutSummary};
-use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Rows, Series, Table};
 use serde_json::{Value, json};
 
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
@@ -58,7 +58,7 @@ fn overview(summary: &LayoutSummary) -> Table {
         ("shared extents", json!(summary.shared.extents)),
         ("inline files", json!(summary.inline.extents)),
     ];
-    rows.into_iter().for_each(|(name, value)| table.row(vec![json!(name), value]));
+    rows.into_iter().for_each(|(name, value)| table.row((name, value)));
     table
 }
 
@@ -67,24 +67,18 @@ fn size_classes(summary: &LayoutSummary) -> Table {
     let mut table = Table::new("size-classes", "By allocated size of the file", &columns);
     for class in &summary.size_classes {
         let (from, to) = (class.from_bytes >> 10, class.to_bytes >> 10);
-        table.row(vec![
-            json!(from),
-            json!(to),
-            json!(class.files),
-            json!(class.blocks),
-            json!(class.static_layout_score),
-        ]);
+        table.row((from, to, &class.files, &class.blocks, &class.static_layout_score));
     }
     table
 }
 
 fn discontinuities(found: &Discontinuities) -> Table {
     let title = "Discontinuities of the tree read in find order";
-    let mut table = Table::new("discontinuities", title, &["length (4 KiB blocks), from", "below", "count"]);
-    for (power, count) in found.log2_blocks.iter().enumerate().filter(|(_, count)| **count > 0) {
-        table.row(vec![json!(1u64 << power), json!(1u128 << (power + 1)), json!(count)]);
-    }
-    table
+    Rows::of(found.log2_blocks.iter().enumerate().filter(|(_, count)| **count > 0))
+        .column("length (4 KiB blocks), from", |(power, _)| 1u64 << power)
+        .column("below", |(power, _)| 1u128 << (power + 1))
+        .column("count", |(_, count)| count)
+        .table("discontinuities", title)
 }
 
 fn free_space(free: &FreeSpace) -> Table {
@@ -94,7 +88,7 @@ fn free_space(free: &FreeSpace) -> Table {
     let mut table = Table::new("free-space", &title, &columns);
     for bucket in &free.buckets {
         let (from, to) = (bucket.from_bytes >> 10, bucket.to_bytes >> 10);
-        table.row(vec![json!(from), json!(to), json!(bucket.extents), json!(bucket.blocks), json!(bucket.percent)]);
+        table.row((from, to, &bucket.extents, &bucket.blocks, &bucket.percent));
     }
     table
 }
@@ -104,7 +98,7 @@ fn per_file(files: &[FileLayout]) -> Table {
         Table::new("files", "Files in find order", &["file", "extents", "4 KiB blocks", "static layout score"]);
     for file in files {
         let FileLayout { path, extents, blocks, static_layout_score, .. } = file;
-        table.row(vec![json!(path), json!(extents), json!(blocks), json!(static_layout_score)]);
+        table.row((path, extents, blocks, static_layout_score));
     }
     table
 }
