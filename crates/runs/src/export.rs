@@ -35,20 +35,20 @@ fn tidy(registry: &Registry, name: &str, record: &Record) -> Result<Table, Failu
     columns.push("value");
     let mut table = Table::new("measurements", "Every measured value", &columns);
     for one in measurements::of(registry, record)? {
-        table.row(vec![
-            json!(name),
-            json!(record.plan.kind),
-            json!(record.plan.program_version),
-            json!(record.plan.seed.0),
-            json!(!record.is_partial()),
-            json!(one.metric),
-            json!(one.unit),
-            json!(better_word(one.better)),
-            json!(one.condition_text()),
-            json!(one.image),
-            json!(one.repetition),
-            json!(one.value),
-        ]);
+        table.row((
+            name,
+            &record.plan.kind,
+            &record.plan.program_version,
+            &record.plan.seed.0,
+            !record.is_partial(),
+            &one.metric,
+            &one.unit,
+            better_word(one.better),
+            one.condition_text(),
+            &one.image,
+            &one.repetition,
+            &one.value,
+        ));
     }
     Ok(table)
 }

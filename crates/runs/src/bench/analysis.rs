@@ -3,7 +3,7 @@
 use super::ranks::RankRepetitions;
 use super::{MeasuredColdRead, Results};
 use senesce_core::heartbeat::Lost;
-use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Rows, Series, Table};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
 
@@ -65,24 +65,18 @@ fn counted(result: &BenchResult) -> impl DoubleEndedIterator<Item = (usize, &Rep
 }
 
 fn ranks_table(repetitions: &[RankRepetitions]) -> Table {
-    let columns =
-        ["repetition", "rank", "host", "ops", "ops/s", "MB/s", "mean (us)", "began (ms)", "ended (s)", "clock (ms)"];
-    let mut table = Table::new("ranks", "Ranks", &columns);
-    for (repetition, row) in repetitions.iter().flat_map(|one| one.ranks.iter().map(move |row| (one.repetition, row))) {
-        table.row(vec![
-            json!(repetition),
-            json!(row.rank),
-            json!(row.host),
-            json!(row.result.ops),
-            rounded(row.result.ops_per_second),
-            rounded(row.result.mb_per_second),
-            rounded(row.result.mean_us),
-            rounded(row.begin_seconds * 1e3),
-            rounded(row.end_seconds),
-            rounded(row.clock_offset_seconds * 1e3),
-        ]);
-    }
-    table
+    Rows::of(repetitions.iter().flat_map(|one| one.ranks.iter().map(move |row| (one.repetition, row))))
+        .column("repetition", |(repetition, _)| repetition)
+        .column("rank", |(_, row)| &row.rank)
+        .column("host", |(_, row)| &row.host)
+        .column("ops", |(_, row)| &row.result.ops)
+        .column("ops/s", |(_, row)| rounded(row.result.ops_per_second))
+        .column("MB/s", |(_, row)| rounded(row.result.mb_per_second))
+        .column("mean (us)", |(_, row)| rounded(row.result.mean_us))
+        .column("began (ms)", |(_, row)| rounded(row.begin_seconds * 1e3))
+        .column("ended (s)", |(_, row)| rounded(row.end_seconds))
+        .column("clock (ms)", |(_, row)| rounded(row.clock_offset_seconds * 1e3))
+        .table("ranks", "Ranks")
 }
 
 fn summary(result: &BenchResult) -> String {
@@ -115,14 +109,14 @@ fn filesets_table(result: &BenchResult) -> Table {
     let mut table = Table::new("filesets", "File sets", &columns);
     let megabytes = |bytes: u64| rounded(bytes as f64 / 1_048_576.0);
     for set in &result.filesets {
-        table.row(vec![
-            json!(set.name),
-            json!(set.files),
-            json!(set.directories),
+        table.row((
+            &set.name,
+            &set.files,
+            &set.directories,
             megabytes(set.bytes),
-            json!(set.existing_files),
+            set.existing_files,
             megabytes(set.existing_bytes),
-        ]);
+        ));
     }
     table
 }
@@ -144,9 +138,9 @@ fn repetitions_table(result: &BenchResult) -> Table {
     let mut table = Table::new("repetitions", "Repetitions", &columns);
     for (number, r) in result.repetitions.iter().enumerate() {
         let counted = |value: f64| if r.valid { rounded(value) } else { Value::Null };
-        table.row(vec![
-            json!(number + 1),
-            json!(r.ops),
+        table.row((
+            number + 1,
+            &r.ops,
             counted(r.ops_per_second),
             counted(r.mb_per_second),
             counted(Repetition::rate(r.reads, r.seconds)),
@@ -155,8 +149,8 @@ fn repetitions_table(result: &BenchResult) -> Table {
             r.p99_us.map_or(Value::Null, counted),
             rounded(r.user_cpu_seconds),
             rounded(r.system_cpu_seconds),
-            json!(if r.valid { "yes" } else { "no" }),
-        ]);
+            if r.valid { "yes" } else { "no" },
+        ));
     }
     table
 }
@@ -178,10 +172,10 @@ fn flowops_table(result: &BenchResult) -> Table {
     let mut table = Table::new("flowops", "Flowops", &columns);
     for (number, repetition) in counted(result) {
         for (name, flowop) in &repetition.flowops {
-            table.row(vec![
-                json!(number),
-                json!(name),
-                json!(flowop.count),
+            table.row((
+                number,
+                name,
+                &flowop.count,
                 rounded(flowop.ops_per_second),
                 rounded(flowop.mb_per_second),
                 rounded(flowop.mean_us),
@@ -190,7 +184,7 @@ fn flowops_table(result: &BenchResult) -> Table {
                 rounded(flowop.p999_us),
                 rounded(flowop.p9999_us),
                 rounded(flowop.max_us),
-            ]);
+            ));
         }
     }
     table
@@ -269,16 +263,16 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
             continue;
         }
         for operation in &result.operations {
-            table.row(vec![
-                json!(number + 1),
-                json!(operation.name),
-                json!(if operation.fsync { "yes" } else { "no" }),
-                json!(operation.iterations),
+            table.row((
+                number + 1,
+                &operation.name,
+                if operation.fsync { "yes" } else { "no" },
+                &operation.iterations,
                 rounded(operation.mean_us),
                 rounded(operation.min_us),
                 rounded(operation.max_us),
                 rounded(operation.overhead_percent),
-            ]);
+            ));
         }
     }
     analysis.summary =
@@ -303,17 +297,17 @@ fn calls(all: &Results, target: &str, analysis: &mut Analysis) {
             continue;
         }
         for size in &result.sizes {
-            table.row(vec![
-                json!(number + 1),
-                json!(size.bytes),
-                json!(size.calls),
+            table.row((
+                number + 1,
+                &size.bytes,
+                &size.calls,
                 rounded(size.mb_per_second),
                 rounded(size.mean_us),
                 rounded(size.p50_us),
                 rounded(size.p99_us),
                 rounded(size.p999_us),
                 rounded(size.p9999_us),
-            ]);
+            ));
         }
         let points = result.sizes.iter().map(|size| (size.bytes as f64, size.p50_us)).collect();
         lines.push(series(format!("repetition {}", number + 1), points));
@@ -347,16 +341,16 @@ fn cold_read(all: &Results, analysis: &mut Analysis) {
             analysis.caveats.push(format!("repetition {} does not count: {reason}", number + 1));
         }
         let time = |seconds: Option<f64>| seconds.filter(|_| invalid.is_none()).map_or(Value::Null, rounded);
-        table.row(vec![
-            json!(number + 1),
-            json!(read.files),
+        table.row((
+            number + 1,
+            &read.files,
             rounded(read.bytes_read as f64 / 1_048_576.0),
             rounded(read.allocated_bytes as f64 / 1_048_576.0),
             mebibytes(account.and_then(|account| account.extent_bytes)),
             mebibytes(account.and_then(|account| account.device_bytes)),
             time(Some(read.seconds)),
             time(read.seconds_per_gib.map(Finite::get)),
-        ]);
+        ));
     }
     analysis.summary =
         "Every file read once in directory order by one thread with a 32 KiB buffer, caches cold.".into();
@@ -384,15 +378,15 @@ fn requests(results: &[MeasuredColdRead], analysis: &mut Analysis) {
         let seconds = |modelled: &Option<senesce_devmodel::Modelled>| {
             modelled.as_ref().map_or(Value::Null, |modelled| rounded(modelled.seconds))
         };
-        table.row(vec![
-            json!(number + 1),
-            json!(measures.requests),
+        table.row((
+            number + 1,
+            &measures.requests,
             rounded(measures.bytes.read as f64 / 1_048_576.0),
-            json!(measures.layout.discontinuities),
-            json!(measures.layout.score),
+            &measures.layout.discontinuities,
+            measures.layout.score,
             seconds(&trace.hdd),
             seconds(&trace.ssd),
-        ]);
+        ));
     }
     analysis.tables.push(table);
     analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());

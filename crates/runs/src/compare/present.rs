@@ -2,6 +2,7 @@
 
 use super::{Comparison, Row};
 use crate::decided::{fields, interval_fields, interval_text};
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_stats::gate::Gate;
 use serde_json::{Value, json};
@@ -90,16 +91,16 @@ pub(super) fn text(row: &Row) -> String {
 }
 
 fn environment(comparison: &Comparison) -> Table {
-    let mut table = Table::new("environment", "What differs in the environments", &["fact", "reference", "sample"]);
-    for (name, ours, theirs) in &comparison.environment {
-        table.row(vec![json!(name), ours.clone(), theirs.clone()]);
-    }
-    table
+    Rows::of(&comparison.environment)
+        .column("fact", |(name, _, _)| name)
+        .column("reference", |(_, ours, _)| ours.clone())
+        .column("sample", |(_, _, theirs)| theirs.clone())
+        .table("environment", "What differs in the environments")
 }
 
 fn settings(comparison: &Comparison) -> Table {
     let mut table = Table::new("settings", "What differs in the plans", &["setting: reference against sample"]);
-    comparison.settings.iter().for_each(|text| table.row(vec![json!(text)]));
+    comparison.settings.iter().for_each(|text| table.row((text,)));
     table
 }
 
@@ -111,17 +112,17 @@ fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
         let interval = row.decision.as_ref().and_then(|decision| decision.interval);
         let count = |groups: &[Vec<f64>]| groups.iter().map(Vec::len).sum::<usize>();
         let gate = row.gate.map_or(String::new(), |gate| format!("; gate {}", gate_word(gate)));
-        table.row(vec![
-            json!(row.what.metric),
-            json!(row.what.condition_text()),
+        table.row((
+            &row.what.metric,
+            row.what.condition_text(),
             mean(&row.reference),
             mean(&row.sample),
-            json!(row.what.unit),
+            &row.what.unit,
             interval.map_or(Value::Null, |interval| json!(interval.value)),
             interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
-            json!(format!("{} / {}", count(&row.reference), count(&row.sample))),
-            json!(format!("{}{gate}", text(row))),
-        ]);
+            format!("{} / {}", count(&row.reference), count(&row.sample)),
+            format!("{}{gate}", text(row)),
+        ));
     }
     table
 }

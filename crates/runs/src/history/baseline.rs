@@ -86,20 +86,20 @@ pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Tab
         let time = one.time.map_or_else(String::new, |text| format!(" ({text})"));
         let (run, runs) = (json!(format!("{}{time}", entries[one.run].name())), json!(one.baseline.len()));
         match &one.found {
-            Err(why) => table.row(vec![run, runs, Value::Null, Value::Null, Value::Null, Value::Null, json!(why)]),
+            Err(why) => table.row((run, runs, Value::Null, Value::Null, Value::Null, Value::Null, why)),
             Ok(comparison) => {
                 for row in &comparison.rows {
                     let Some(decision) = row.judged() else { continue };
                     let interval = decision.interval;
-                    table.row(vec![
+                    table.row((
                         run.clone(),
                         runs.clone(),
-                        json!(row.what.metric),
-                        json!(row.what.condition_text()),
+                        &row.what.metric,
+                        row.what.condition_text(),
                         interval.map_or(Value::Null, |interval| json!(interval.value)),
                         interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
-                        json!(decision.text()),
-                    ]);
+                        decision.text(),
+                    ));
                 }
             }
         }

@@ -20,16 +20,16 @@ pub fn runs_table(entries: &[ListedRun]) -> Table {
         let is_done = entry.state == State::Complete;
         let verdict =
             if is_done { entry.verdict.clone() } else { format!("{}: {}", entry.state.word(), entry.verdict) };
-        table.row(vec![
-            json!(entry.date.as_deref().map(minute)),
-            json!(entry.host),
-            json!(entry.label),
-            json!(entry.commit.as_deref().map(short)),
-            json!(entry.kernel),
-            json!(entry.kind),
-            json!(verdict),
-            json!(entry.run.display().to_string()),
-        ]);
+        table.row((
+            entry.date.as_deref().map(minute),
+            &entry.host,
+            &entry.label,
+            entry.commit.as_deref().map(short),
+            &entry.kernel,
+            &entry.kind,
+            verdict,
+            entry.run.display().to_string(),
+        ));
     }
     table
 }
@@ -48,17 +48,17 @@ pub fn course_table(entries: &[ListedRun], courses: &Courses) -> Table {
     let mut table = Table::new("courses", "Every metric over its runs", &columns);
     for course in &courses.courses {
         let Some(last) = course.points.last() else { continue };
-        table.row(vec![
-            json!(course.key.metric),
-            json!(course.key.condition),
-            json!(setting(course)),
-            json!(course.key.host),
-            json!(course.points.len()),
-            json!(senesce_stats::median(&course.values())),
-            json!(last.value),
-            json!(course.key.unit),
-            json!(course.changes.last().map(|change| place(entries, course, change))),
-        ]);
+        table.row((
+            &course.key.metric,
+            &course.key.condition,
+            setting(course),
+            &course.key.host,
+            course.points.len(),
+            senesce_stats::median(&course.values()),
+            &last.value,
+            &course.key.unit,
+            course.changes.last().map(|change| place(entries, course, change)),
+        ));
     }
     table
 }
@@ -87,19 +87,19 @@ fn changes(entries: &[ListedRun], courses: &Courses) -> Table {
     let found = courses.courses.iter().flat_map(|course| course.changes.iter().map(move |change| (course, change)));
     for (course, change) in found {
         let run = course.points.get(change.index).map(|point| entries[point.run].name());
-        table.row(vec![
-            json!(course.key.metric),
-            json!(course.key.condition),
-            json!(setting(course)),
-            json!(course.key.host),
-            json!(course.change_text(change)),
-            json!(change.before),
-            json!(change.after),
-            json!(course.key.unit),
-            json!(run),
-            json!(place(entries, course, change)),
-            json!(change.p),
-        ]);
+        table.row((
+            &course.key.metric,
+            &course.key.condition,
+            setting(course),
+            &course.key.host,
+            course.change_text(change),
+            &change.before,
+            &change.after,
+            &course.key.unit,
+            run,
+            place(entries, course, change),
+            &change.p,
+        ));
     }
     table
 }
@@ -110,13 +110,7 @@ fn drifts(courses: &Courses) -> Table {
     for course in &courses.courses {
         if let Some(text) = course.drift_text() {
             let key = &course.key;
-            table.row(vec![
-                json!(key.metric),
-                json!(key.condition),
-                json!(setting(course)),
-                json!(key.host),
-                json!(text),
-            ]);
+            table.row((&key.metric, &key.condition, setting(course), &key.host, text));
         }
     }
     table

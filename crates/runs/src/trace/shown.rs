@@ -41,7 +41,7 @@ pub(super) fn totals(summary: &Summary) -> Table {
         ("other", measures.others, None),
         ("zone commands", measures.zone_commands, None),
     ] {
-        table.row(vec![json!(kind), json!(requests), json!(bytes)]);
+        table.row((kind, requests, bytes));
     }
     table
 }
@@ -52,7 +52,7 @@ pub(super) fn models(summary: &Summary) -> Table {
         Table::new("models", "Modelled, each drive with the data that is read in the order of addresses", &columns);
     for (name, one) in &summary.models {
         let (factor, index) = (json!(one.write_amplification), json!(one.collision_index));
-        table.row(vec![json!(name), json!(one.seconds), json!(one.mib_per_s), factor, index]);
+        table.row((name, &one.seconds, one.mib_per_s, factor, index));
     }
     table
 }
@@ -66,7 +66,7 @@ pub(super) fn latencies(summary: &Summary) -> Table {
         }
         let us = |ns: u64| json!(ns as f64 / 1e3);
         let (p50, p90, p99) = (us(latency.p50_ns), us(latency.p90_ns), us(latency.p99_ns));
-        table.row(vec![json!(kind), json!(latency.mean_ns / 1e3), p50, p90, p99, us(latency.max_ns)]);
+        table.row((kind, latency.mean_ns / 1e3, p50, p90, p99, us(latency.max_ns)));
     }
     table
 }

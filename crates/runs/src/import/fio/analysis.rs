@@ -1,6 +1,7 @@
 //! Tables and figures of an imported fio result.
 
 use super::{Event, Fio, ImportedFile, JobEvent};
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
@@ -29,31 +30,24 @@ fn percentile(job: &JobEvent, wanted: f64) -> f64 {
     job.percentiles.iter().find(|(percent, _)| *percent == wanted).map_or(f64::NAN, |(_, value)| value / 1000.0)
 }
 
-type Cell = dyn Fn(&JobEvent) -> Value;
-
 fn table(jobs: &[JobEvent]) -> Table {
-    let percent = |wanted: f64| move |job: &JobEvent| json!(percentile(job, wanted));
-    let (p50, p99, p999) = (percent(50.0), percent(99.0), percent(99.9));
     let options = |job: &JobEvent| {
-        json!(job.options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+        job.options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     };
-    let columns: [(&str, &Cell); 12] = [
-        ("job", &|job| json!(job.name)),
-        ("direction", &|job| json!(job.direction)),
-        ("clones", &|job| json!(job.clones)),
-        ("options", &options),
-        ("bandwidth (MiB/s)", &|job| json!(job.bandwidth_bytes_per_second / 1048576.0)),
-        ("operations (1/s)", &|job| json!(job.iops)),
-        ("mean latency (us)", &|job| json!(job.latency_mean_ns.map(|mean| mean / 1000.0))),
-        ("p50 (us)", &p50),
-        ("p99 (us)", &p99),
-        ("p99.9 (us)", &p999),
-        ("runtime (s)", &|job| json!(job.runtime_ms / 1000.0)),
-        ("valid", &|job| json!(job.counts)),
-    ];
-    let mut table = Table::new("jobs", "Jobs", &columns.map(|(name, _)| name));
-    jobs.iter().for_each(|job| table.row(columns.iter().map(|(_, value)| value(job)).collect()));
-    table
+    Rows::of(jobs)
+        .column("job", |job| &job.name)
+        .column("direction", |job| &job.direction)
+        .column("clones", |job| job.clones)
+        .column("options", options)
+        .column("bandwidth (MiB/s)", |job| job.bandwidth_bytes_per_second / 1048576.0)
+        .column("operations (1/s)", |job| job.iops)
+        .column("mean latency (us)", |job| job.latency_mean_ns.map(|mean| mean / 1000.0))
+        .column("p50 (us)", |job| percentile(job, 50.0))
+        .column("p99 (us)", |job| percentile(job, 99.0))
+        .column("p99.9 (us)", |job| percentile(job, 99.9))
+        .column("runtime (s)", |job| job.runtime_ms / 1000.0)
+        .column("valid", |job| job.counts)
+        .table("jobs", "Jobs")
 }
 
 fn latency_name(jobs: &[JobEvent]) -> &'static str {

@@ -50,16 +50,16 @@ fn table(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>) -> Table {
     for ((metric, unit), conditions) in metrics {
         for (condition, of) in conditions {
             let values = values(of);
-            table.row(vec![
-                json!(metric),
-                json!(condition),
-                json!(values.len()),
-                json!(values.iter().copied().reduce(f64::min)),
-                json!(senesce_stats::median(&values)),
-                json!(senesce_stats::mean(&values)),
-                json!(values.iter().copied().reduce(f64::max)),
-                json!(unit),
-            ]);
+            table.row((
+                metric,
+                condition,
+                values.len(),
+                values.iter().copied().reduce(f64::min),
+                senesce_stats::median(&values),
+                senesce_stats::mean(&values),
+                values.iter().copied().reduce(f64::max),
+                unit,
+            ));
         }
     }
     table
