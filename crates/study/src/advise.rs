@@ -4,7 +4,7 @@ use crate::adaptive::MOST;
 use crate::answer::needed_text;
 use crate::entries::WorkloadSpec;
 use crate::ready::Ready;
-use senesce_core::{Bytes, Span, Table};
+use senesce_core::{Bytes, Rows, Span, Table};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -120,12 +120,11 @@ pub fn study(asked: &Asked) -> String {
 }
 
 pub fn ranking(result: &Value) -> Table {
-    let mut table =
-        Table::new("ranking", "Ranking: = not distinguishable, > is better", &["state", "metric", "ranking"]);
-    for group in rows(result, "groups") {
-        table.row(vec![group["state"].clone(), group["metric"].clone(), group["words"].clone()]);
-    }
-    table
+    Rows::of(rows(result, "groups"))
+        .column("state", |group| group["state"].clone())
+        .column("metric", |group| group["metric"].clone())
+        .column("ranking", |group| group["words"].clone())
+        .table("ranking", "Ranking: = not distinguishable, > is better")
 }
 
 pub fn pairs(result: &Value) -> Table {
@@ -133,16 +132,16 @@ pub fn pairs(result: &Value) -> Table {
     let mut table = Table::new("pairs", "Pairs, the first over the second", &columns);
     for pair in rows(result, "pairs") {
         let text = |name: &str| pair[name].as_str().unwrap_or_default().to_string();
-        table.row(vec![
+        table.row((
             pair["state"].clone(),
             pair["metric"].clone(),
-            json!(format!("{} / {}", text("a"), text("b"))),
+            format!("{} / {}", text("a"), text("b")),
             pair["ratio"].clone(),
             pair["low"].clone(),
             pair["high"].clone(),
             pair["verdict"].clone(),
             needed(pair).map_or(Value::Null, |needed| json!(would_decide(&[needed]))),
-        ]);
+        ));
     }
     table
 }

@@ -3,6 +3,7 @@
 use crate::answer;
 use crate::figures;
 use crate::results::{Cell, Results};
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_runs::decided::{change_text, interval_text};
 use senesce_stats::verdict::MARGIN;
@@ -149,24 +150,24 @@ fn cells_table(results: &Results) -> Table {
         let Some((middle, interval)) = cell.middle() else { continue };
         let ratio = results.age_of(cell).and_then(|decision| decision.interval);
         let variation = senesce_stats::coefficient_of_variation(&cell.in_order);
-        table.row(vec![
-            json!(workload),
-            json!(fs),
-            json!(state),
-            json!(cell.what.metric),
-            json!(cell.what.unit),
-            json!(cell.groups.len()),
-            json!(cell.in_order.len()),
-            json!(middle),
-            json!(interval.map(|interval| interval.low)),
-            json!(interval.map(|interval| interval.high)),
-            json!(senesce_stats::median(&cell.in_order)),
-            json!(variation.map(|share| share * 100.0)),
-            json!(ratio.map(|ratio| ratio.value)),
-            json!(ratio.map(|ratio| interval_text(&ratio))),
-            json!(verdict_text(results, cell)),
-            json!(flags(cell)),
-        ]);
+        table.row((
+            workload,
+            fs,
+            state,
+            &cell.what.metric,
+            &cell.what.unit,
+            cell.groups.len(),
+            cell.in_order.len(),
+            middle,
+            interval.map(|interval| interval.low),
+            interval.map(|interval| interval.high),
+            senesce_stats::median(&cell.in_order),
+            variation.map(|share| share * 100.0),
+            ratio.map(|ratio| ratio.value),
+            ratio.map(|ratio| interval_text(&ratio)),
+            verdict_text(results, cell),
+            flags(cell),
+        ));
     }
     for cell in failed_cells(results) {
         let (fs, state, workload) = results.spec.names(cell);
@@ -235,17 +236,17 @@ fn correlations(results: &Results) -> Table {
         let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(_, score, ratio)| (*score, *ratio)).unzip();
         let (Some(linear), Some(ranked)) = (pearson(&x, &y), spearman(&x, &y)) else { continue };
         let interval = |one: &senesce_stats::Correlation| format!("{:.2} to {:.2}", one.low, one.high);
-        table.row(vec![
-            json!(results.spec.workload[cells[0].id.workload].name),
-            json!(cells[0].what.metric),
-            json!(linear.count),
-            json!(linear.value),
-            json!(interval(&linear)),
-            json!(linear.p),
-            json!(ranked.value),
-            json!(interval(&ranked)),
-            json!(ranked.p),
-        ]);
+        table.row((
+            &results.spec.workload[cells[0].id.workload].name,
+            &cells[0].what.metric,
+            &linear.count,
+            &linear.value,
+            interval(&linear),
+            &linear.p,
+            &ranked.value,
+            interval(&ranked),
+            &ranked.p,
+        ));
     }
     table
 }
@@ -256,53 +257,34 @@ fn controls_table(results: &Results) -> Table {
     let mut table = Table::new("controls", title, &columns);
     for one in &results.controls {
         let interval = one.decision.interval;
-        table.row(vec![
-            json!(results.spec.workload[one.workload].name),
-            json!(results.spec.file_system[one.fs].name),
-            json!(one.what.metric),
-            json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| interval_text(&interval))),
-            json!(one.decision.text()),
-        ]);
+        table.row((
+            &results.spec.workload[one.workload].name,
+            &results.spec.file_system[one.fs].name,
+            &one.what.metric,
+            interval.map(|interval| interval.value),
+            interval.map(|interval| interval_text(&interval)),
+            one.decision.text(),
+        ));
     }
     table
 }
 
 fn images_table(results: &Results) -> Table {
-    let columns = [
-        "file system",
-        "state",
-        "image",
-        "guest's kernel",
-        "overwrites",
-        "files",
-        "extents per file",
-        "static layout score",
-        "tree layout score",
-        "free extents",
-        "mean free extent (bytes)",
-        "made in (s)",
-        "from the store",
-    ];
-    let mut table = Table::new("images", "Images", &columns);
-    for facts in &results.images {
-        table.row(vec![
-            json!(results.spec.file_system[facts.id.fs].name),
-            json!(results.spec.state[facts.id.state].name),
-            json!(facts.id.image),
-            json!(facts.guest),
-            json!(facts.overwrites),
-            json!(facts.files),
-            json!(facts.extents_per_file),
-            json!(facts.static_layout_score),
-            json!(facts.tree_layout_score),
-            json!(facts.free_space.as_ref().map(|free| free.extents)),
-            json!(facts.free_space.as_ref().map(|free| free.avg_bytes)),
-            json!(facts.seconds),
-            json!(facts.from_store),
-        ]);
-    }
-    table
+    Rows::of(&results.images)
+        .column("file system", |facts| &results.spec.file_system[facts.id.fs].name)
+        .column("state", |facts| &results.spec.state[facts.id.state].name)
+        .column("image", |facts| &facts.id.image)
+        .column("guest's kernel", |facts| &facts.guest)
+        .column("overwrites", |facts| &facts.overwrites)
+        .column("files", |facts| &facts.files)
+        .column("extents per file", |facts| &facts.extents_per_file)
+        .column("static layout score", |facts| &facts.static_layout_score)
+        .column("tree layout score", |facts| &facts.tree_layout_score)
+        .column("free extents", |facts| facts.free_space.as_ref().map(|free| free.extents))
+        .column("mean free extent (bytes)", |facts| facts.free_space.as_ref().map(|free| free.avg_bytes))
+        .column("made in (s)", |facts| &facts.seconds)
+        .column("from the store", |facts| &facts.from_store)
+        .table("images", "Images")
 }
 
 fn others_table(results: &Results) -> Table {
@@ -310,16 +292,16 @@ fn others_table(results: &Results) -> Table {
     let mut table = Table::new("others", "Further metrics, not compared", &columns);
     for cell in &results.others {
         let (fs, state, workload) = results.names(cell);
-        table.row(vec![
-            json!(workload),
-            json!(fs),
-            json!(state),
-            json!(cell.what.metric),
-            json!(cell.what.unit),
-            json!(senesce_stats::mean(&cell.in_order)),
-            json!(senesce_stats::median(&cell.in_order)),
-            json!(senesce_stats::coefficient_of_variation(&cell.in_order).map(|share| share * 100.0)),
-        ]);
+        table.row((
+            workload,
+            fs,
+            state,
+            &cell.what.metric,
+            &cell.what.unit,
+            senesce_stats::mean(&cell.in_order),
+            senesce_stats::median(&cell.in_order),
+            senesce_stats::coefficient_of_variation(&cell.in_order).map(|share| share * 100.0),
+        ));
     }
     table
 }
@@ -332,13 +314,13 @@ fn failed_table(results: &Results) -> Table {
         *counts.entry((on.fs, on.state, failure.id.workload, &failure.reason)).or_default() += 1;
     }
     for ((fs, state, workload, reason), count) in counts {
-        table.row(vec![
-            json!(results.spec.file_system[fs].name),
-            json!(results.spec.state[state].name),
-            json!(results.spec.workload[workload].name),
-            json!(count),
-            json!(reason),
-        ]);
+        table.row((
+            &results.spec.file_system[fs].name,
+            &results.spec.state[state].name,
+            &results.spec.workload[workload].name,
+            count,
+            reason,
+        ));
     }
     table
 }

@@ -217,15 +217,15 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
         let (a, state, workload) = results.spec.names((id.fs, id.state, id.workload));
         let b = &results.spec.file_system[answer.question.reference.fs].name;
         let interval = answer.decision.interval;
-        table.row(vec![
-            json!(workload),
-            json!(state),
-            json!(answer.what.metric),
-            json!(format!("{a} / {b}")),
-            json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| senesce_runs::decided::interval_text(&interval))),
-            json!(text(answer)),
-        ]);
+        table.row((
+            workload,
+            state,
+            &answer.what.metric,
+            format!("{a} / {b}"),
+            interval.map(|interval| interval.value),
+            interval.map(|interval| senesce_runs::decided::interval_text(&interval)),
+            text(answer),
+        ));
     }
     table
 }
@@ -240,12 +240,12 @@ pub(crate) fn groups_table(results: &Results) -> Table {
     let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
     for order in &results.orders {
         let spec = &results.spec;
-        table.row(vec![
-            json!(spec.workload[order.workload].name),
-            json!(order.metric),
-            json!(spec.state[order.state].name),
-            json!(order_or_none(results, order)),
-        ]);
+        table.row((
+            &spec.workload[order.workload].name,
+            &order.metric,
+            &spec.state[order.state].name,
+            order_or_none(results, order),
+        ));
     }
     table
 }
@@ -256,15 +256,15 @@ pub(crate) fn changes_table(results: &Results) -> Table {
     let mut table = Table::new("order-changes", title, &columns);
     for change in &results.changes {
         let (a, b) = systems(results, change);
-        table.row(vec![
-            json!(results.spec.workload[change.after.sample.workload].name),
-            json!(change.metric),
-            json!(format!("{a} and {b}")),
-            json!(results.spec.state[change.after.sample.state].name),
-            json!(results.spec.state[change.before.sample.state].name),
-            json!(change.change.word()),
-            json!(change.probability),
-        ]);
+        table.row((
+            &results.spec.workload[change.after.sample.workload].name,
+            &change.metric,
+            format!("{a} and {b}"),
+            &results.spec.state[change.after.sample.state].name,
+            &results.spec.state[change.before.sample.state].name,
+            change.change.word(),
+            change.probability,
+        ));
     }
     table
 }
