@@ -2,22 +2,27 @@
 
 use super::{Cell, Deduplicated};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series};
 use senesce_objstore::ChunkerSpec;
 use senesce_objstore::chunker::{law, study};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
     let known = Known::new(&published);
-    let mut tables = vec![cell_table(cells, &known)];
+    let (all, saved) = (quantities(cells, &known), deduplication(history));
+    let result = match (cells, history) {
+        ([_], []) => all.json().get_mut(0).map(serde_json::Value::take).unwrap_or_default(),
+        _ => json!({"cells": all.json(), "deduplication": saved.json()}),
+    };
+    let mut tables = vec![all.table("cells", "Chunk sizes on random bytes")];
     let mut figures = surface_figures(cells, &known);
     if let Some(figure) = distribution_figure(cells) {
         figures.push(figure);
     }
     if !history.is_empty() {
-        tables.push(history_table(history));
+        tables.push(saved.table("deduplication", "Deduplication over versions"));
         figures.push(history_figure(history));
     }
     Ok(Analysis {
@@ -27,11 +32,12 @@ pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str)
         tables,
         findings: Vec::new(),
         caveats: vec!["Throughput is bytes per second of CPU time on one core.".into()],
-        result: result(cells, history, &known),
+        result,
     })
 }
 
-struct Known(BTreeMap<String, (f64, f64)>);
+#[derive(Default)]
+pub(super) struct Known(BTreeMap<String, (f64, f64)>);
 
 impl Known {
     fn new(published: &[PublishedValue]) -> Self {
@@ -52,88 +58,85 @@ impl Known {
     }
 }
 
-pub(super) fn law_mean(cell: &Cell) -> Option<f64> {
+fn law_mean(cell: &Cell) -> Option<f64> {
     let ChunkerSpec::RollingSum { window, divisor, reset } = cell.chunker else { return None };
     let mean = law::expected_mean(window as u64, divisor.into(), reset, cell.chunks.max(1));
     mean.is_finite().then_some(mean)
 }
 
-fn cell_json(cell: &Cell, known: &Known) -> Value {
-    let published = known.of(cell);
-    let (window, divisor, reset) = match cell.chunker {
-        ChunkerSpec::RollingSum { window, divisor, reset } => (json!(window), json!(divisor), json!(reset)),
-        _ => (Value::Null, Value::Null, Value::Null),
+/// The values of all trials.
+pub(super) fn quantities<'a>(cells: impl IntoIterator<Item = &'a Cell>, known: &Known) -> Rows<&'a Cell> {
+    let rolling = |cell: &Cell| match cell.chunker {
+        ChunkerSpec::RollingSum { window, divisor, reset } => Some((window as u64, u64::from(divisor), reset)),
+        _ => None,
     };
-    json!({
-        "algorithm": cell.chunker.algorithm(),
-        "chunker": cell.chunker,
-        "window": window,
-        "divisor": divisor,
-        "reset": reset,
-        "mean": cell.mean,
-        "sd": cell.sd,
-        "chunks": cell.chunks,
-        "bytes_read": cell.bytes,
-        "gave_up": cell.gave_up,
-        "law_mean": law_mean(cell),
-        "published_mean": published.map(|(mean, _)| mean),
-        "published_sd": published.map(|(_, sd)| sd),
-        "bytes_per_second": cell.bytes_per_second,
-    })
+    let (window, divisor) = (move |cell: &Cell| Some(rolling(cell)?.0), move |cell: &Cell| Some(rolling(cell)?.1));
+    let reset = move |cell: &Cell| Some(rolling(cell)?.2);
+    let round = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
+    let neither = Better::Neither;
+    Rows::of(cells)
+        .condition("window", |cell| window(cell).unwrap_or(0))
+        .condition("reset", |cell| if reset(cell) == Some(true) { "yes" } else { "no" })
+        .condition("divisor", |cell| divisor(cell).unwrap_or(0))
+        // Without the chunker as a condition, which would make each divisor a series of its own.
+        .measured("mean chunk by divisor", "bytes", neither, |cell| cell.mean)
+        .measured("chunks that differ", "chunks", neither, |cell| cell.differ)
+        .condition("chunker", |cell| cell.chunker)
+        .condition("smaller", |cell| if divisor(cell) < window(cell) { "divisor" } else { "window" })
+        .field("algorithm", |cell| cell.chunker.algorithm())
+        .column("chunker", |cell| cell.chunker)
+        .key("chunker")
+        .field("window", window)
+        .measured("divisor", "bytes", neither, divisor)
+        .key("divisor")
+        .measured("window plus divisor", "bytes", neither, |cell| Some(window(cell)? + divisor(cell)?))
+        .field("reset", reset)
+        .measured("mean_chunk_size", "bytes", neither, |cell| cell.mean)
+        .key("mean")
+        .measured("sd_chunk_size", "bytes", neither, |cell| cell.sd)
+        .key("sd")
+        .column("mean (bytes)", |cell| round(cell.mean))
+        .column("sd (bytes)", |cell| round(cell.sd))
+        .column("law (bytes)", |cell| round(law_mean(cell)))
+        .column("published mean (bytes)", |cell| known.of(cell).map(|(mean, _)| mean))
+        .key("published_mean")
+        .column("published sd (bytes)", |cell| known.of(cell).map(|(_, sd)| sd))
+        .key("published_sd")
+        .column("chunks", |cell| cell.chunks)
+        .key("chunks")
+        .field("bytes_read", |cell| cell.bytes)
+        .field("gave_up", |cell| cell.gave_up)
+        .measured("mean by the law", "bytes", neither, law_mean)
+        .key("law_mean")
+        .field("bytes_per_second", |cell| cell.bytes_per_second)
+        .column("throughput (GB/s)", |cell| cell.bytes_per_second.map(|rate| rate / 1e9))
 }
 
-fn result(cells: &[Cell], history: &[Deduplicated], known: &Known) -> Value {
-    if let ([cell], []) = (cells, history) {
-        return cell_json(cell, known);
-    }
-    let history: Vec<Value> = history
-        .iter()
-        .map(|one| {
-            json!({
-                "chunker": one.chunker, "data": one.data, "versions": one.versions,
-                "bytes": one.totals.bytes, "unique_bytes": one.totals.unique_bytes,
-                "chunks": one.totals.chunks, "unique_chunks": one.totals.unique_chunks,
-                "deduplication": one.totals.ratio(), "bytes_per_second": speed(one),
-            })
+fn deduplication(history: &[Deduplicated]) -> Rows<&Deduplicated> {
+    Rows::of(history)
+        .column("chunker", |one| one.chunker)
+        .key("chunker")
+        .column("data", |one| &one.data)
+        .key("data")
+        .field("versions", |one| one.versions)
+        .column("bytes", |one| one.totals.bytes)
+        .key("bytes")
+        .column("kept bytes", |one| one.totals.unique_bytes)
+        .key("unique_bytes")
+        .field("chunks", |one| one.totals.chunks)
+        .column("deduplication", |one| one.totals.ratio())
+        .key("deduplication")
+        .column("kept chunks", |one| one.totals.unique_chunks)
+        .key("unique_chunks")
+        .column("mean kept chunk (bytes)", |one| {
+            one.totals.unique_bytes as f64 / one.totals.unique_chunks.max(1) as f64
         })
-        .collect();
-    json!({"cells": cells.iter().map(|cell| cell_json(cell, known)).collect::<Vec<_>>(), "deduplication": history})
+        .field("bytes_per_second", speed)
+        .column("throughput (GB/s)", |one| speed(one) / 1e9)
 }
 
 fn speed(one: &Deduplicated) -> f64 {
     one.totals.bytes as f64 / one.totals.cutting_seconds.max(1e-9)
-}
-
-fn cell_table(cells: &[Cell], known: &Known) -> Table {
-    let mut table = Table::new(
-        "cells",
-        "Chunk sizes on random bytes",
-        &[
-            "chunker",
-            "mean (bytes)",
-            "sd (bytes)",
-            "law (bytes)",
-            "published mean (bytes)",
-            "published sd (bytes)",
-            "chunks",
-            "throughput (GB/s)",
-        ],
-    );
-    for cell in cells {
-        let published = known.of(cell);
-        let round = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
-        table.row((
-            &cell.chunker,
-            round(cell.mean),
-            round(cell.sd),
-            round(law_mean(cell)),
-            published.map(|(mean, _)| mean),
-            published.map(|(_, sd)| sd),
-            &cell.chunks,
-            cell.bytes_per_second.map(|rate| rate / 1e9),
-        ));
-    }
-    table
 }
 
 const DRAWN: [usize; 6] = [256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
@@ -240,21 +243,6 @@ fn distribution_figure(cells: &[Cell]) -> Option<Figure> {
             series,
         },
     })
-}
-
-fn history_table(history: &[Deduplicated]) -> Table {
-    Rows::of(history)
-        .column("chunker", |one| &one.chunker)
-        .column("data", |one| &one.data)
-        .column("bytes", |one| &one.totals.bytes)
-        .column("kept bytes", |one| one.totals.unique_bytes)
-        .column("deduplication", |one| one.totals.ratio())
-        .column("kept chunks", |one| one.totals.unique_chunks)
-        .column("mean kept chunk (bytes)", |one| {
-            one.totals.unique_bytes as f64 / one.totals.unique_chunks.max(1) as f64
-        })
-        .column("throughput (GB/s)", |one| speed(one) / 1e9)
-        .table("deduplication", "Deduplication over versions")
 }
 
 fn history_figure(history: &[Deduplicated]) -> Figure {

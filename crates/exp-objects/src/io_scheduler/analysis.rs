@@ -214,21 +214,15 @@ fn cell_table(cells: &[Cell]) -> Table {
 }
 
 fn pair_table(id: &str, title: &str, pairs: &[Pair]) -> Table {
-    let columns = ["first", "second", "files", "threads", "time of first / second", "interval", "the first is"];
-    let mut table = Table::new(id, title, &columns);
-    for pair in pairs {
-        let interval = pair.decision.interval;
-        table.row((
-            &pair.first,
-            &pair.second,
-            &pair.condition.files,
-            &pair.condition.threads,
-            interval.map(|interval| interval.value),
-            interval.map(|interval| interval_text(&interval)),
-            pair.decision.text(),
-        ));
-    }
-    table
+    Rows::of(pairs)
+        .column("first", |pair| &pair.first)
+        .column("second", |pair| &pair.second)
+        .column("files", |pair| &pair.condition.files)
+        .column("threads", |pair| &pair.condition.threads)
+        .column("time of first / second", |pair| pair.decision.interval.map(|interval| interval.value))
+        .column("interval", |pair| pair.decision.interval.map(|interval| interval_text(&interval)))
+        .column("the first is", |pair| pair.decision.text())
+        .table(id, title)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::cell::{CellKind, Measured, Skipped};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Series, Table};
-use serde_json::{Value, json};
+use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Rows, Series};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
@@ -26,81 +26,49 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
         ));
     }
     let valid: Vec<&Measured> = measured.iter().filter(|cell| cell.is_valid()).collect();
+    let quantities = quantities(measured);
     Ok(Analysis {
         title: "Version-control and backup systems with many files and a large one".into(),
         summary: format!("{} cells were measured, {} systems skipped.", measured.len(), skipped.len()),
         figures: figures(&valid, &published),
-        tables: vec![table(measured)],
+        tables: vec![quantities.table("cells", "Time of each step")],
         findings: Vec::new(),
         caveats,
-        result: json!({
-            "cells": measured.iter().map(cell_json).collect::<Vec<_>>(),
-            "skipped": skipped,
-        }),
+        result: json!({"cells": quantities.json(), "skipped": skipped}),
     })
 }
 
-fn cell_json(cell: &Measured) -> Value {
-    let (files, file_size) = match cell.kind {
-        CellKind::ManyFiles(count) => (json!(count), Value::Null),
-        CellKind::FileSize(size) => (Value::Null, json!(size)),
-    };
-    json!({
-        "system": cell.system, "files": files, "file_size": file_size, "repeat": cell.repeat,
-        "steps": cell.steps,
-        "sizes": cell.sizes.iter().map(|(step, bytes)| (step.clone(), json!(bytes))).collect::<serde_json::Map<_, _>>(),
-        "verified": cell.verified, "problem": cell.problem,
-    })
-}
-
-fn table(measured: &[Measured]) -> Table {
-    let mut table = Table::new(
-        "cells",
-        "Time of each step",
-        &[
-            "system",
-            "data",
-            "init (s)",
-            "commit 1 (s)",
-            "sync after it (s)",
-            "status 1 (s)",
-            "status 2 (s)",
-            "commit 2 (s)",
-            "gc (s)",
-            "CPU of commit 1 (s)",
-            "peak memory (MiB)",
-            "size after commit 2 (MiB)",
-            "size / data",
-            "holds the data",
-        ],
-    );
-    for cell in measured {
-        let seconds = |name: &str| json!(cell.step(name).map(|step| step.seconds));
-        let first = cell.step("commit1");
-        let peak = cell.steps.iter().map(|step| step.peak_bytes).max().unwrap_or(0);
-        let size = cell.size("commit2");
-        table.row((
-            &cell.system,
-            cell.kind.text(),
-            seconds("init"),
-            seconds("commit1"),
-            first.map(|step| step.sync_seconds),
-            seconds("status1"),
-            seconds("status2"),
-            seconds("commit2"),
-            seconds("gc"),
-            first.map(|step| step.user_seconds + step.system_seconds),
-            peak as f64 / f64::from(1 << 20),
-            size.map(|bytes| bytes as f64 / f64::from(1 << 20)),
-            size.map(|bytes| bytes as f64 / cell.kind.bytes() as f64),
-            match (cell.verified, &cell.problem) {
-                (Some(true), _) => "yes",
-                (Some(false), _) => "no",
-                (None, _) => "not reached",
-            },
-        ));
-    }
-    table
+fn quantities(measured: &[Measured]) -> Rows<&Measured> {
+    let seconds = |name: &'static str| move |cell: &Measured| cell.step(name).map(|step| step.seconds);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let first = |cell: &Measured| cell.step("commit1").cloned();
+    Rows::of(measured)
+        .column("system", |cell| &cell.system)
+        .key("system")
+        .column("data", |cell| cell.kind.text())
+        .field("files", |cell| if let CellKind::ManyFiles(count) = cell.kind { Some(count) } else { None })
+        .field("file_size", |cell| if let CellKind::FileSize(size) = cell.kind { Some(size) } else { None })
+        .field("repeat", |cell| cell.repeat)
+        .field("steps", |cell| &cell.steps)
+        .field("sizes", |cell| cell.sizes.iter().cloned().collect::<BTreeMap<_, _>>())
+        .field("verified", |cell| cell.verified)
+        .field("problem", |cell| &cell.problem)
+        .column("init (s)", seconds("init"))
+        .column("commit 1 (s)", seconds("commit1"))
+        .column("sync after it (s)", |cell| first(cell).map(|step| step.sync_seconds))
+        .column("status 1 (s)", seconds("status1"))
+        .column("status 2 (s)", seconds("status2"))
+        .column("commit 2 (s)", seconds("commit2"))
+        .column("gc (s)", seconds("gc"))
+        .column("CPU of commit 1 (s)", |cell| first(cell).map(|step| step.user_seconds + step.system_seconds))
+        .column("peak memory (MiB)", |cell| mib(cell.steps.iter().map(|step| step.peak_bytes).max().unwrap_or(0)))
+        .column("size after commit 2 (MiB)", |cell| cell.size("commit2").map(mib))
+        .column("size / data", |cell| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64))
+        .column("holds the data", |cell| match cell.verified {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not reached",
+        })
 }
 
 fn many(kind: CellKind) -> Option<f64> {
