@@ -10,6 +10,7 @@ pub use rates::{Executed, Pace};
 use clap::Args;
 use senesce_aging::profile::AgeRow;
 use senesce_aging::{AgingPlan, Churn, PlanSpec, Profile, Truncate};
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_core::parameter::{names, real};
 use senesce_core::published::{self, PublishedValue};
@@ -367,50 +368,25 @@ fn value(published: &[PublishedValue], metric: &str, condition: &str) -> Option<
 }
 
 fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
-    let columns = [
-        "profile",
-        "files (K)",
-        "T bound",
-        "T",
-        "overwrites",
-        "churn by bins",
-        "RMSE age (%)",
-        "RMSE size (%)",
-        "RMSE depth (%)",
-        "maximum RMSE size (%)",
-        "maximum RMSE depth (%)",
-        "0.5/K (%)",
-        "fullness from",
-        "to",
-        "bins dropped",
-        "planning (M operations/CPU-s)",
-        "played in (s)",
-        "played (operations/s)",
-    ];
-    let percent = |error: f64| error * 100.0;
-    let mut table = Table::new("profiles", "Profiles", &columns);
-    for one in planned {
-        let played = executed.iter().find(|played| played.profile == one.profile);
-        table.row(vec![
-            json!(one.profile),
-            json!(one.files),
-            json!(one.t_bound),
-            json!(one.t_end),
-            json!(one.overwrites),
-            json!(one.overwrites_churn_by_bins),
-            json!(one.rmse_age * 100.0),
-            json!(one.rmse_size * 100.0),
-            json!(one.rmse_depth * 100.0),
-            json!(one.rmse_size_greatest.map(percent)),
-            json!(one.rmse_depth_greatest.map(percent)),
-            json!(50.0 / one.files as f64),
-            json!(one.fullness_min),
-            json!(one.fullness_max),
-            json!(one.truncated_bins),
-            json!(one.t_end as f64 / one.plan_cpu_seconds / 1e6),
-            json!(played.map(|played| played.seconds)),
-            json!(played.map(|played| played.operations as f64 / played.seconds)),
-        ]);
-    }
-    table
+    let played = |one: &PlayedOut| executed.iter().find(|played| played.profile == one.profile);
+    Rows::of(planned)
+        .column("profile", |one| &one.profile)
+        .column("files (K)", |one| one.files)
+        .column("T bound", |one| one.t_bound)
+        .column("T", |one| one.t_end)
+        .column("overwrites", |one| one.overwrites)
+        .column("churn by bins", |one| one.overwrites_churn_by_bins)
+        .column("RMSE age (%)", |one| one.rmse_age * 100.0)
+        .column("RMSE size (%)", |one| one.rmse_size * 100.0)
+        .column("RMSE depth (%)", |one| one.rmse_depth * 100.0)
+        .column("maximum RMSE size (%)", |one| one.rmse_size_greatest.map(|error| error * 100.0))
+        .column("maximum RMSE depth (%)", |one| one.rmse_depth_greatest.map(|error| error * 100.0))
+        .column("0.5/K (%)", |one| 50.0 / one.files as f64)
+        .column("fullness from", |one| one.fullness_min)
+        .column("to", |one| one.fullness_max)
+        .column("bins dropped", |one| one.truncated_bins)
+        .column("planning (M operations/CPU-s)", |one| one.t_end as f64 / one.plan_cpu_seconds / 1e6)
+        .column("played in (s)", |one| played(one).map(|played| played.seconds))
+        .column("played (operations/s)", |one| played(one).map(|played| played.operations as f64 / played.seconds))
+        .table("profiles", "Profiles")
 }

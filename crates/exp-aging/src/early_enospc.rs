@@ -4,8 +4,7 @@ mod analysis;
 mod volume;
 
 use clap::{Args, ValueEnum};
-use senesce_core::analysis::{Analysis, Better};
-use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};
 use senesce_diagnose::headroom::{Creatable, EndsBy};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
@@ -191,7 +190,8 @@ impl Run for EarlyEnospc {
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let fill = volume::fill(spec, *step, context.interrupt)?;
-        measurements(&fill).into_iter().for_each(|one| context.measure(one));
+        let measured = analysis::quantities([&fill]).measurements();
+        measured.into_iter().for_each(|one| context.measure(one.primary()));
         context.record(Event::Fill(fill));
         Ok(())
     }
@@ -225,32 +225,6 @@ fn error(said: u64, came: u64) -> f64 {
         0 | 1 => 0.0,
         _ => (said as f64 / came.max(1) as f64 - 1.0) * 100.0,
     }
-}
-
-fn measurements(fill: &Fill) -> Vec<Measurement> {
-    let under =
-        |one: Measurement| one.under("fs", fill.step.fs.name()).under("punched", fill.step.punched.name()).primary();
-    let held = fill.marks.iter().filter(|mark| holds(mark)).count();
-    let first = fill.marks.first().map_or(0.0, |mark| error(mark.said.files, fill.files));
-    let found = [
-        Measurement::new("used at the first failure", "%", Better::Neither, fill.used_share * 100.0),
-        Measurement::new(
-            "free at the first failure",
-            "MiB",
-            Better::Neither,
-            fill.free_bytes as f64 / f64::from(1 << 20),
-        ),
-        Measurement::new("files created", "", Better::Neither, fill.files as f64),
-        Measurement::new("error of the rule", "%", Better::Neither, first),
-        Measurement::new("error of the twin", "%", Better::Neither, error(fill.twin_files, fill.files).abs()),
-        Measurement::new(
-            "prognoses that held",
-            "%",
-            Better::Higher,
-            held as f64 * 100.0 / fill.marks.len().max(1) as f64,
-        ),
-    ];
-    found.into_iter().flatten().map(under).collect()
 }
 
 /// The rule counts the inode of a new directory; after the first mark the directory exists.

@@ -4,6 +4,7 @@ use super::{Aged, Spec, apart, finest};
 use crate::aged_image::SeenLayout;
 use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_aging::CommitShare;
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde::Serialize;
@@ -169,47 +170,28 @@ fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
 }
 
 fn table(cells: &[Cell]) -> Table {
-    let columns = [
-        "profile",
-        "file system",
-        "commit share",
-        "operations per commit",
-        "agings",
-        "extents per file",
-        "fragmented files",
-        "free extents",
-        "from",
-        "to",
-        "spread (%)",
-        "slowed (%)",
-        "identical",
-        "CPU (s)",
-        "times without clock",
-        "equal to the smallest share",
-    ];
-    let mut table = Table::new("cells", "Layout by commit share", &columns);
-    for cell in cells {
-        let share = cell.commit_share.map_or(json!("none"), |share| json!(format!("{}%", share * 100.0)));
-        table.row((
-            &cell.profile,
-            &cell.file_system,
-            share,
-            cell.operations_per_commit,
-            &cell.agings,
-            &cell.extents_per_file,
-            &cell.fragmented_files,
-            &cell.free_extents,
-            cell.free_extents_least,
-            cell.free_extents_most,
-            cell.spread_percent,
-            cell.slowed_percent,
-            answer(cell.identical),
-            &cell.cpu_seconds,
-            cell.cost,
-            if cell.is_finest { Value::Null } else { json!(answer(cell.equivalent)) },
-        ));
-    }
-    table
+    Rows::of(cells)
+        .column("profile", |cell| &cell.profile)
+        .column("file system", |cell| &cell.file_system)
+        .column("commit share", |cell| {
+            cell.commit_share.map_or(json!("none"), |share| json!(format!("{}%", share * 100.0)))
+        })
+        .column("operations per commit", |cell| cell.operations_per_commit)
+        .column("agings", |cell| &cell.agings)
+        .column("extents per file", |cell| &cell.extents_per_file)
+        .column("fragmented files", |cell| &cell.fragmented_files)
+        .column("free extents", |cell| &cell.free_extents)
+        .column("from", |cell| cell.free_extents_least)
+        .column("to", |cell| cell.free_extents_most)
+        .column("spread (%)", |cell| cell.spread_percent)
+        .column("slowed (%)", |cell| cell.slowed_percent)
+        .column("identical", |cell| answer(cell.identical))
+        .column("CPU (s)", |cell| &cell.cpu_seconds)
+        .column("times without clock", |cell| cell.cost)
+        .column("equal to the smallest share", |cell| {
+            if cell.is_finest { Value::Null } else { json!(answer(cell.equivalent)) }
+        })
+        .table("cells", "Layout by commit share")
 }
 
 #[cfg(test)]

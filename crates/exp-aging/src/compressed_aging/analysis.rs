@@ -5,6 +5,7 @@ use super::{Aged, AgingKind, Spec};
 use crate::aged_image::SeenLayout;
 use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_core::Measurement;
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde_json::json;
@@ -129,54 +130,38 @@ fn figure(spec: &Spec, cells: &[Cell], fs: FileSystem) -> Figure {
 }
 
 fn table(cells: &[Cell]) -> Table {
-    let columns = [
-        "profile",
-        "file system",
-        "turnovers per bin",
-        "times fewer operations",
-        "agings",
-        "equal",
-        "certified",
-        "differs in",
-    ];
-    let mut table = Table::new("cells", "Compressed agings", &columns);
-    for cell in cells {
-        let differing = cell.numbers.iter().filter(|number| !number.equal).map(|number| &*number.measure);
-        let stationary = if cell.stationary == Some(false) { Some("the reference is not stationary") } else { None };
-        table.row((
-            &cell.profile,
-            &cell.file_system,
-            &cell.turnovers,
-            cell.saved_factor,
-            &cell.agings,
-            answer(cell.equivalent),
-            answer(Some(cell.certified)),
-            differing.chain(stationary).collect::<Vec<_>>().join(", "),
-        ));
-    }
-    table
+    Rows::of(cells)
+        .column("profile", |cell| &cell.profile)
+        .column("file system", |cell| &cell.file_system)
+        .column("turnovers per bin", |cell| &cell.turnovers)
+        .column("times fewer operations", |cell| cell.saved_factor)
+        .column("agings", |cell| &cell.agings)
+        .column("equal", |cell| answer(cell.equivalent))
+        .column("certified", |cell| answer(Some(cell.certified)))
+        .column("differs in", |cell| {
+            cell.numbers
+                .iter()
+                .filter(|number| !number.equal)
+                .map(|number| &*number.measure)
+                .chain(if cell.stationary == Some(false) { Some("the reference is not stationary") } else { None })
+                .collect::<Vec<_>>()
+                .join(", ")
+        })
+        .table("cells", "Compressed agings")
 }
 
 fn numbers(cells: &[Cell]) -> Table {
-    let columns =
-        ["profile", "file system", "turnovers per bin", "number", "compressed", "full", "margin", "p", "equal"];
-    let mut table = Table::new("numbers", "Each number", &columns);
-    for cell in cells {
-        for number in &cell.numbers {
-            table.row((
-                &cell.profile,
-                &cell.file_system,
-                &cell.turnovers,
-                &number.measure,
-                &number.sample,
-                &number.reference,
-                &number.margin,
-                &number.p,
-                answer(Some(number.equal)),
-            ));
-        }
-    }
-    table
+    Rows::of(cells.iter().flat_map(|cell| cell.numbers.iter().map(move |number| (cell, number))))
+        .column("profile", |(cell, _)| &cell.profile)
+        .column("file system", |(cell, _)| &cell.file_system)
+        .column("turnovers per bin", |(cell, _)| &cell.turnovers)
+        .column("number", |(_, number)| &number.measure)
+        .column("compressed", |(_, number)| &number.sample)
+        .column("full", |(_, number)| &number.reference)
+        .column("margin", |(_, number)| &number.margin)
+        .column("p", |(_, number)| &number.p)
+        .column("equal", |(_, number)| answer(Some(number.equal)))
+        .table("numbers", "Each number")
 }
 
 #[cfg(test)]

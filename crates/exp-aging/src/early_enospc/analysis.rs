@@ -1,8 +1,8 @@
 //! Tables and figures of the fills.
 
 use super::{Fill, Spec, error, holds};
-use senesce_core::Table;
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark as Drawn, Series};
+use senesce_core::{Rows, Table};
 use serde_json::json;
 
 pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
@@ -10,6 +10,8 @@ pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
     let held: usize = fills.iter().map(|fill| fill.marks.iter().filter(|mark| holds(mark)).count()).sum();
     let marks: usize = fills.iter().map(|fill| fill.marks.len()).sum();
     let same = fills.iter().filter(|fill| fill.twin_files == fill.files && fill.twin_ends_by == fill.ends_by).count();
+    let marked = fills.iter().filter(|fill| !fill.marks.is_empty());
+    let title = "Files until the first failure, and the predictions before the first file";
     Analysis {
         title: "No space left on a file system that is not full".into(),
         summary: format!(
@@ -21,68 +23,53 @@ pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
             spec.file_size
         ),
         figures: fills.iter().map(figure).collect(),
-        tables: vec![table(fills), marks_table(fills)],
+        tables: vec![quantities(marked).table("fills", title), marks_table(fills)],
         result: json!({ "fills": fills }),
         ..Analysis::default()
     }
 }
 
-fn table(fills: &[Fill]) -> Table {
-    let columns = [
-        "file system",
-        "punched out",
-        "files",
-        "ended by",
-        "used (%)",
-        "free (MiB)",
-        "rule",
-        "from",
-        "to",
-        "error (%)",
-        "twin",
-        "error (%) of the twin",
-    ];
-    let mut table =
-        Table::new("fills", "Files until the first failure, and the predictions before the first file", &columns);
-    for fill in fills {
-        let Some(first) = fill.marks.first() else { continue };
-        table.row((
-            fill.step.fs.name(),
-            fill.step.punched.name(),
-            &fill.files,
-            fill.ends_by.text(),
-            fill.used_share * 100.0,
-            fill.free_bytes >> 20,
-            &first.said.files,
-            &first.said.low,
-            &first.said.high,
-            error(first.said.files, fill.files),
-            fill.twin_files,
-            error(fill.twin_files, fill.files),
-        ));
-    }
-    table
+/// The values of all fills.
+pub(super) fn quantities<'a>(fills: impl IntoIterator<Item = &'a Fill>) -> Rows<&'a Fill> {
+    let neither = Better::Neither;
+    let first = |fill: &Fill| fill.marks.first().map(|mark| mark.said);
+    Rows::of(fills)
+        .condition("fs", |fill| fill.step.fs.name())
+        .condition("punched", |fill| fill.step.punched.name())
+        .column("file system", |fill| fill.step.fs.name())
+        .column("punched out", |fill| fill.step.punched.name())
+        .measured("files created", "", neither, |fill| fill.files)
+        .shown("files")
+        .column("ended by", |fill| fill.ends_by.text())
+        .measured("used at the first failure", "%", neither, |fill| fill.used_share * 100.0)
+        .shown("used (%)")
+        .measured("free at the first failure", "MiB", neither, |fill| fill.free_bytes as f64 / f64::from(1 << 20))
+        .column("free (MiB)", |fill| fill.free_bytes >> 20)
+        .column("rule", |fill| first(fill).map(|said| said.files))
+        .column("from", |fill| first(fill).map(|said| said.low))
+        .column("to", |fill| first(fill).map(|said| said.high))
+        .measured("error of the rule", "%", neither, |fill| first(fill).map(|said| error(said.files, fill.files)))
+        .shown("error (%)")
+        .column("twin", |fill| fill.twin_files)
+        .measured("error of the twin", "%", neither, |fill| error(fill.twin_files, fill.files).abs())
+        .column("error (%) of the twin", |fill| error(fill.twin_files, fill.files))
+        .measured("prognoses that held", "%", Better::Higher, |fill| {
+            fill.marks.iter().filter(|mark| holds(mark)).count() as f64 * 100.0 / fill.marks.len() as f64
+        })
 }
 
 fn marks_table(fills: &[Fill]) -> Table {
-    let columns = ["file system", "punched out", "used (%)", "still came", "rule", "from", "to", "ends by", "held"];
-    let mut table = Table::new("marks", "Predictions of the rule at every fullness", &columns);
-    for fill in fills {
-        for mark in &fill.marks {
-            table.row((
-                fill.step.fs.name(),
-                fill.step.punched.name(),
-                mark.used_share * 100.0,
-                mark.came,
-                &mark.said.files,
-                &mark.said.low,
-                &mark.said.high,
-                mark.said.ends_by.text(),
-                if holds(mark) { "yes" } else { "no" },
-            ));
-        }
-    }
-    table
+    Rows::of(fills.iter().flat_map(|fill| fill.marks.iter().map(move |mark| (fill, mark))))
+        .column("file system", |(fill, _)| fill.step.fs.name())
+        .column("punched out", |(fill, _)| fill.step.punched.name())
+        .column("used (%)", |(_, mark)| mark.used_share * 100.0)
+        .column("still came", |(_, mark)| mark.came)
+        .column("rule", |(_, mark)| &mark.said.files)
+        .column("from", |(_, mark)| &mark.said.low)
+        .column("to", |(_, mark)| &mark.said.high)
+        .column("ends by", |(_, mark)| mark.said.ends_by.text())
+        .column("held", |(_, mark)| if holds(mark) { "yes" } else { "no" })
+        .table("marks", "Predictions of the rule at every fullness")
 }
 
 fn figure(fill: &Fill) -> Figure {
