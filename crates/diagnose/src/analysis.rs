@@ -75,13 +75,12 @@ fn reading(found: &Prognosis) -> Table {
 }
 
 fn models(found: &Prognosis) -> Table {
-    let mut table =
-        Table::new("models", "The same on other drives", &["model", "now (s)", "ideal (s)", "rewritten (s)"]);
-    for model in &found.models {
-        let seconds = &model.seconds;
-        table.row((&model.model, &seconds.now, seconds.ideal, seconds.rewritten));
-    }
-    table
+    Rows::of(&found.models)
+        .column("model", |model| &model.model)
+        .column("now (s)", |model| &model.seconds.now)
+        .column("ideal (s)", |model| model.seconds.ideal)
+        .column("rewritten (s)", |model| model.seconds.rewritten)
+        .table("models", "The same on other drives")
 }
 
 fn cures(found: &Prognosis) -> Table {
@@ -139,13 +138,13 @@ fn directories(found: &Prognosis) -> Table {
 }
 
 fn worst(found: &Prognosis) -> Table {
-    let columns = ["file", "size", "pieces", "now (s)", "in one piece (s)"];
-    let mut table = Table::new("worst", "The files that cost most because of their fragments", &columns);
-    for one in found.worst.iter().take(ROWS) {
-        let (now, ideal) = (json!(one.now_seconds), json!(one.ideal_seconds));
-        table.row((&one.path, Bytes(one.bytes).to_string(), &one.pieces, now, ideal));
-    }
-    table
+    Rows::of(found.worst.iter().take(ROWS))
+        .column("file", |one| &one.path)
+        .column("size", |one| Bytes(one.bytes).to_string())
+        .column("pieces", |one| &one.pieces)
+        .column("now (s)", |one| one.now_seconds)
+        .column("in one piece (s)", |one| one.ideal_seconds)
+        .table("worst", "The files that cost most because of their fragments")
 }
 
 fn plan(found: &Prognosis) -> Table {
@@ -155,10 +154,10 @@ fn plan(found: &Prognosis) -> Table {
         }
         _ => (&found.plan, "The fewest files worth moving, at best"),
     };
-    let mut table = Table::new("plan", title, &["share of the gain", "files", "bytes", "saves (s)"]);
-    for step in steps {
-        let bytes = json!(Bytes(step.bytes).to_string());
-        table.row((&step.share_of_gain, &step.files, bytes, &step.seconds));
-    }
-    table
+    Rows::of(steps)
+        .column("share of the gain", |step| &step.share_of_gain)
+        .column("files", |step| &step.files)
+        .column("bytes", |step| Bytes(step.bytes).to_string())
+        .column("saves (s)", |step| &step.seconds)
+        .table("plan", title)
 }
