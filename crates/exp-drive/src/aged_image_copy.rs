@@ -7,6 +7,7 @@ use crate::{measured, points, values, word};
 use aging::Aged;
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_devmodel::last_write::{LastWrites, Order, steady_state};
@@ -205,14 +206,14 @@ fn read(drive: &Drive, reads: &[Request], depth: u32) -> (f64, Option<f64>) {
 }
 
 fn table(all: &[&Measurement]) -> Table {
-    let columns = ["file system", "drive written by", "depth", "read time (s)", "against the full replay (%)"];
-    let mut table = Table::new("reads", "Reads of the aged image and of its copies", &columns);
-    for one in values(all, SECONDS) {
-        let same = values(all, AGAINST).find(|other| other.condition == one.condition).map(|other| other.value);
-        let of = |name| json!(word(one, name));
-        table.row((of("fs"), of("order"), of("depth"), &one.value, same));
-    }
-    table
+    let against = |one: &Measurement| values(all, AGAINST).find(|other| other.condition == one.condition);
+    Rows::of(values(all, SECONDS))
+        .column("file system", |one| word(one, "fs"))
+        .column("drive written by", |one| word(one, "order"))
+        .column("depth", |one| word(one, "depth"))
+        .column("read time (s)", |one| one.value)
+        .column("against the full replay (%)", |one| against(one).map(|other| other.value))
+        .table("reads", "Reads of the aged image and of its copies")
 }
 
 fn figure(all: &[&Measurement], spec: &Spec) -> Figure {

@@ -5,6 +5,7 @@
 use crate::{measured, points, values, word};
 use clap::{Args, ValueEnum};
 use senesce_claims::Facts;
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_devmodel::ssd::Drive;
@@ -261,12 +262,12 @@ fn along(metric: &str) -> &'static str {
 }
 
 fn table(all: &[&Measurement]) -> Table {
-    let mut table = Table::new("rates", "Rates by size and distance", &["what", "model", "KiB", "rate (MB/s)"]);
-    for one in all {
-        let kib = word(one, along(&one.metric));
-        table.row((&one.metric, word(one, "model"), kib, &one.value));
-    }
-    table
+    Rows::of(all)
+        .column("what", |one| &one.metric)
+        .column("model", |one| word(one, "model"))
+        .column("KiB", |one| word(one, along(&one.metric)))
+        .column("rate (MB/s)", |one| &one.value)
+        .table("rates", "Rates by size and distance")
 }
 
 fn figure(all: &[&Measurement], metric: &str, models: &[String]) -> Figure {

@@ -3,6 +3,7 @@
 use crate::{measured, points, values, word};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed};
 use senesce_devmodel::ssd::alignment::{DEPTH, GREATEST_BYTES, WrittenInOrder, measure_alignment};
@@ -129,13 +130,13 @@ impl Experiment for SsdAlignment {
 }
 
 fn table(all: &[&Measurement], models: &[String]) -> Table {
-    let columns = ["model", "stripe of the geometry (bytes)", "stripe found (bytes)", "die granularity found (bytes)"];
-    let mut table = Table::new("found", "Stripe and die found by alignment", &columns);
-    for model in models {
-        let of = |metric| values(all, metric).find(|one| word(one, "model") == model).map(|one| one.value);
-        table.row((model, of(TRUE), of(FOUND), of("die granularity found")));
-    }
-    table
+    let of = |model: &String, metric| values(all, metric).find(|one| word(one, "model") == model).map(|one| one.value);
+    Rows::of(models)
+        .column("model", |model| model)
+        .column("stripe of the geometry (bytes)", |model| of(model, TRUE))
+        .column("stripe found (bytes)", |model| of(model, FOUND))
+        .column("die granularity found (bytes)", |model| of(model, "die granularity found"))
+        .table("found", "Stripe and die found by alignment")
 }
 
 fn figure(all: &[&Measurement], models: &[String]) -> Figure {

@@ -3,6 +3,7 @@
 use crate::{measured, points, values, word};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed};
 use senesce_devmodel::ssd::amplification::{Uniform, desnoyers, measured as simulated};
@@ -179,20 +180,15 @@ impl Experiment for WriteAmplification {
 }
 
 fn table(all: &[&Measurement], formula: &BTreeMap<&str, f64>) -> Table {
-    let columns = ["cleaning", "spare (%)", "pages per block", "write amplification", "formula", "difference (%)"];
-    let mut table = Table::new("factors", "Write amplification, simulated and by the formula", &columns);
-    for one in values(all, FACTOR) {
-        let law = formula.get(word(one, "spare")).copied();
-        table.row((
-            word(one, "policy"),
-            word(one, "spare"),
-            word(one, "pages_per_block"),
-            &one.value,
-            law,
-            law.map(|law| (one.value.get() / law - 1.0) * 100.0),
-        ));
-    }
-    table
+    let law = |one: &Measurement| formula.get(word(one, "spare")).copied();
+    Rows::of(values(all, FACTOR))
+        .column("cleaning", |one| word(one, "policy"))
+        .column("spare (%)", |one| word(one, "spare"))
+        .column("pages per block", |one| word(one, "pages_per_block"))
+        .column("write amplification", |one| &one.value)
+        .column("formula", law)
+        .column("difference (%)", |one| law(one).map(|law| (one.value.get() / law - 1.0) * 100.0))
+        .table("factors", "Write amplification, simulated and by the formula")
 }
 
 fn figure(all: &[&Measurement]) -> Figure {
