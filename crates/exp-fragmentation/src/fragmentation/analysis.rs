@@ -8,6 +8,7 @@ use super::point::{Clock, Point, read_ahead_text};
 use super::rounds::Sequential;
 use super::sketch::Sketch;
 use super::{Procedure, beside, figures};
+use senesce_core::Rows;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finite, Table};
 use senesce_runner::Recorded;
@@ -187,62 +188,34 @@ fn result(seen: &RoundData) -> Value {
 
 fn table(seen: &RoundData) -> Table {
     let round = seen.round;
-    let columns = [
-        "file system",
-        round,
-        "state",
-        "read-ahead",
-        "modelled disk drive (s/GiB)",
-        "modelled solid-state drive (s/GiB)",
-        "volume itself (s/GiB)",
-        "dynamic layout score",
-        "tree layout score",
-        "static layout score",
-        "discontinuities",
-        "seek distance (MiB)",
-        "requests",
-    ];
-    let mut table = Table::new("points", "Cold reads", &columns);
-    for point in &seen.points {
-        for reading in &point.readings {
-            let traced = reading.traced.as_ref();
-            table.row((
-                &point.fs,
-                &point.round,
-                point.state(),
-                read_ahead_text(reading.read_ahead_kib),
-                point.cost(reading, Clock::Hdd),
-                point.cost(reading, Clock::Ssd),
-                point.cost(reading, Clock::Wall),
-                traced.and_then(|one| one.dynamic_layout_score),
-                &point.tree_layout_score,
-                &point.static_layout_score,
-                traced.map(|one| one.discontinuities),
-                traced.map(|one| one.seek_distance_bytes >> 20),
-                traced.map(|one| one.requests),
-            ));
-        }
-    }
-    table
+    Rows::of(seen.points.iter().flat_map(|point| point.readings.iter().map(move |reading| (point, reading))))
+        .column("file system", |(point, _)| &point.fs)
+        .column(round, |(point, _)| &point.round)
+        .column("state", |(point, _)| point.state())
+        .column("read-ahead", |(_, reading)| read_ahead_text(reading.read_ahead_kib))
+        .column("modelled disk drive (s/GiB)", |(point, reading)| point.cost(reading, Clock::Hdd))
+        .column("modelled solid-state drive (s/GiB)", |(point, reading)| point.cost(reading, Clock::Ssd))
+        .column("volume itself (s/GiB)", |(point, reading)| point.cost(reading, Clock::Wall))
+        .column("dynamic layout score", |(_, reading)| reading.traced.as_ref().and_then(|one| one.dynamic_layout_score))
+        .column("tree layout score", |(point, _)| &point.tree_layout_score)
+        .column("static layout score", |(point, _)| &point.static_layout_score)
+        .column("discontinuities", |(_, reading)| reading.traced.as_ref().map(|one| one.discontinuities))
+        .column("seek distance (MiB)", |(_, reading)| reading.traced.as_ref().map(|one| one.seek_distance_bytes >> 20))
+        .column("requests", |(_, reading)| reading.traced.as_ref().map(|one| one.requests))
+        .table("points", "Cold reads")
 }
 
 fn correlation_table(seen: &RoundData) -> Table {
-    let columns = ["file systems", "device", "read-ahead", "Pearson", "from", "to", "Spearman", "points"];
-    let mut table = Table::new("correlations", "Correlation of layout score and cost, 95 % intervals", &columns);
-    for one in &seen.correlations {
-        let Some(pearson) = one.pearson else { continue };
-        table.row((
-            &one.fs,
-            &one.device,
-            read_ahead_text(one.read_ahead_kib),
-            &pearson.value,
-            &pearson.low,
-            &pearson.high,
-            one.spearman.map(|spearman| spearman.value),
-            &pearson.count,
-        ));
-    }
-    table
+    Rows::of(seen.correlations.iter().filter_map(|one| Some((one, one.pearson?))))
+        .column("file systems", |(one, _)| &one.fs)
+        .column("device", |(one, _)| one.device)
+        .column("read-ahead", |(one, _)| read_ahead_text(one.read_ahead_kib))
+        .column("Pearson", |(_, pearson)| pearson.value)
+        .column("from", |(_, pearson)| pearson.low)
+        .column("to", |(_, pearson)| pearson.high)
+        .column("Spearman", |(one, _)| one.spearman.map(|spearman| spearman.value))
+        .column("points", |(_, pearson)| pearson.count)
+        .table("correlations", "Correlation of layout score and cost, 95 % intervals")
 }
 
 #[cfg(test)]
