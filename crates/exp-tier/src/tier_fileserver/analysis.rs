@@ -11,19 +11,15 @@ use serde_json::{Value, json};
 
 pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     let names = names(runs);
-    let columns = ["file system", "operations/s", "MB/s", "evicted (blocks)", "fetched (blocks)", "runs"];
-    let mut table = Table::new("fileserver", "The fileserver personality, means over the rounds", &columns);
-    for name in &names {
-        let of = |value: &dyn Fn(&Played) -> f64| average(runs, name, value);
-        table.row((
-            name,
-            of(&|run| run.ops_per_second),
-            of(&|run| run.mb_per_second),
-            of(&|run| run.evicted as f64),
-            of(&|run| run.fetched as f64),
-            runs.iter().filter(|run| run.condition == **name).count(),
-        ));
-    }
+    let of = |name: &str, value: fn(&Played) -> f64| average(runs, name, &value);
+    let table = Rows::of(&names)
+        .column("file system", |name| name)
+        .column("operations/s", |name| of(name, |run| run.ops_per_second))
+        .column("MB/s", |name| of(name, |run| run.mb_per_second))
+        .column("evicted (blocks)", |name| of(name, |run| run.evicted as f64))
+        .column("fetched (blocks)", |name| of(name, |run| run.fetched as f64))
+        .column("runs", |name| runs.iter().filter(|run| run.condition == **name).count())
+        .table("fileserver", "The fileserver personality, means over the rounds");
     let judged = judged(runs);
     Analysis {
         title: "A file server by the share of its data that stays in memory".into(),

@@ -1,41 +1,28 @@
 //! Tables and figure of the sweep.
 
 use super::{AGAIN, Cell, Spec};
+use senesce_core::Rows;
 use senesce_core::analysis::Better;
-use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series};
 use senesce_stats::{Middle, mean, middle};
 use serde_json::json;
 
 pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     let kinds = kinds(cells);
     let against = against(cells, &kinds, spec);
-    let columns = [
-        "file system",
-        "period (ms)",
-        "threshold",
-        "operations/s",
-        "over the reference, round by round",
-        "median (us)",
-        "p99 (us)",
-        "evicted",
-        "fetched",
-    ];
+    let of = |cell: &Cell, value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());
     let title = "Period and threshold of the evictor: geometric means of the rates over the rounds, means of the rest";
-    let mut table = Table::new("sweep", title, &columns);
-    for (cell, ratio) in kinds.iter().zip(&against) {
-        let of = |value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());
-        table.row((
-            &cell.subject,
-            cell.period_ms,
-            cell.threshold_bytes.map(|bytes| Bytes(bytes).to_string()),
-            geometric_mean(same(cells, cell).map(|one| one.ops_per_second)),
-            ratio,
-            of(|one| one.p50_us),
-            of(|one| one.p99_us),
-            of(|one| one.evicted as f64),
-            of(|one| one.fetched as f64),
-        ));
-    }
+    let table = Rows::of(kinds.iter().zip(&against))
+        .column("file system", |(cell, _)| &cell.subject)
+        .column("period (ms)", |(cell, _)| cell.period_ms)
+        .column("threshold", |(cell, _)| cell.threshold_bytes.map(|bytes| Bytes(bytes).to_string()))
+        .column("operations/s", |(cell, _)| geometric_mean(same(cells, cell).map(|one| one.ops_per_second)))
+        .column("over the reference, round by round", |(_, ratio)| ratio)
+        .column("median (us)", |(cell, _)| of(cell, |one| one.p50_us))
+        .column("p99 (us)", |(cell, _)| of(cell, |one| one.p99_us))
+        .column("evicted", |(cell, _)| of(cell, |one| one.evicted as f64))
+        .column("fetched", |(cell, _)| of(cell, |one| one.fetched as f64))
+        .table("sweep", title);
     let reference = spec.reference().map_or(String::new(), |(period, threshold)| {
         format!(
             " The reference is a period of {:?} and a threshold of {}, which is measured twice in every round ({AGAIN}).",
