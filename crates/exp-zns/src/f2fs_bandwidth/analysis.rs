@@ -60,40 +60,21 @@ fn means(results: &[DriveResult], emulated: bool) -> Table {
 
 /// Totals and shares of time for each host and drive.
 fn on_models(modelled: &[OnModel]) -> Table {
-    let columns = [
-        "drive",
-        "repeat",
-        "host takes",
-        "mean (MiB/s)",
-        "published (MiB/s)",
-        "published, whole job (MiB/s)",
-        "drive busy (%)",
-        "host alone (%)",
-        "write amplification",
-        "read (MiB)",
-        "zone resets",
-        "accounts",
-    ];
-    let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
-    for found in modelled {
-        let timed = &found.timed;
-        let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
-        table.row((
-            &found.drive,
-            found.repeat + 1,
-            timed.host_words(),
-            found.mean_mib_s,
-            published_mean(MEAN, &found.drive),
-            published_mean(OF_JOB, &found.drive),
-            percent(timed.busy_seconds),
-            percent(timed.host_seconds),
-            found.write_amplification,
-            timed.bytes("read") >> 20,
-            timed.commands("reset"),
-            timed.accounts(),
-        ));
-    }
-    table
+    let percent = |found: &OnModel, seconds: f64| 100.0 * seconds / found.timed.recording_seconds;
+    Rows::of(modelled)
+        .column("drive", |found| &found.drive)
+        .column("repeat", |found| found.repeat + 1)
+        .column("host takes", |found| found.timed.host_words())
+        .column("mean (MiB/s)", |found| found.mean_mib_s)
+        .column("published (MiB/s)", |found| published_mean(MEAN, &found.drive))
+        .column("published, whole job (MiB/s)", |found| published_mean(OF_JOB, &found.drive))
+        .column("drive busy (%)", |found| percent(found, found.timed.busy_seconds))
+        .column("host alone (%)", |found| percent(found, found.timed.host_seconds))
+        .column("write amplification", |found| found.write_amplification)
+        .column("read (MiB)", |found| found.timed.bytes("read") >> 20)
+        .column("zone resets", |found| found.timed.commands("reset"))
+        .column("accounts", |found| found.timed.accounts())
+        .table("on-models", "The same requests on simulated drives")
 }
 
 fn figure(id: &str, title: &str, device: &str, series: Vec<Series>) -> Figure {

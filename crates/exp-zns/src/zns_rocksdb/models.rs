@@ -3,6 +3,7 @@
 use super::analysis::published_rate;
 use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
 use crate::on_model::{Host, HostSpeed, MachineRole, NAMES, hosts, time};
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Analysis, ExitCode, Failure, Table, published};
 use senesce_guest::carry::guest_records;
@@ -91,41 +92,22 @@ pub fn show(recorded: &senesce_runner::Recorded<ZnsRocksdb>, analysis: &mut Anal
 }
 
 fn table(found: &[&OnModel]) -> Table {
-    let columns = [
-        "setup",
-        "benchmark",
-        "repeat",
-        "host takes",
-        "rate (operations/s)",
-        "published rate (operations/s)",
-        "drive busy (%)",
-        "host alone (%)",
-        "read (MiB)",
-        "written (MiB)",
-        "zone resets",
-        "accounts",
-    ];
     let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
-    let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
-    for one in found {
-        let timed = &one.timed;
-        let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
-        table.row((
-            &one.setup,
-            &one.benchmark,
-            one.repeat + 1,
-            timed.host_words(),
-            &one.ops_per_second,
-            published_rate(&published, &one.setup, &one.benchmark),
-            percent(timed.busy_seconds),
-            percent(timed.host_seconds),
-            timed.bytes("read") >> 20,
-            (timed.bytes("write") + timed.bytes("append")) >> 20,
-            timed.commands("reset"),
-            timed.accounts(),
-        ));
-    }
-    table
+    let percent = |one: &OnModel, seconds: f64| 100.0 * seconds / one.timed.recording_seconds;
+    Rows::of(found.iter().copied())
+        .column("setup", |one| &one.setup)
+        .column("benchmark", |one| &one.benchmark)
+        .column("repeat", |one| one.repeat + 1)
+        .column("host takes", |one| one.timed.host_words())
+        .column("rate (operations/s)", |one| one.ops_per_second)
+        .column("published rate (operations/s)", |one| published_rate(&published, &one.setup, &one.benchmark))
+        .column("drive busy (%)", |one| percent(one, one.timed.busy_seconds))
+        .column("host alone (%)", |one| percent(one, one.timed.host_seconds))
+        .column("read (MiB)", |one| one.timed.bytes("read") >> 20)
+        .column("written (MiB)", |one| (one.timed.bytes("write") + one.timed.bytes("append")) >> 20)
+        .column("zone resets", |one| one.timed.commands("reset"))
+        .column("accounts", |one| one.timed.accounts())
+        .table("on-models", "The same requests on simulated drives")
 }
 
 fn figure(found: &[&OnModel]) -> Figure {

@@ -1,6 +1,7 @@
 //! Reports a fitted model: its constants with their uncertainty, and its error on values that were not fitted.
 
 use super::{Event, Spec, ZonedModel, file, model_so_far};
+use senesce_core::Rows;
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Failure};
 use senesce_runner::Recorded;
@@ -189,14 +190,13 @@ fn constant_json(name: &str, constant: &Constant<'_>) -> Value {
 }
 
 fn constant_table(constants: &BTreeMap<&str, Constant<'_>>) -> Table {
-    let columns = ["constant", "about", "value", "standard deviation (%)", "how"];
-    let mut table = Table::new("constants", "Constants, in the unit that their name ends in", &columns);
-    for (name, constant) in constants {
-        let deviation = constant.deviation.map_or(Value::Null, percent);
-        let value = json!(rounded(constant.value));
-        table.row((name, &constant.about, value, deviation, constant.words()));
-    }
-    table
+    Rows::of(constants)
+        .column("constant", |(name, _)| name)
+        .column("about", |(_, constant)| &constant.about)
+        .column("value", |(_, constant)| rounded(constant.value))
+        .column("standard deviation (%)", |(_, constant)| constant.deviation.map_or(Value::Null, percent))
+        .column("how", |(_, constant)| constant.words())
+        .table("constants", "Constants, in the unit that their name ends in")
 }
 
 fn groups(checks: &[Check<'_>]) -> BTreeMap<String, Summary> {
@@ -211,13 +211,14 @@ fn errors(checks: &[Check<'_>]) -> Vec<Value> {
 }
 
 fn error_table(checks: &[Check<'_>]) -> Table {
-    let columns = ["what", "values", "median error (%)", "90th percentile (%)", "worst (%)"];
-    let mut table = Table::new("errors", "Errors of the model on values that were not fitted", &columns);
-    for (group, error) in groups(checks) {
-        let numbers = [error.median, error.p90, error.worst].map(percent);
-        table.row([json!(group), json!(error.count)].into_iter().chain(numbers).collect::<Vec<_>>());
-    }
-    table
+    let groups = groups(checks);
+    Rows::of(&groups)
+        .column("what", |(group, _)| group)
+        .column("values", |(_, error)| error.count)
+        .column("median error (%)", |(_, error)| percent(error.median))
+        .column("90th percentile (%)", |(_, error)| percent(error.p90))
+        .column("worst (%)", |(_, error)| percent(error.worst))
+        .table("errors", "Errors of the model on values that were not fitted")
 }
 
 fn check_json(check: &Check<'_>) -> Value {
@@ -225,11 +226,11 @@ fn check_json(check: &Check<'_>) -> Value {
 }
 
 fn check_table(checks: &[Check<'_>]) -> Table {
-    let columns = ["point", "value", "measured (1/s or us)", "modelled (1/s or us)", "error (%)"];
-    let mut table = Table::new("checks", "Points that were not fitted", &columns);
-    for check in checks {
-        let (measured, modelled) = (json!(rounded(check.measured)), json!(rounded(check.modelled)));
-        table.row((&check.point, &check.value, measured, modelled, percent(check.error())));
-    }
-    table
+    Rows::of(checks)
+        .column("point", |check| &check.point)
+        .column("value", |check| &check.value)
+        .column("measured (1/s or us)", |check| rounded(check.measured))
+        .column("modelled (1/s or us)", |check| rounded(check.modelled))
+        .column("error (%)", |check| percent(check.error()))
+        .table("checks", "Points that were not fitted")
 }
