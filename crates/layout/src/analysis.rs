@@ -63,13 +63,13 @@ fn overview(summary: &LayoutSummary) -> Table {
 }
 
 fn size_classes(summary: &LayoutSummary) -> Table {
-    let columns = ["size (KiB), from", "below", "files", "4 KiB blocks", "static layout score"];
-    let mut table = Table::new("size-classes", "By allocated size of the file", &columns);
-    for class in &summary.size_classes {
-        let (from, to) = (class.from_bytes >> 10, class.to_bytes >> 10);
-        table.row((from, to, &class.files, &class.blocks, &class.static_layout_score));
-    }
-    table
+    Rows::of(&summary.size_classes)
+        .column("size (KiB), from", |class| class.from_bytes >> 10)
+        .column("below", |class| class.to_bytes >> 10)
+        .column("files", |class| &class.files)
+        .column("4 KiB blocks", |class| &class.blocks)
+        .column("static layout score", |class| &class.static_layout_score)
+        .table("size-classes", "By allocated size of the file")
 }
 
 fn discontinuities(found: &Discontinuities) -> Table {
@@ -84,13 +84,13 @@ fn discontinuities(found: &Discontinuities) -> Table {
 fn free_space(free: &FreeSpace) -> Table {
     let title =
         format!("Free space: {} blocks of {} bytes in {} extents", free.free_blocks, free.block_size, free.extents);
-    let columns = ["size (KiB), from", "below", "free extents", "free blocks", "percent"];
-    let mut table = Table::new("free-space", &title, &columns);
-    for bucket in &free.buckets {
-        let (from, to) = (bucket.from_bytes >> 10, bucket.to_bytes >> 10);
-        table.row((from, to, &bucket.extents, &bucket.blocks, &bucket.percent));
-    }
-    table
+    Rows::of(&free.buckets)
+        .column("size (KiB), from", |bucket| bucket.from_bytes >> 10)
+        .column("below", |bucket| bucket.to_bytes >> 10)
+        .column("free extents", |bucket| &bucket.extents)
+        .column("free blocks", |bucket| &bucket.blocks)
+        .column("percent", |bucket| &bucket.percent)
+        .table("free-space", &title)
 }
 
 fn per_file(files: &[FileLayout]) -> Table {
