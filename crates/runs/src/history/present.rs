@@ -2,6 +2,7 @@
 
 use super::course::LEAST_POINTS;
 use super::{Against, Courses, ListedRun, MetricHistory, State, baseline};
+use senesce_core::Rows;
 use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
 use serde_json::{Value, json};
@@ -14,24 +15,22 @@ pub fn list(entries: &[ListedRun]) -> Value {
 }
 
 pub fn runs_table(entries: &[ListedRun]) -> Table {
-    let columns = ["date (UTC)", "host", "label", "commit", "kernel", "kind", "verdict", "run"];
-    let mut table = Table::new("runs", "Runs", &columns);
-    for entry in entries {
-        let is_done = entry.state == State::Complete;
-        let verdict =
-            if is_done { entry.verdict.clone() } else { format!("{}: {}", entry.state.word(), entry.verdict) };
-        table.row((
-            entry.date.as_deref().map(minute),
-            &entry.host,
-            &entry.label,
-            entry.commit.as_deref().map(short),
-            &entry.kernel,
-            &entry.kind,
-            verdict,
-            entry.run.display().to_string(),
-        ));
-    }
-    table
+    Rows::of(entries)
+        .column("date (UTC)", |entry| entry.date.as_deref().map(minute))
+        .column("host", |entry| &entry.host)
+        .column("label", |entry| &entry.label)
+        .column("commit", |entry| entry.commit.as_deref().map(short))
+        .column("kernel", |entry| &entry.kernel)
+        .column("kind", |entry| &entry.kind)
+        .column("verdict", |entry| {
+            if entry.state == State::Complete {
+                entry.verdict.clone()
+            } else {
+                format!("{}: {}", entry.state.word(), entry.verdict)
+            }
+        })
+        .column("run", |entry| entry.run.display().to_string())
+        .table("runs", "Runs")
 }
 
 /// `2026-11-22T21:43:58Z` as `2026-11-22 21:43`.

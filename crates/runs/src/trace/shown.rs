@@ -1,6 +1,7 @@
 //! A summary of a trace in words, tables and figures.
 
 use super::Summary;
+use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use serde_json::json;
 
@@ -47,14 +48,13 @@ pub(super) fn totals(summary: &Summary) -> Table {
 }
 
 pub(super) fn models(summary: &Summary) -> Table {
-    let columns = ["model", "time (s)", "rate (MiB/s)", "write amplification", "collision index"];
-    let mut table =
-        Table::new("models", "Modelled, each drive with the data that is read in the order of addresses", &columns);
-    for (name, one) in &summary.models {
-        let (factor, index) = (json!(one.write_amplification), json!(one.collision_index));
-        table.row((name, &one.seconds, one.mib_per_s, factor, index));
-    }
-    table
+    Rows::of(&summary.models)
+        .column("model", |(name, _)| name)
+        .column("time (s)", |(_, one)| &one.seconds)
+        .column("rate (MiB/s)", |(_, one)| one.mib_per_s)
+        .column("write amplification", |(_, one)| one.write_amplification)
+        .column("collision index", |(_, one)| one.collision_index)
+        .table("models", "Modelled, each drive with the data that is read in the order of addresses")
 }
 
 pub(super) fn latencies(summary: &Summary) -> Table {
