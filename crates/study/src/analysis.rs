@@ -125,55 +125,31 @@ fn summary(results: &Results) -> String {
 }
 
 fn cells_table(results: &Results) -> Table {
-    let columns = [
-        "workload",
-        "file system",
-        "state",
-        "metric",
-        "unit",
-        "images",
-        "values",
-        "mean",
-        "95 % from",
-        "to",
-        "median",
-        "variation (%)",
-        "ratio",
-        "interval",
-        "verdict",
-        "flags",
-    ];
-    let mut table =
-        Table::new("cells", "Cells: every file system, state and workload against the first state", &columns);
-    for cell in &results.judged {
-        let (fs, state, workload) = results.names(cell);
-        let Some((middle, interval)) = cell.middle() else { continue };
-        let ratio = results.age_of(cell).and_then(|decision| decision.interval);
-        let variation = senesce_stats::coefficient_of_variation(&cell.in_order);
-        table.row((
-            workload,
-            fs,
-            state,
-            &cell.what.metric,
-            &cell.what.unit,
-            cell.groups.len(),
-            cell.in_order.len(),
-            middle,
-            interval.map(|interval| interval.low),
-            interval.map(|interval| interval.high),
-            senesce_stats::median(&cell.in_order),
-            variation.map(|share| share * 100.0),
-            ratio.map(|ratio| ratio.value),
-            ratio.map(|ratio| interval_text(&ratio)),
-            verdict_text(results, cell),
-            flags(cell),
-        ));
-    }
+    let low_high = |cell: &Cell| cell.middle().and_then(|(_, interval)| interval);
+    let ratio = |cell: &Cell| results.age_of(cell).and_then(|decision| decision.interval);
+    let mut table = Rows::of(results.judged.iter().filter(|cell| cell.middle().is_some()))
+        .column("workload", |cell| results.names(cell).2)
+        .column("file system", |cell| results.names(cell).0)
+        .column("state", |cell| results.names(cell).1)
+        .column("metric", |cell| &cell.what.metric)
+        .column("unit", |cell| &cell.what.unit)
+        .column("images", |cell| cell.groups.len())
+        .column("values", |cell| cell.in_order.len())
+        .column("mean", |cell| cell.middle().map(|(middle, _)| middle))
+        .column("95 % from", |cell| low_high(cell).map(|interval| interval.low))
+        .column("to", |cell| low_high(cell).map(|interval| interval.high))
+        .column("median", |cell| senesce_stats::median(&cell.in_order))
+        .column("variation (%)", variation_percent)
+        .column("ratio", |cell| ratio(cell).map(|ratio| ratio.value))
+        .column("interval", |cell| ratio(cell).map(|ratio| interval_text(&ratio)))
+        .column("verdict", |cell| verdict_text(results, cell))
+        .column("flags", flags)
+        .table("cells", "Cells: every file system, state and workload against the first state");
     for cell in failed_cells(results) {
         let (fs, state, workload) = results.spec.names(cell);
-        let mut row = vec![Value::Null; columns.len()];
+        let mut row = vec![Value::Null; table.columns.len()];
         row[..3].clone_from_slice(&[json!(workload), json!(fs), json!(state)]);
-        row[columns.len() - 2] = json!("failed");
+        row[table.columns.len() - 2] = json!("failed");
         table.row(row);
     }
     table
@@ -253,20 +229,14 @@ fn correlations(results: &Results) -> Table {
 
 fn controls_table(results: &Results) -> Table {
     let title = "Controls: the same cell measured twice, interleaved";
-    let columns = ["workload", "file system", "metric", "second over first", "interval", "verdict"];
-    let mut table = Table::new("controls", title, &columns);
-    for one in &results.controls {
-        let interval = one.decision.interval;
-        table.row((
-            &results.spec.workload[one.workload].name,
-            &results.spec.file_system[one.fs].name,
-            &one.what.metric,
-            interval.map(|interval| interval.value),
-            interval.map(|interval| interval_text(&interval)),
-            one.decision.text(),
-        ));
-    }
-    table
+    Rows::of(&results.controls)
+        .column("workload", |one| &results.spec.workload[one.workload].name)
+        .column("file system", |one| &results.spec.file_system[one.fs].name)
+        .column("metric", |one| &one.what.metric)
+        .column("second over first", |one| one.decision.interval.map(|interval| interval.value))
+        .column("interval", |one| one.decision.interval.map(|interval| interval_text(&interval)))
+        .column("verdict", |one| one.decision.text())
+        .table("controls", title)
 }
 
 fn images_table(results: &Results) -> Table {
@@ -288,22 +258,20 @@ fn images_table(results: &Results) -> Table {
 }
 
 fn others_table(results: &Results) -> Table {
-    let columns = ["workload", "file system", "state", "metric", "unit", "mean", "median", "variation (%)"];
-    let mut table = Table::new("others", "Further metrics, not compared", &columns);
-    for cell in &results.others {
-        let (fs, state, workload) = results.names(cell);
-        table.row((
-            workload,
-            fs,
-            state,
-            &cell.what.metric,
-            &cell.what.unit,
-            senesce_stats::mean(&cell.in_order),
-            senesce_stats::median(&cell.in_order),
-            senesce_stats::coefficient_of_variation(&cell.in_order).map(|share| share * 100.0),
-        ));
-    }
-    table
+    Rows::of(&results.others)
+        .column("workload", |cell| results.names(cell).2)
+        .column("file system", |cell| results.names(cell).0)
+        .column("state", |cell| results.names(cell).1)
+        .column("metric", |cell| &cell.what.metric)
+        .column("unit", |cell| &cell.what.unit)
+        .column("mean", |cell| senesce_stats::mean(&cell.in_order))
+        .column("median", |cell| senesce_stats::median(&cell.in_order))
+        .column("variation (%)", variation_percent)
+        .table("others", "Further metrics, not compared")
+}
+
+fn variation_percent(cell: &Cell) -> Option<f64> {
+    senesce_stats::coefficient_of_variation(&cell.in_order).map(|share| share * 100.0)
 }
 
 fn failed_table(results: &Results) -> Table {

@@ -3,6 +3,7 @@
 use crate::results::Results;
 use crate::subject::modelled_by;
 use crate::verdicts::{Answer, Change, Order};
+use senesce_core::Rows;
 use senesce_core::analysis::Table;
 use senesce_runs::decided::{change_text, fields};
 use senesce_stats::arm::Unit;
@@ -237,17 +238,12 @@ pub(crate) fn text(answer: &Answer) -> String {
 
 pub(crate) fn groups_table(results: &Results) -> Table {
     let title = "Order of the file systems: = not distinguishable, > is better; incomparable ones have no order";
-    let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
-    for order in &results.orders {
-        let spec = &results.spec;
-        table.row((
-            &spec.workload[order.workload].name,
-            &order.metric,
-            &spec.state[order.state].name,
-            order_or_none(results, order),
-        ));
-    }
-    table
+    Rows::of(&results.orders)
+        .column("workload", |order| &results.spec.workload[order.workload].name)
+        .column("metric", |order| &order.metric)
+        .column("state", |order| &results.spec.state[order.state].name)
+        .column("order", |order| order_or_none(results, order))
+        .table("groups", title)
 }
 
 pub(crate) fn changes_table(results: &Results) -> Table {
