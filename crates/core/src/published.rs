@@ -1,7 +1,7 @@
 //! Published values: `data/published/EXPERIMENT.csv` with the columns metric, condition, value, unit, source, note.
 
 /// One published value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct PublishedValue {
     /// Published quantity.
     pub metric: String,
@@ -53,55 +53,33 @@ const AS_ABOVE: &str = "as above";
 /// # Errors
 /// A wrong header, or the first line without six fields, a number or a source.
 pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    let at = |place: Option<&csv::Position>, problem: String| {
+        let line = place.map_or(1, |place| place.line() as usize);
+        PublishedError { line, problem }
+    };
+    let wrong = |error: csv::Error| at(error.position(), error.to_string());
+    let header = reader.headers().map_err(wrong)?.clone();
+    if !header.is_empty() && header != HEADER[..] {
+        return Err(at(header.position(), format!("the header must be {}", HEADER.join(","))));
+    }
     let mut values: Vec<PublishedValue> = Vec::new();
-    let mut seen_header = false;
-    for (index, line) in text.lines().enumerate() {
-        let error = |problem: String| PublishedError { line: index + 1, problem };
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fields = split(line);
-        if !seen_header {
-            if fields != HEADER {
-                return Err(error(format!("the header must be {}", HEADER.join(","))));
+    for record in reader.records() {
+        let record = record.map_err(wrong)?;
+        let mut value: PublishedValue = record.deserialize(Some(&header)).map_err(wrong)?;
+        let above = |field: &mut String, of: fn(&PublishedValue) -> &str| {
+            if field == AS_ABOVE {
+                *field = values.last().map(of).unwrap_or_default().into();
             }
-            seen_header = true;
-            continue;
-        }
-        let [metric, condition, value, unit, source, note]: [String; 6] =
-            fields.try_into().map_err(|found: Vec<String>| error(format!("{} fields instead of 6", found.len())))?;
-        let value = value.parse().map_err(|_| error(format!("'{value}' is not a number")))?;
-        let above = |field: String, of: fn(&PublishedValue) -> &str| match field == AS_ABOVE {
-            true => values.last().map(of).unwrap_or_default().to_string(),
-            false => field,
         };
-        let (source, note) = (above(source, |value| &value.source), above(note, |value| &value.note));
-        if source.is_empty() {
-            return Err(error("a published value needs its source".into()));
+        above(&mut value.source, |value| &value.source);
+        above(&mut value.note, |value| &value.note);
+        if value.source.is_empty() {
+            return Err(at(record.position(), "a published value needs its source".into()));
         }
-        values.push(PublishedValue { metric, condition, value, unit, source, note });
+        values.push(value);
     }
     Ok(values)
-}
-
-/// Splits one CSV line: double quotes group, two double quotes inside a group are one.
-pub fn split(line: &str) -> Vec<String> {
-    let (mut fields, mut field) = (Vec::new(), String::new());
-    let mut quoted = false;
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                field.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field)),
-            other => field.push(other),
-        }
-    }
-    fields.push(field);
-    fields
 }
 
 #[cfg(test)]

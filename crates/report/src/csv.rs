@@ -3,31 +3,19 @@
 use senesce_core::analysis::Table;
 use serde_json::Value;
 
-/// Numbers keep all their digits.
+/// Numbers keep all their digits; `null` is an empty cell.
 pub fn table(table: &Table) -> String {
-    let mut text = line(table.columns.iter().map(|column| field(column)));
-    for row in &table.rows {
-        text += &line(row.iter().map(cell));
-    }
-    text
-}
-
-fn line(fields: impl Iterator<Item = String>) -> String {
-    fields.collect::<Vec<_>>().join(",") + "\n"
-}
-
-/// One cell: text quoted if necessary, `null` as empty.
-pub fn cell(value: &Value) -> String {
-    match value {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    let cell = |value: &Value| match value {
         Value::Null => String::new(),
-        Value::String(text) => field(text),
-        other => field(&other.to_string()),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect());
+    for row in std::iter::once(table.columns.clone()).chain(rows) {
+        writer.write_record(&row).expect("memory can be written");
     }
-}
-
-/// Text, quoted if it contains a comma, a quote or a line end.
-pub fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    String::from_utf8(writer.into_inner().expect("memory can be written")).expect("the cells are text")
 }
 
 #[cfg(test)]
@@ -46,8 +34,10 @@ mod tests {
     proptest! {
         #[test]
         fn fields_round_trip(words in prop::collection::vec("[a-z ,\"]{0,12}", 1..6)) {
-            let line: Vec<String> = words.iter().map(|word| field(word)).collect();
-            prop_assert_eq!(senesce_core::published::split(&line.join(",")), words);
+            let columns: Vec<&str> = words.iter().map(String::as_str).collect();
+            let text = table(&Table::new("t", "T", &columns));
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            prop_assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), columns);
         }
     }
 }
