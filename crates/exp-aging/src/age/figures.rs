@@ -9,7 +9,6 @@ use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Bytes, Rows, Table};
 use senesce_layout::{FreeSpace, LayoutSummary};
-use serde_json::json;
 
 pub fn distributions(measures: &Measures, device: &str) -> Vec<Figure> {
     let ages = Axis::categories("relative age, right edge of the bin", labels(&measures.ages, plain));
@@ -164,16 +163,15 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
 
 pub fn layout_table(layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);
-    let mut row = |name: &str, value: serde_json::Value| table.row((name, value));
-    row("files", json!(layout.files));
-    row("extents", json!(layout.extents));
-    row("fragmented files", json!(layout.fragmented_files));
-    row("static layout score (1 is contiguous)", json!(layout.static_layout_score));
-    row("tree layout score (1 is contiguous)", json!(layout.tree_layout_score));
+    table.row(("files", layout.files));
+    table.row(("extents", layout.extents));
+    table.row(("fragmented files", layout.fragmented_files));
+    table.row(("static layout score (1 is contiguous)", layout.static_layout_score));
+    table.row(("tree layout score (1 is contiguous)", layout.tree_layout_score));
     if let Some(space) = &layout.free_space {
-        row("free extents", json!(space.extents));
-        row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
-        row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
+        table.row(("free extents", space.extents));
+        table.row(("mean free extent (KiB)", space.avg_bytes / 1024.0));
+        table.row(("largest free extent (KiB)", space.max_bytes as f64 / 1024.0));
     }
     table
 }

@@ -1,11 +1,11 @@
 //! Figures and tables of free space.
 
 use super::{Natural, large_from, large_share};
+use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_layout::FreeSpace;
 use senesce_study::images::ImageFacts;
 use senesce_study::spec::StudySpec;
-use serde_json::{Value, json};
 
 fn of_state(images: &[ImageFacts], fs: usize, state: usize) -> impl Iterator<Item = &FreeSpace> {
     images.iter().filter(move |one| one.id.fs == fs && one.id.state == state).filter_map(|one| one.free_space.as_ref())
@@ -96,37 +96,21 @@ pub(super) fn counts(spec: &StudySpec, images: &[ImageFacts]) -> Option<Figure> 
 pub(super) fn table(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural]) -> Table {
     let large = senesce_core::Bytes(large_from(spec));
     let share = format!("in extents from {large} (%)");
-    let columns = [
-        "file system",
-        "state",
-        "aging",
-        "overwrites",
-        "free extents",
-        "mean free extent (bytes)",
-        "largest (bytes)",
-        &share,
-    ];
-    let mut table = Table::new("free-space", "Free space", &columns);
-    let cells = |free: &FreeSpace| {
-        vec![json!(free.extents), json!(free.avg_bytes), json!(free.max_bytes), json!(large_share(spec, free) * 100.0)]
-    };
-    for one in images {
-        let Some(free) = &one.free_space else { continue };
-        let mut row = vec![
-            json!(spec.file_system[one.id.fs].name),
-            json!(spec.state[one.id.state].name),
-            json!(one.id.image),
-            json!(one.overwrites),
-        ];
-        row.extend(cells(free));
-        table.row(row);
-    }
-    for one in natural {
-        let Some(free) = &one.free_space else { continue };
-        let mut row =
-            vec![json!(one.file_system), json!(format!("as found: {}", one.target)), Value::Null, Value::Null];
-        row.extend(cells(free));
-        table.row(row);
-    }
-    table
+    let found = images.iter().filter_map(|one| Some((Ok(one), one.free_space.as_ref()?)));
+    let natural = natural.iter().filter_map(|one| Some((Err(one), one.free_space.as_ref()?)));
+    Rows::of(found.chain(natural))
+        .column("file system", |(one, _)| {
+            one.map_or_else(|one| &one.file_system, |one| &spec.file_system[one.id.fs].name)
+        })
+        .column("state", |(one, _)| match one {
+            Ok(one) => spec.state[one.id.state].name.clone(),
+            Err(one) => format!("as found: {}", one.target),
+        })
+        .column("aging", |(one, _)| one.ok().map(|one| one.id.image))
+        .column("overwrites", |(one, _)| one.ok().map(|one| one.overwrites))
+        .column("free extents", |(_, free)| free.extents)
+        .column("mean free extent (bytes)", |(_, free)| free.avg_bytes)
+        .column("largest (bytes)", |(_, free)| free.max_bytes)
+        .column(share, |(_, free)| large_share(spec, free) * 100.0)
+        .table("free-space", "Free space")
 }

@@ -4,13 +4,13 @@ use super::super::events::{Checkpoint, Executed, Rehearsal};
 use senesce_aging::Summary;
 use senesce_aging::measure::Measures;
 use senesce_core::Table;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);
-    lines.add("execution (s)", json!(executed.execute_seconds), "");
-    lines.add("operations per second", json!(executed.ops_per_second), "");
+    lines.add("execution (s)", executed.execute_seconds, "");
+    lines.add("operations per second", executed.ops_per_second, "");
     lines.table
 }
 
@@ -19,8 +19,8 @@ pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
     lines.measures(&rehearsal.summary, &rehearsal.measures);
     if let Some(Checkpoint { operation, seconds }) = reached {
         lines.whose = "";
-        lines.add("operations done", json!(operation), "by the last checkpoint");
-        lines.add("execution (s)", json!(seconds), "up to the last checkpoint");
+        lines.add("operations done", operation, "by the last checkpoint");
+        lines.add("execution (s)", seconds, "up to the last checkpoint");
     }
     lines.table
 }
@@ -35,50 +35,50 @@ impl Lines {
         Self { table: Table::new(id, title, &["measure", "value", "meaning"]), whose }
     }
 
-    fn add(&mut self, name: &str, value: Value, meaning: &str) {
+    fn add(&mut self, name: &str, value: impl Serialize, meaning: &str) {
         self.table.row((format!("{}{name}", self.whose), value, meaning));
     }
 
     fn measures(&mut self, summary: &Summary, measures: &Measures) {
-        self.add("operations", json!(measures.operations), "creates and deletes; age is counted in these");
+        self.add("operations", measures.operations, "creates and deletes; age is counted in these");
         self.add(
             "bound",
-            json!(summary.t_bound.ceil()),
+            summary.t_bound.ceil(),
             "minimum number of operations that reaches the ages \
             exactly",
         );
         if summary.virtual_t > summary.t_end {
             let meaning = "operations that the plan represents; ages are relative to these";
-            self.add("virtual operations", json!(summary.virtual_t), meaning);
+            self.add("virtual operations", summary.virtual_t, meaning);
             let meaning = "of the whole plan, compressed as far as certified";
-            self.add("times fewer operations", json!(summary.saved_factor()), meaning);
+            self.add("times fewer operations", summary.saved_factor(), meaning);
         }
-        self.add("commits", json!(measures.commits), &summary.clock.to_string());
-        self.add("live files", json!(measures.files_live), "files at the end");
+        self.add("commits", measures.commits, &summary.clock.to_string());
+        self.add("live files", measures.files_live, "files at the end");
         if summary.changes {
             self.changes(measures);
         }
         if summary.parts > 1 {
             let meaning = "separate plans in part-NNNN; the values are totals of all parts";
-            self.add("parts", json!(summary.parts), meaning);
+            self.add("parts", summary.parts, meaning);
         }
-        self.add("overwrites", json!(measures.overwrites), "bytes created over the raw size");
+        self.add("overwrites", measures.overwrites, "bytes created over the raw size");
         self.fullness(summary.parts, measures);
         self.errors(summary, measures);
     }
 
     fn changes(&mut self, measures: &Measures) {
         let changes = &measures.changes;
-        self.add("appends", json!(changes.appends), "files created smaller and grown to their size");
-        self.add("truncations", json!(changes.truncations), "files created larger and truncated to their size");
-        self.add("overwrites in place", json!(changes.overwrites), "files of which a part was written again");
-        self.add("renames", json!(changes.renames), "renamed files");
+        self.add("appends", changes.appends, "files created smaller and grown to their size");
+        self.add("truncations", changes.truncations, "files created larger and truncated to their size");
+        self.add("overwrites in place", changes.overwrites, "files of which a part was written again");
+        self.add("renames", changes.renames, "renamed files");
     }
 
     fn fullness(&mut self, parts: u32, measures: &Measures) {
         let fullness = &measures.fullness;
         let meaning = "allocated bytes of files over the raw size";
-        self.add("fullness at the end (%)", json!(fullness.end * 100.0), meaning);
+        self.add("fullness at the end (%)", fullness.end * 100.0, meaning);
         // The parts reach their minimum and maximum at different times.
         let [least, most] = match parts {
             1 => ["since the end of the fill"; 2],
@@ -87,22 +87,18 @@ impl Lines {
                 "since the end of the fill; mean of the maxima of the parts, not below the maximum of the whole",
             ],
         };
-        self.add("minimum fullness (%)", json!(fullness.min * 100.0), least);
-        self.add("maximum fullness (%)", json!(fullness.max * 100.0), most);
+        self.add("minimum fullness (%)", fullness.min * 100.0, least);
+        self.add("maximum fullness (%)", fullness.max * 100.0, most);
     }
 
     fn errors(&mut self, summary: &Summary, measures: &Measures) {
         let rmse = &measures.rmse;
-        self.add(
-            "RMSE of ages (%)",
-            json!(rmse.age * 100.0),
-            "distance from the profile; rounding alone can cause 0.5/K",
-        );
-        self.add("RMSE of sizes (%)", json!(rmse.size * 100.0), "");
-        self.add("RMSE of depths (%)", json!(rmse.depth * 100.0), "");
+        self.add("RMSE of ages (%)", rmse.age * 100.0, "distance from the profile; rounding alone can cause 0.5/K");
+        self.add("RMSE of sizes (%)", rmse.size * 100.0, "");
+        self.add("RMSE of depths (%)", rmse.depth * 100.0, "");
         let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
-        self.add("0.5/K (%)", json!(summary.rounding_bound() * 100.0), bound);
+        self.add("0.5/K (%)", summary.rounding_bound() * 100.0, bound);
         let meaning = "probability that a sample of the profile deviates more";
-        self.add("chi-square p", json!(measures.chi_square.all.p), meaning);
+        self.add("chi-square p", measures.chi_square.all.p, meaning);
     }
 }
