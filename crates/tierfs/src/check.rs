@@ -47,7 +47,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     let region = Region::of(nvm, &identity);
     let purpose = Purpose { list_evicted: cold.is_some(), ..Purpose::default() };
     let mut judged = judge(&region, identity, purpose);
-    let evicted = std::mem::take(&mut judged.found.evicted);
+    let evicted = std::mem::take(&mut judged.found.findings.evicted);
     let compared =
         cold.map(|cold| compare_blocks(&region, cold, evicted, &mut AlignedBuffer::new(RUN))).unwrap_or_default();
     let named =
@@ -61,7 +61,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     }
     Ok(CheckReport {
         problems: judged.problems.iter().map(|problem| with_path(&problem.text, problem.ino, &paths)).collect(),
-        more_problems: judged.found.more_problems,
+        more_problems: judged.found.findings.more_problems,
         damaged_blocks: compared.damaged.iter().map(|(bad, why)| damaged_block(bad, why, &paths)).collect(),
         notes: judged.notes,
         clean: judged.clean,
@@ -149,7 +149,7 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
     let some_nameless = region.load(superblock::NAMELESS) != 0;
     let keep_orphans = purpose.keep_orphans || some_nameless;
     let mut found = survey(region, identity, Purpose { keep_orphans, ..purpose });
-    let mut problems = std::mem::take(&mut found.problems);
+    let mut problems = std::mem::take(&mut found.findings.problems);
     let table_is_read = !problems.iter().any(Problem::is_of_table);
     let mut add = |text: String, fix: Fix| problems.push(Problem { text, ino: 0, fix });
     if let Err(problem) = recovered {
@@ -171,11 +171,14 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         notes.push("the copy of the pointer to the table of inodes, to be written".into());
     }
     if some_nameless {
-        notes.push(format!("{} inodes lost their name and a repair found no space for a new one", found.orphans.len()));
+        notes.push(format!(
+            "{} inodes lost their name and a repair found no space for a new one",
+            found.findings.orphans.len()
+        ));
     }
     let left = [
-        (if some_nameless { 0 } else { found.orphans.len() }, "inodes without a name, to be freed"),
-        (found.miscounted.len(), "link counts to be corrected"),
+        (if some_nameless { 0 } else { found.findings.orphans.len() }, "inodes without a name, to be freed"),
+        (found.findings.miscounted.len(), "link counts to be corrected"),
     ];
     for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
         let text = format!("{count} {what}");

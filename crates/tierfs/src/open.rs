@@ -112,7 +112,7 @@ impl TierFs {
         let region = Region::of(nvm, &identity);
         let Judged { mut found, problems, .. } = judge(&region, identity, Purpose::default());
         if let Some(first) = problems.first() {
-            let count = problems.len() as u64 + found.more_problems;
+            let count = problems.len() as u64 + found.findings.more_problems;
             let problem = format!("{} ({count} problems)", first.text);
             return Err(TierError::Damaged { path: path.into(), problem });
         }
@@ -135,7 +135,7 @@ impl TierFs {
         let threshold = options.threshold.0 / BLOCK as u64;
         let counters = Counters::starting_with(found.cold);
         found.table.note_gone();
-        found.table.give(std::mem::take(&mut found.free_inodes));
+        found.table.give(std::mem::take(&mut found.findings.free_inodes));
         Self {
             blocks: Space::new(identity.blocks, &found.blocks, SHARDS, reserve),
             slots: Space::new(identity.slots, &found.slots, 1, 0),
@@ -249,21 +249,21 @@ fn put_right(region: &Region, found: &mut Survey) {
 /// Frees orphans of a crash. With `keep`, returns inodes that lost their names in the damage instead of freeing them.
 pub(crate) fn free_orphans(region: &Region, found: &mut Survey, keep: bool) -> Vec<u32> {
     let mut kept = Vec::new();
-    for ino in std::mem::take(&mut found.orphans) {
+    for ino in std::mem::take(&mut found.findings.orphans) {
         let Ok(offset) = found.table.offset(ino) else { continue };
         if keep && table::load(region, offset).is_ok_and(|inode| inode.links > 0) {
             kept.push(ino);
         } else {
             table::retire(region, offset);
             found.directories.remove(ino);
-            found.free_inodes.push(ino);
+            found.findings.free_inodes.push(ino);
         }
     }
     kept
 }
 
 pub(crate) fn correct_links(region: &Region, found: &Survey) {
-    for (ino, links) in &found.miscounted {
+    for (ino, links) in &found.findings.miscounted {
         if let Ok(offset) = found.table.offset(*ino)
             && let Ok(mut inode) = table::load(region, offset)
         {

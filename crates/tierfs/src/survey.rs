@@ -24,12 +24,18 @@ pub struct Survey {
     pub heat: Heat,
     pub table: Table,
     pub directories: Directories,
+    pub inodes: u64,
+    pub lost: u64,
+    pub findings: Findings,
+}
+
+#[derive(Default)]
+pub struct Findings {
     /// Used inodes without a name: orphans of a crash.
     pub orphans: Vec<u32>,
     /// Inodes whose link count differs from the number of entries (inode, entries).
     pub miscounted: Vec<(u32, u32)>,
     pub free_inodes: Vec<u32>,
-    pub inodes: u64,
     /// At most [`MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
     pub more_problems: u64,
@@ -37,7 +43,6 @@ pub struct Survey {
     pub astray: Vec<(u32, u8)>,
     /// Blocks in the cold store, if requested.
     pub evicted: Vec<Evicted>,
-    pub lost: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,18 +79,7 @@ struct Walker<'a> {
     parents: Mutex<Vec<(u32, u32, usize)>>,
     /// Directories, and the pointer in their trees to a block of another directory; already reported.
     given_up: Mutex<HashSet<(u32, Option<usize>)>>,
-    found: Mutex<SurveyFindings>,
-}
-
-#[derive(Default)]
-struct SurveyFindings {
-    orphans: Vec<u32>,
-    miscounted: Vec<(u32, u32)>,
-    free: Vec<u32>,
-    problems: Vec<Problem>,
-    more_problems: u64,
-    astray: Vec<(u32, u8)>,
-    evicted: Vec<Evicted>,
+    found: Mutex<Findings>,
 }
 
 /// Walks the whole file system without changing it.
@@ -106,7 +100,7 @@ pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
         references: Vec::new(),
         parents: Mutex::default(),
         given_up: Mutex::default(),
-        found: Mutex::new(SurveyFindings::default()),
+        found: Mutex::default(),
     };
     walker.blocks.set(0);
     for block in 0..identity.sum_blocks() as u32 {
@@ -187,26 +181,19 @@ impl Walker<'_> {
     }
 
     fn finish(self) -> Survey {
-        let mut found = self.found.into_inner();
-        found.free.sort_unstable_by(|a, b| b.cmp(a));
-        found.problems.sort_by(|a, b| a.text.cmp(&b.text));
-        let in_use = self.table.numbers().saturating_sub(1 + found.free.len() as u64);
+        let mut findings = self.found.into_inner();
+        findings.free_inodes.sort_unstable_by(|a, b| b.cmp(a));
+        findings.problems.sort_by(|a, b| a.text.cmp(&b.text));
         Survey {
             blocks: self.blocks,
             slots: self.slots,
             cold: self.cold.into_inner(),
             heat: self.heat,
+            inodes: self.table.numbers().saturating_sub(1 + findings.free_inodes.len() as u64),
             table: self.table,
             directories: self.directories,
-            orphans: found.orphans,
-            miscounted: found.miscounted,
-            free_inodes: found.free,
-            inodes: in_use,
-            problems: found.problems,
-            more_problems: found.more_problems,
-            astray: found.astray,
-            evicted: found.evicted,
             lost: self.lost.into_inner(),
+            findings,
         }
     }
 }

@@ -94,6 +94,7 @@ fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
     }
     let end = u64::from(part.first) + crate::tree::capacity(part.height);
     let named = found
+        .findings
         .astray
         .iter()
         .filter(|(ino, _)| (u64::from(part.first)..end).contains(&u64::from(ino / INODES_PER_BLOCK)));

@@ -56,7 +56,7 @@ impl PointerPosition {
 impl Walker<'_> {
     pub(super) fn content(&self, ino: u32, found: InodeSlot) {
         let inode = match found {
-            InodeSlot::Free => return self.found.lock().free.push(ino),
+            InodeSlot::Free => return self.found.lock().free_inodes.push(ino),
             InodeSlot::Damaged => return self.problem(ino, Fix::Inode(ino), format!("inode {ino} is damaged")),
             InodeSlot::Used(inode) => inode,
         };
