@@ -17,7 +17,7 @@ pub struct ChiSquare {
 impl ChiSquare {
     /// Neighbouring bins are pooled until each expects at least 5 (Cochran 1954); the rest at the end joins
     /// the last pool.
-    pub fn new(counts: &[u64], shares: &[f64]) -> Self {
+    pub(crate) fn new(counts: &[u64], shares: &[f64]) -> Self {
         let total: u64 = counts.iter().sum();
         let mut pools: Vec<(f64, f64)> = Vec::new();
         let mut open = (0.0, 0.0);
@@ -38,7 +38,7 @@ impl ChiSquare {
     }
 
     /// The three tests as one: statistics and degrees of freedom of independent tests add up.
-    pub fn combined(tests: &[Self]) -> Self {
+    pub(crate) fn combined(tests: &[Self]) -> Self {
         Self::of(tests.iter().map(|test| test.statistic).sum(), tests.iter().map(|test| test.dof).sum())
     }
 

@@ -4,22 +4,21 @@
 //! The plan is pure: it depends only on profile, capacity, fullness, seed and options, never on the file system.
 
 pub mod capture;
-pub mod check;
+mod check;
 mod chi_square;
-pub mod error;
+mod error;
 pub mod execute;
 pub mod leftovers;
 pub mod measure;
-pub mod namespace;
+mod namespace;
 pub mod overview;
 pub mod parts;
 pub mod plan;
 pub mod planner;
 pub mod profile;
 
-pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list, capture_since};
+pub use capture::{CaptureOptions, Captured, capture, capture_list, capture_since};
 pub use check::{Cleared, Reconciled, VerifyReport, clear, reconcile, verify, verify_top};
-pub use chi_square::ChiSquare;
 pub use error::AgingError;
 pub use execute::{
     Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, execute, execute_parts,

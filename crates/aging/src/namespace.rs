@@ -66,15 +66,11 @@ fn in_hex(digest: Sha256) -> String {
 }
 
 impl Namespace<'_> {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
-    pub fn file(&self, place: usize) -> File {
+    pub(crate) fn file(&self, place: usize) -> File {
         self.planner.file(self.planner.live().record(self.order[place]))
     }
 
@@ -90,7 +86,7 @@ impl Namespace<'_> {
         })
     }
 
-    pub fn places(&self, directories: u32) -> Vec<Range<usize>> {
+    pub(crate) fn places(&self, directories: u32) -> Vec<Range<usize>> {
         let mut places = vec![0..0; directories as usize];
         for place in 0..self.len() {
             let of = &mut places[self.file(place).directory as usize];

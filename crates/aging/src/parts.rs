@@ -141,11 +141,6 @@ impl<'a> Interleaved<'a> {
         None
     }
 
-    /// Commits required by the operations so far; `None` if another process executes the first part.
-    pub fn commits(&self) -> Option<u64> {
-        self.own().find(|(part, _)| *part == 0).map(|(_, planner)| planner.commits())
-    }
-
     pub(crate) fn changes(&self, own: usize) -> &[Change] {
         self.own.get(own).map_or(&[], |(_, planner)| planner.changes())
     }

@@ -143,7 +143,7 @@ pub enum Work {
 }
 
 impl Work {
-    pub fn citation(self) -> &'static str {
+    pub(crate) fn citation(self) -> &'static str {
         match self {
             Self::Geriatrix => "Kadekodi et al., Aging Gracefully with Geriatrix, CMU-PDL-16-105, 2016",
             Self::GeriatrixTool => "Geriatrix, released tool of 2018, as measured on 2 cores and Linux 6.18",

@@ -7,7 +7,7 @@ use senesce_stats::student::quantile;
 use senesce_stats::{mean, standard_deviation};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
@@ -16,14 +16,14 @@ pub struct Interval {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
+pub(crate) enum Lack {
     TooFew(usize),
     /// A ratio of values that are not positive.
     NotPositive,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     Linear,
     /// Of logarithms: the interval of the product of powers.
     Ratio,
@@ -36,7 +36,7 @@ pub enum Scale {
 ///
 /// Terms with a random error may all be measured in the same rounds. Then the sum is formed within each round, and the
 /// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
-pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
+pub(crate) fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     match summed_by_round(terms, scale)? {
         Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.stated(found, scale)),
         None => contrast_apart(terms, scale, alpha),

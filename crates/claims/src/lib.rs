@@ -5,18 +5,18 @@
 //! per claim: supported, not supported, undecided or not testable. For claims that a simulator was fitted to, it is: model
 //! agrees or model differs.
 
-pub mod claim;
-pub mod contrast;
+mod claim;
+mod contrast;
 pub mod decide;
 mod judge;
 pub mod row;
-pub mod rule;
-pub mod sample;
-pub mod selection;
-pub mod text;
+mod rule;
+mod sample;
+mod selection;
+mod text;
 mod truth;
 
-pub use claim::{Claim, ClaimSet, ClaimsError, Control, Published, Source, SourceKind, Work};
+pub use claim::{Claim, ClaimSet, Control};
 pub use decide::{Facts, Judgement, decide, judge, untested};
-pub use rule::{Bounds, Holds, Rule, Shape};
+pub use rule::{Holds, Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

@@ -13,7 +13,7 @@ pub struct Row {
 impl Row {
     /// Splits the conditions of a row: `key=value,key=value`, else the first matching template (`{scheme} {host}`), else a
     /// single condition named `condition`.
-    pub fn of(published: PublishedValue, templates: &[String]) -> Self {
+    pub(crate) fn of(published: PublishedValue, templates: &[String]) -> Self {
         let text = published.condition.as_str();
         let condition = pairs(text)
             .or_else(|| templates.iter().find_map(|template| fill(template, text)))
@@ -22,7 +22,7 @@ impl Row {
     }
 
     /// `METRIC | CONDITION`, as in claims.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} | {}", self.published.metric, self.published.condition)
     }
 

@@ -315,7 +315,7 @@ impl Rule {
         }
     }
 
-    pub fn bounds(&self) -> Option<&Bounds> {
+    pub(crate) fn bounds(&self) -> Option<&Bounds> {
         match self {
             Self::Value { within, .. }
             | Self::Ratio { within, .. }
@@ -326,7 +326,7 @@ impl Rule {
         }
     }
 
-    pub fn problem(&self, published: &[f64]) -> Option<String> {
+    pub(crate) fn problem(&self, published: &[f64]) -> Option<String> {
         if let Some(bounds) = self.bounds()
             && bounds.resolve(published).is_none()
         {

@@ -6,7 +6,7 @@ use senesce_stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The independent values: means of images if there are several, else the repetitions.
     pub units: Vec<f64>,
     pub values: usize,
@@ -33,7 +33,7 @@ impl Sample {
         Self { units, values, exact, rounds: Vec::new() }
     }
 
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         mean(&self.units).unwrap_or(f64::NAN)
     }
 }
@@ -47,7 +47,7 @@ fn round_means(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
+pub(crate) struct Cell {
     pub condition: Condition,
     /// The free conditions of its selection.
     pub key: Condition,
@@ -57,7 +57,7 @@ pub struct Cell {
 type Images = BTreeMap<u32, Vec<(u32, f64)>>;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     pub measurements: &'a [Measurement],
     /// Metrics without random error.
     pub exact: &'a BTreeSet<String>,
@@ -67,7 +67,7 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    pub fn cells(&self, selection: &Selection) -> Vec<Cell> {
+    pub(crate) fn cells(&self, selection: &Selection) -> Vec<Cell> {
         let mut groups: BTreeMap<&Condition, Images> = BTreeMap::new();
         for one in selection.of(self.measurements) {
             let image = groups.entry(&one.condition).or_default().entry(one.image).or_default();
@@ -84,14 +84,14 @@ impl Evidence<'_> {
             .collect()
     }
 
-    pub fn unit(&self, selection: &Selection) -> &str {
+    pub(crate) fn unit(&self, selection: &Selection) -> &str {
         let first = self.measurements.iter().find(|one| selection.admits(&one.metric, &one.condition));
         first.map_or("", |one| &one.unit)
     }
 
     /// Pairs of cells of two selections that agree in every free condition that both have. If the selections have different
     /// words for one condition (`fs=*` against `fs=ext4|xfs`), each cell is paired with each, but not with itself.
-    pub fn pairs(&self, of: &Selection, to: &Selection) -> Vec<(Cell, Cell)> {
+    pub(crate) fn pairs(&self, of: &Selection, to: &Selection) -> Vec<(Cell, Cell)> {
         let crossed =
             |key: &String| matches!((of.when.get(key), to.when.get(key)), (Some(one), Some(other)) if one != other);
         let shared = |cell: &Cell| -> Condition {
@@ -112,12 +112,12 @@ impl Evidence<'_> {
 }
 
 /// Whether two conditions agree in all common keys.
-pub fn agree(a: &Condition, b: &Condition) -> bool {
+pub(crate) fn agree(a: &Condition, b: &Condition) -> bool {
     a.iter().all(|(key, value)| b.get(key).is_none_or(|other| other == value))
 }
 
 /// Merges both conditions; a key with different values becomes `a over b`.
-pub fn joined(a: &Condition, b: &Condition) -> Condition {
+pub(crate) fn joined(a: &Condition, b: &Condition) -> Condition {
     let mut all = b.clone();
     for (key, word) in a {
         let both = match b.get(key) {

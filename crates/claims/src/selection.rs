@@ -179,12 +179,12 @@ impl Selection {
     }
 
     /// The conditions that still distinguish cells.
-    pub fn free(&self, condition: &Condition) -> Condition {
+    pub(crate) fn free(&self, condition: &Condition) -> Condition {
         let pinned = |key: &String| self.when.get(key).is_some_and(Pattern::pins);
         condition.iter().filter(|(key, _)| !pinned(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    pub fn missing<'a>(&self, conditions: impl Iterator<Item = &'a Condition> + Clone) -> BTreeSet<String> {
+    pub(crate) fn missing<'a>(&self, conditions: impl Iterator<Item = &'a Condition> + Clone) -> BTreeSet<String> {
         let mut absent = BTreeSet::new();
         for (key, pattern) in &self.when {
             let Pattern::OneOf(words) = pattern else { continue };

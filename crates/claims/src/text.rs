@@ -4,7 +4,7 @@ use crate::contrast::Interval;
 use crate::selection::Condition;
 
 /// A number with three significant digits, or all digits of its integer part.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
@@ -14,7 +14,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// Value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends for exact values.
-pub fn interval(found: &Interval, unit: &str) -> String {
+pub(crate) fn interval(found: &Interval, unit: &str) -> String {
     let value = format!("{} {unit}", number(found.value)).trim().to_string();
     if found.units == 0 {
         return value;
@@ -22,7 +22,7 @@ pub fn interval(found: &Interval, unit: &str) -> String {
     format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
 }
 
-pub fn condition(condition: &Condition) -> String {
+pub(crate) fn condition(condition: &Condition) -> String {
     let words: Vec<String> = condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
 }

@@ -5,7 +5,7 @@ use crate::rule::Holds;
 use crate::selection::Condition;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Truth {
+pub(crate) enum Truth {
     Yes,
     No,
     /// Undecidable, with the reason and the requirement for a decision.
@@ -13,14 +13,14 @@ pub enum Truth {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub(crate) struct Case {
     pub key: Condition,
     pub truth: Truth,
     pub measured: String,
 }
 
 impl Truth {
-    pub fn all(truths: impl IntoIterator<Item = Self>) -> Self {
+    pub(crate) fn all(truths: impl IntoIterator<Item = Self>) -> Self {
         let mut open = None;
         for truth in truths {
             match truth {
@@ -32,11 +32,11 @@ impl Truth {
         open.map_or(Self::Yes, Self::Open)
     }
 
-    pub fn any(truths: impl IntoIterator<Item = Self>) -> Self {
+    pub(crate) fn any(truths: impl IntoIterator<Item = Self>) -> Self {
         Self::all(truths.into_iter().map(Self::not)).not()
     }
 
-    pub fn not(self) -> Self {
+    pub(crate) fn not(self) -> Self {
         match self {
             Self::Yes => Self::No,
             Self::No => Self::Yes,
@@ -44,7 +44,7 @@ impl Truth {
         }
     }
 
-    pub fn within(found: &Interval, (low, high): (f64, f64)) -> Self {
+    pub(crate) fn within(found: &Interval, (low, high): (f64, f64)) -> Self {
         if found.low >= low && found.high <= high {
             Self::Yes
         } else if found.high < low || found.low > high {
@@ -55,7 +55,7 @@ impl Truth {
         }
     }
 
-    pub fn above(found: &Interval, threshold: f64) -> Self {
+    pub(crate) fn above(found: &Interval, threshold: f64) -> Self {
         if found.low > threshold {
             Self::Yes
         } else if found.high <= threshold {
@@ -65,7 +65,7 @@ impl Truth {
         }
     }
 
-    pub fn lacking(lack: Lack) -> Self {
+    pub(crate) fn lacking(lack: Lack) -> Self {
         Self::Open(match lack {
             Lack::TooFew(count) => {
                 format!("{count} value(s) do not show the noise: at least {LEAST_VALUES} repetitions are needed")
@@ -92,7 +92,7 @@ fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {
 }
 
 /// Combines the cases of a claim; `None` if there are too few.
-pub fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
+pub(crate) fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
     let truths = || cases.iter().map(|case| case.truth.clone());
     if cases.is_empty() {
         return None;

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 const LEAST_PREFIX: usize = 3;
 
 /// Reads a RUN: a run directory, `latest`, or a prefix of the name or the hash of a run in `senesce-runs`.
-pub fn run() -> impl TypedValueParser<Value = PathBuf> {
+pub(crate) fn run() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
 }
 
@@ -40,7 +40,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
 }
 
 /// The most recently written run of a directory.
-pub fn newest(runs: &Path) -> Result<PathBuf, String> {
+pub(crate) fn newest(runs: &Path) -> Result<PathBuf, String> {
     let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
     newest.ok_or_else(|| format!("no runs in {}\nhint: name the run directory", runs.display()))
 }
@@ -59,7 +59,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
 }
 
 /// The run directories in a directory, by name. Links are skipped, because the directory may belong to another user.
-pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn run_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
     let mut paths: Vec<PathBuf> = folders.filter(|path| is_run(path)).collect();
@@ -67,7 +67,7 @@ pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
+pub(crate) fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
     match out {
         Some(_) if runs.len() > 1 => {
             Err(Failure::usage("cannot write several runs to the one file of --out\nhint: leave --out out"))
@@ -77,7 +77,7 @@ pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure
 }
 
 /// Completes runs of `senesce-runs`, `latest`, and directories.
-pub fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(crate) fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
     let known = run_paths(&runs_directory()).into_iter().map(|path| path.display().to_string());
     let known = known.filter(|name| is_plain(name));
     matching(begun, known.chain(["latest".to_string()]))
@@ -89,20 +89,20 @@ fn is_plain(word: &str) -> bool {
     !word.starts_with('-') && word.chars().all(is_plain)
 }
 
-pub fn complete_profile(begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(crate) fn complete_profile(begun: &OsStr) -> Vec<CompletionCandidate> {
     let names = senesce_aging::profile::builtin_names();
     matching(begun, names.map(str::to_string))
 }
 
-pub fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(crate) fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, FileSystem::ALL.iter().map(ToString::to_string))
 }
 
-pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(crate) fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, crate::pages::names().into_iter().map(str::to_string))
 }
 
-pub fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(crate) fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
     let kernels = senesce_guest::cached_kernels().unwrap_or_default();
     matching(begun, kernels.into_iter().map(|kernel| kernel.version))
 }

@@ -9,7 +9,7 @@ use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::io::{self, Write};
 
-pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
+pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
     let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &analysis.result)?;
@@ -42,7 +42,7 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
+pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     session.clear();
     let path = outcome.path.display();
     if outcome.state == State::WasDone {
@@ -52,7 +52,7 @@ pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Fa
     Ok(show_record(outcome))
 }
 
-pub fn show_record(outcome: &Outcome) -> Exit {
+pub(crate) fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
@@ -66,7 +66,7 @@ pub fn show_record(outcome: &Outcome) -> Exit {
     outcome.exit_code().into()
 }
 
-pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
+pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     if json {
         println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);
         return Ok(ExitCode::Done.into());
@@ -93,7 +93,7 @@ fn time_words(seconds: f64) -> String {
 }
 
 /// Prints a table with right-aligned numbers, limited to the width of a terminal; pipes and files have no limit.
-pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+pub(crate) fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
     let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let is_numeric = |index: usize| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number));
     let numeric: Vec<bool> = (0..table.columns.len()).map(is_numeric).collect();
@@ -117,7 +117,7 @@ fn cell(value: &Value) -> String {
 }
 
 /// Four significant digits, without an exponent if that is readable.
-pub fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }

@@ -49,7 +49,7 @@ impl Global {
 }
 
 /// Whether `--force` was given.
-pub fn is_forced() -> bool {
+pub(crate) fn is_forced() -> bool {
     FORCE.load(Ordering::Relaxed)
 }
 
@@ -69,7 +69,7 @@ pub fn arguments() -> [Arg; 5] {
 }
 
 /// Adds headings and the global options to a verb and the commands below it. Clap's own global options would come first.
-pub fn complete(command: Command) -> Command {
+pub(crate) fn complete(command: Command) -> Command {
     command.mut_args(with_heading).mut_subcommands(complete).disable_help_flag(true).args(arguments())
 }
 

@@ -12,12 +12,12 @@ use std::io::{StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
 /// Standard output for text: control characters of foreign names are escaped.
-pub fn stdout() -> Visible<StdoutLock<'static>> {
+pub(crate) fn stdout() -> Visible<StdoutLock<'static>> {
     Visible::new(std::io::stdout().lock())
 }
 
 /// The `println!` of this crate.
-pub fn print(text: Arguments<'_>) {
+pub(crate) fn print(text: Arguments<'_>) {
     if let Err(error) = writeln!(stdout(), "{text}") {
         let failure = output_failed(error);
         eprintln!("senesce: {failure}");
@@ -26,7 +26,7 @@ pub fn print(text: Arguments<'_>) {
 }
 
 /// `--create`: creates the target directory, unless the record would be refused at `out`.
-pub fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
     out.map_or(Ok(()), RunDirectory::check)?;
     match target.filter(|_| asked) {
         Some(TargetSpec::Directory(path)) => Ok(guard::create_directory(path)?),
@@ -35,11 +35,11 @@ pub fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path
 }
 
 /// An output file, if named; its format; and the start of its content, as far as known.
-pub type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
+pub(crate) type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
 
 /// How output files are written.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Output {
+pub(crate) struct Output {
     force: bool,
 }
 
@@ -53,23 +53,23 @@ impl Output {
         if self.force { Replace::Anything } else { Replace::SameFormat }
     }
 
-    pub fn replaces(self) -> bool {
+    pub(crate) fn replaces(self) -> bool {
         self.force
     }
 
     /// Refuses in advance what [`Self::write`] would refuse; `likely` is the start of the content.
-    pub fn check(self, file: Option<&Path>, format: Format, likely: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn check(self, file: Option<&Path>, format: Format, likely: &[u8]) -> Result<(), Failure> {
         Ok(file.map_or(Ok(()), |file| output::check(file, format, likely, self.replace()))?)
     }
 
     /// The same for all outputs of a command, which must be different files. If one is refused, none is written.
-    pub fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
+    pub(crate) fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
         apart(outputs.iter().filter_map(|(file, ..)| *file))?;
         outputs.iter().try_for_each(|(file, format, likely)| self.check(*file, *format, likely))
     }
 
     /// The same for the files of a directory that may be missing; also refuses other entries with its name.
-    pub fn check_below(self, directory: &Path, files: &[Planned<'_>]) -> Result<(), Failure> {
+    pub(crate) fn check_below(self, directory: &Path, files: &[Planned<'_>]) -> Result<(), Failure> {
         if let Some(found) = output::obstacle(directory) {
             return Err(OutputError::NoDirectory(found).into());
         }
@@ -77,12 +77,12 @@ impl Output {
     }
 
     /// Checks only the existing file, for outputs whose start is not known yet.
-    pub fn check_kind(self, file: Option<&Path>, format: Format) -> Result<(), Failure> {
+    pub(crate) fn check_kind(self, file: Option<&Path>, format: Format) -> Result<(), Failure> {
         Self { force: true }.check(file, format, b"")
     }
 
     /// Writes a file; `-` is standard output. Ends the process if the reader of a pipe is gone.
-    pub fn write(self, file: &Path, format: Format, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(self, file: &Path, format: Format, bytes: &[u8]) -> Result<(), Failure> {
         match output::write(file, format, bytes, self.replace()) {
             Err(error) if OutputError::reader_gone(&error) => std::process::exit(0),
             other => Ok(other?),
@@ -112,7 +112,7 @@ impl FromArgMatches for Output {
 }
 
 /// Refuses one file for two outputs, because the second would replace the first.
-pub fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+pub(crate) fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut places = BTreeSet::new();
     for file in files {
         if place_of(file).is_some_and(|place| !places.insert(place)) {
@@ -134,7 +134,7 @@ fn place_of(file: &Path) -> Option<PathBuf> {
 }
 
 /// A failed write to standard output; ends the process quietly if the reader of a pipe is gone.
-pub fn output_failed(error: std::io::Error) -> Failure {
+pub(crate) fn output_failed(error: std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }

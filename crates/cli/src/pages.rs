@@ -59,12 +59,12 @@ const PAGES: &[(&str, &str)] = &[
     ("completions", include_str!("../docs/verbs/completions.md")),
 ];
 
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     let pages = PAGES.iter().map(|(name, _)| *name);
     pages.chain(REGISTRY.experiments().map(|experiment| experiment.kind())).collect()
 }
 
-pub fn page(name: &str) -> Result<&'static str, Failure> {
+pub(crate) fn page(name: &str) -> Result<&'static str, Failure> {
     if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
         return Ok(text);
     }
@@ -76,7 +76,7 @@ pub fn page(name: &str) -> Result<&'static str, Failure> {
 }
 
 /// A page without its HTML comments, each of which takes whole lines.
-pub fn without_comments(page: &str) -> String {
+pub(crate) fn without_comments(page: &str) -> String {
     let mut kept = String::new();
     let mut is_comment = false;
     for line in page.lines() {

@@ -13,7 +13,7 @@ pub const VERSION: &str = if HAS_MPI {
 
 /// Joins the ranks, which must have the same arguments and the same `facts` (contents of files in the arguments). `None`: they
 /// differ, and rank 0 reports it.
-pub fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure> {
+pub(crate) fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure> {
     let signals = Interrupt::on_signals_of_a_launcher();
     let interrupt = signals
         .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))?;

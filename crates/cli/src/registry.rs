@@ -3,7 +3,7 @@
 use senesce_runner::Registry;
 use senesce_runs::import::{self, Importer};
 
-pub const REGISTRY: Registry = Registry {
+pub(crate) const REGISTRY: Registry = Registry {
     experiments: &[
         senesce_exp_aging::EXPERIMENTS,
         senesce_exp_fragmentation::EXPERIMENTS,
@@ -15,7 +15,7 @@ pub const REGISTRY: Registry = Registry {
     verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
 };
 
-pub const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];
+pub(crate) const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];
 
 #[cfg(test)]
 mod tests {

@@ -45,7 +45,7 @@ impl Session {
         Self { display: Box::new(Lines::default()), bar: None }
     }
 
-    pub fn progress(&self) -> &dyn Progress {
+    pub(crate) fn progress(&self) -> &dyn Progress {
         &*self.display
     }
 
@@ -56,7 +56,7 @@ impl Session {
     }
 
     /// The default conduct of a run: in a directory below [`runs_directory`], continued if it exists, without data loss.
-    pub fn conduct<'a>(&'a self, interrupt: &'a Interrupt) -> Conduct<'a> {
+    pub(crate) fn conduct<'a>(&'a self, interrupt: &'a Interrupt) -> Conduct<'a> {
         Conduct {
             out: None,
             runs: runs_directory(),
@@ -71,13 +71,13 @@ impl Session {
     }
 
     /// A flag set by Ctrl-C and SIGTERM; another signal a second later ends the process.
-    pub fn interrupt(&self) -> Result<Interrupt, Failure> {
+    pub(crate) fn interrupt(&self) -> Result<Interrupt, Failure> {
         Interrupt::on_signals()
             .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))
     }
 }
 
-pub fn runs_directory() -> PathBuf {
+pub(crate) fn runs_directory() -> PathBuf {
     PathBuf::from("senesce-runs")
 }
 

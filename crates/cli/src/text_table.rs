@@ -9,7 +9,7 @@ const GAP: usize = 2;
 const NARROWEST: usize = 10;
 
 /// Writes a table of at most `limit` characters per line; `None`: unlimited.
-pub fn write(
+pub(crate) fn write(
     out: &mut impl Write,
     heads: &[String],
     rows: &[Vec<String>],

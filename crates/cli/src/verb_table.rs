@@ -11,7 +11,7 @@ use senesce_core::parameter::suggest;
 use std::fmt::Write;
 
 /// One verb: its options and its action. Parsing has no effects.
-pub trait Verb: Args + FromArgMatches {
+pub(crate) trait Verb: Args + FromArgMatches {
     const NAME: &'static str;
     const ABOUT: &'static str;
     /// Commands that work when pasted, for the end of the help.
@@ -19,7 +19,7 @@ pub trait Verb: Args + FromArgMatches {
     fn run(self, session: &Session) -> Result<Exit, Failure>;
 }
 
-pub struct VerbEntry {
+pub(crate) struct VerbEntry {
     /// The word on the command line.
     pub name: &'static str,
     pub command: fn() -> Command,
@@ -41,7 +41,7 @@ fn build<V: Verb>() -> Command {
         .defer(|command| global::complete(V::augment_args(command)).about(V::ABOUT))
 }
 
-pub fn examples(commands: &[&str]) -> String {
+pub(crate) fn examples(commands: &[&str]) -> String {
     commands.iter().fold("Examples:".into(), |text, command| format!("{text}\n  {command}"))
 }
 
@@ -51,7 +51,7 @@ fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure
 }
 
 /// Verbs in the groups and the order of the help, the manual and the README.
-pub const GROUPS: &[(&str, &[VerbEntry])] = &[
+pub(crate) const GROUPS: &[(&str, &[VerbEntry])] = &[
     ("Start", &[VerbEntry::of::<verbs::demo::Demo>(), VerbEntry::of::<verbs::doctor::Doctor>()]),
     (
         "Age",

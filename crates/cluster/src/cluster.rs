@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Called by the coordinator of rank 0 before it ends a run, to record the reason.
-pub type LastWords = Box<dyn FnMut(&Ending) + Send>;
+pub(crate) type LastWords = Box<dyn FnMut(&Ending) + Send>;
 
 /// One of several ranks. All of them call [`Self::gather`] and [`Self::broadcast`] in the same order.
 pub struct Cluster {
@@ -163,12 +163,12 @@ impl Cluster {
     }
 
     /// Sends a message to another rank, independent of collective steps; see [`Self::receive_from`].
-    pub fn send_to(&self, to: u32, bytes: Vec<u8>) {
+    pub(crate) fn send_to(&self, to: u32, bytes: Vec<u8>) {
         self.send(to, BESIDE, bytes);
     }
 
     /// The next message that `from` sent with [`Self::send_to`].
-    pub fn receive_from(&self, from: u32) -> Result<Vec<u8>, ClusterError> {
+    pub(crate) fn receive_from(&self, from: u32) -> Result<Vec<u8>, ClusterError> {
         self.receive(from, BESIDE)
     }
 
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// Leaves the other ranks when all are done; after the death of a rank, aborts the others. Call it last.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let _ = self.commands.send(Command::Leave);
         while self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.is_finished()) {
             std::thread::sleep(Duration::from_millis(1));

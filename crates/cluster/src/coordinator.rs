@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-pub enum Command {
+pub(crate) enum Command {
     Send(u32, Message),
     Members(Vec<Member>),
     OnEnd(LastWords),
@@ -27,7 +27,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// mpirun soon kills the others.
 const ROLL_CALL: Duration = Duration::from_millis(500);
 
-pub struct Coordinator<T: Transport> {
+pub(crate) struct Coordinator<T: Transport> {
     transport: T,
     state: Arc<State>,
     commands: Receiver<Command>,
@@ -60,7 +60,7 @@ struct Stop {
 }
 
 impl<T: Transport> Coordinator<T> {
-    pub fn new(
+    pub(crate) fn new(
         transport: T,
         state: Arc<State>,
         commands: Receiver<Command>,
@@ -91,7 +91,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             match self.commands.recv_timeout(self.nap()) {
                 Ok(command) => {

@@ -17,12 +17,11 @@ mod simulated;
 mod state;
 mod transport;
 
-pub use cluster::{Cluster, LastWords, epoch_seconds};
+pub use cluster::{Cluster, epoch_seconds};
 pub use error::ClusterError;
 pub use hello::{Hello, Member, Timing};
 pub use simulated::{Simulated, simulated};
-pub use state::{Ending, Halt};
-pub use transport::Transport;
+pub use state::Halt;
 
 pub const HAS_MPI: bool = cfg!(feature = "mpi");
 

@@ -2,7 +2,7 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum MessageKind {
+pub(crate) enum MessageKind {
     /// To rank 0: every operation below `number` is done here.
     Reached = 1,
     /// From rank 0: every operation below `number` is done everywhere.
@@ -37,22 +37,22 @@ impl MessageKind {
 
 /// Kind (one byte), number (little endian), body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     pub kind: MessageKind,
     pub number: u64,
     pub body: Vec<u8>,
 }
 
 impl Message {
-    pub fn new(kind: MessageKind, number: u64) -> Self {
+    pub(crate) fn new(kind: MessageKind, number: u64) -> Self {
         Self { kind, number, body: Vec::new() }
     }
 
-    pub fn with(kind: MessageKind, number: u64, body: Vec<u8>) -> Self {
+    pub(crate) fn with(kind: MessageKind, number: u64, body: Vec<u8>) -> Self {
         Self { kind, number, body }
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(9 + self.body.len());
         bytes.push(self.kind as u8);
         bytes.extend(self.number.to_le_bytes());
@@ -61,7 +61,7 @@ impl Message {
     }
 
     /// `None` for invalid messages.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (number, body) = rest.split_first_chunk::<8>()?;
         let kind = *MessageKind::ALL.iter().find(|known| **known as u8 == *kind)?;

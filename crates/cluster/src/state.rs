@@ -86,7 +86,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             window: AtomicU64::new(0),
             reached: AtomicU64::new(0),
@@ -100,16 +100,16 @@ impl State {
     }
 
     /// The state of a panicked worker is plain data and stays valid.
-    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.changed.notify_all();
     }
 
     /// Waits until `ready` returns a value.
-    pub fn wait_for<T>(&self, mut ready: impl FnMut(&mut Inner) -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&self, mut ready: impl FnMut(&mut Inner) -> Option<T>) -> T {
         let mut inner = self.inner();
         self.waiting.store(true, Ordering::Relaxed);
         loop {
@@ -123,7 +123,7 @@ impl State {
     }
 
     /// Whether operations below `end` may start; `None`: not yet.
-    pub fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
+    pub(crate) fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
         if end > self.stop_at.load(Ordering::Acquire) {
             return Some(Err(Halt::Wanted));
         }

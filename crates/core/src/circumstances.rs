@@ -12,7 +12,7 @@ use std::time::SystemTime;
 const PREFIX: &str = "run.";
 
 /// Whether a fact describes the circumstances of one run.
-pub fn is_circumstance(name: &str) -> bool {
+pub(crate) fn is_circumstance(name: &str) -> bool {
     name.strip_prefix("guest.").unwrap_or(name).starts_with(PREFIX)
 }
 
@@ -55,7 +55,7 @@ pub fn date_of(moment: SystemTime) -> String {
 }
 
 /// Facts at the start of a run.
-pub fn at_start(facts: &mut Environment) {
+pub(crate) fn at_start(facts: &mut Environment) {
     facts.put("run.date", date_of(SystemTime::now()));
     facts.put("machine.host", rustix::system::uname().nodename().to_string_lossy());
     if let Some(commit) = COMMIT.get() {
@@ -76,7 +76,7 @@ pub fn at_start(facts: &mut Environment) {
 }
 
 /// Caveats that a report must show before any number.
-pub fn caveats(facts: &Environment) -> Vec<String> {
+pub(crate) fn caveats(facts: &Environment) -> Vec<String> {
     let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let mut caveats = Vec::new();
     let waiting = value("run.before.cpu_pressure_percent");

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A phase that lost a larger share of its length is invalid.
-pub const LOST_SHARE: f64 = 0.01;
+pub(crate) const LOST_SHARE: f64 = 0.01;
 
 /// Time between two beats.
 const TICK: Duration = Duration::from_millis(10);

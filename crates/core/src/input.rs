@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Maximum size of a text that a user names: sixty times the longest profile that ships.
-pub const MOST_TEXT: Bytes = Bytes::mib(64);
+pub(crate) const MOST_TEXT: Bytes = Bytes::mib(64);
 
 /// Opens a regular file for reading; never waits.
 ///
@@ -34,7 +34,7 @@ const ALWAYS_FITS: Bytes = Bytes::mib(1);
 ///
 /// # Errors
 /// As [`open_regular`], and if it exceeds half of the available memory.
-pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
+pub(crate) fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
     for_memory(open_regular(path)?)
 }
 
@@ -86,7 +86,7 @@ pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`within()`], and if it is not UTF-8.
-pub fn text_within(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
+pub(crate) fn text_within(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
     text_of(within(folder, name)?)
 }
 

@@ -188,9 +188,4 @@ impl Interrupt {
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-
-    /// The flag itself, for code that only knows `AtomicBool`.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        self.0.clone()
-    }
 }

@@ -30,7 +30,7 @@ pub fn is_emulated() -> bool {
 
 /// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device
 /// tree, Xen).
-pub fn is_virtual() -> bool {
+pub(crate) fn is_virtual() -> bool {
     let stated = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     has_flag(&stated, "hypervisor")
         || ["/proc/device-tree/hypervisor", "/sys/hypervisor/type"].iter().any(|path| Path::new(path).exists())
@@ -42,7 +42,7 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
 }
 
 /// Value of [`guest_accelerator`] for emulation.
-pub const EMULATION: &str = "tcg";
+pub(crate) const EMULATION: &str = "tcg";
 
 #[cfg(test)]
 mod tests {

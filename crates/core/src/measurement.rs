@@ -147,7 +147,7 @@ impl Measurement {
 }
 
 /// Whether a unit is a time, or a rate per or of a time ("ms", "s/GiB", "operations/s").
-pub fn is_time(unit: &str) -> bool {
+pub(crate) fn is_time(unit: &str) -> bool {
     unit.split('/').any(|part| ["s", "ms", "us", "µs", "ns"].contains(&part.trim()))
 }
 

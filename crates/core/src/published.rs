@@ -19,7 +19,8 @@ pub struct PublishedValue {
 
 impl PublishedValue {
     /// Text of the value, such as `719 MiB/s`, with condition, source and note.
-    pub fn text(&self) -> String {
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let note = if self.note.is_empty() { String::new() } else { format!("; {}", self.note) };
         format!("{}{unit} ({}: {}{note})", self.value, self.condition, self.source)
@@ -27,7 +28,8 @@ impl PublishedValue {
 }
 
 /// Text of a metric's values in an embedded file; empty if it has none.
-pub fn text_of(text: &str, metric: &str) -> String {
+#[cfg(test)]
+pub(crate) fn text_of(text: &str, metric: &str) -> String {
     let values = parse(text).unwrap_or_default().into_iter().filter(|one| one.metric == metric);
     values.map(|one| one.text()).collect::<Vec<_>>().join("; ")
 }

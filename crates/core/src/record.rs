@@ -13,7 +13,7 @@ mod lines;
 mod overview;
 mod place;
 
-pub use data::Data;
+pub(crate) use data::Data;
 pub use error::RecordError;
 pub use histogram::read_histogram;
 pub use overview::Overview;
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
-pub const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 3;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -379,7 +379,8 @@ impl Record {
     ///
     /// # Errors
     /// As [`read_histogram`].
-    pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
+    #[cfg(test)]
+    pub(crate) fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
         read_histogram(&self.path, name)
     }
 }

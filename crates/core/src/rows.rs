@@ -14,7 +14,7 @@ pub struct Rows<R> {
     quantities: Vec<Quantity>,
 }
 
-/// One value per row, null if there is none, and where it appears.
+/// One value per row, null if a row has no value, and where it appears.
 #[derive(Debug, Default)]
 struct Quantity {
     values: Vec<Value>,

@@ -22,14 +22,14 @@ pub struct ColdStore {
 }
 
 impl ColdStore {
-    pub fn start(&self) -> ColdStoreState {
+    pub(crate) fn start(&self) -> ColdStoreState {
         ColdStoreState { store: self.clone(), opened: BinaryHeap::new() }
     }
 }
 
 /// For each opened connection the time when it becomes free, ns, earliest first.
 #[derive(Debug, Clone)]
-pub struct ColdStoreState {
+pub(crate) struct ColdStoreState {
     store: ColdStore,
     opened: BinaryHeap<Reverse<u64>>,
 }

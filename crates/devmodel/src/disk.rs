@@ -5,13 +5,13 @@
 mod cache;
 mod choice;
 mod layout;
-pub mod parameters;
+pub(crate) mod parameters;
 #[cfg(test)]
 mod plain;
 mod queue;
 mod write;
 
-pub use parameters::{Cache, Disk, Zone};
+pub use parameters::Disk;
 
 use crate::Device;
 use crate::hdd::per_byte;

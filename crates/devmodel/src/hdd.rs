@@ -55,7 +55,7 @@ impl Hdd {
         whole * 2.0 * (1.0 - self.radius(address)) / (1.0 - ratio * ratio)
     }
 
-    pub fn rotation_ns(&self) -> f64 {
+    pub(crate) fn rotation_ns(&self) -> f64 {
         60e9 / self.rpm
     }
 
@@ -84,13 +84,13 @@ impl Hdd {
     }
 
     /// A drive at rest above address 0.
-    pub fn start(&self) -> HddState {
+    pub(crate) fn start(&self) -> HddState {
         HddState { drive: self.clone(), free_at: 0.0, position: 0, reading: false }
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct HddState {
+pub(crate) struct HddState {
     drive: Hdd,
     /// When the head finished its last request, ns.
     free_at: f64,

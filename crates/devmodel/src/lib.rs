@@ -4,30 +4,29 @@
 //! [`DeviceModel::start`] returns a device in its initial state, for simulations that generate requests. Models are deterministic:
 //! equal requests always take equal time.
 
-pub mod cold;
+mod cold;
 pub mod disk;
-pub mod error;
-pub mod hdd;
+mod error;
+mod hdd;
 pub mod last_write;
 pub mod measure;
 pub mod model;
 pub mod replay;
 pub mod request;
-pub mod seek;
+mod seek;
 pub mod simulate;
 pub mod ssd;
 
-pub use cold::ColdStore;
 pub use disk::Disk;
 pub use error::ModelError;
 pub use hdd::Hdd;
-pub use measure::{Measurement, Probe, measure};
+pub use measure::{Probe, measure};
 pub use model::{DeviceModel, Parameters};
 pub use replay::{Modelled, closed_loop_rate};
 pub use request::{Operation, Request};
-pub use seek::SeekCurve;
+pub(crate) use seek::SeekCurve;
 pub use simulate::{Command, Options, Outcome, Pacing, simulate};
-pub use ssd::{Flash, Ssd};
+pub use ssd::Flash;
 
 pub trait Device: Send {
     /// Serves a request that reaches the device at `at_ns`; returns its completion time. Requests must be passed in order of

@@ -38,7 +38,7 @@ pub struct Measurement {
 }
 
 /// Minimum size of a measured device: the largest random reads need space.
-pub const LEAST_BYTES: u64 = 64 << 20;
+pub(crate) const LEAST_BYTES: u64 = 64 << 20;
 /// Latency of random reads above which a device is a disk drive. Solid-state drives stay below 0.3 ms, disk drives of 15,000 rpm
 /// above 3 ms.
 const ROTATING_US: f64 = 1000.0;

@@ -1,7 +1,7 @@
 //! The request type of all models.
 
 /// Bytes per sector in all traces, independent of the device's logical block size.
-pub const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -13,7 +13,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -66,7 +66,7 @@ impl Request {
         self.offset().saturating_add(self.bytes())
     }
 
-    pub const fn moves_data(&self) -> bool {
+    pub(crate) const fn moves_data(&self) -> bool {
         matches!(self.operation, Operation::Read | Operation::Write)
     }
 }

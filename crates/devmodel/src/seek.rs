@@ -69,7 +69,7 @@ impl SeekCurve {
     }
 
     /// Error in the curve, if any.
-    pub fn problem(&self) -> Option<&'static str> {
+    pub(crate) fn problem(&self) -> Option<&'static str> {
         let finite = |value: f64| value.is_finite() && value >= 0.0;
         match self {
             Self::TwoPhase {

@@ -5,9 +5,9 @@ mod outcome;
 mod queue;
 
 pub use closed::{Recorded, simulate_closed};
-pub use outcome::{Latency, Outcome, Wear, Window};
+pub use outcome::Outcome;
 pub(crate) use queue::opened;
-pub use queue::{Finished, Queue};
+pub(crate) use queue::{Finished, Queue};
 
 use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
@@ -202,7 +202,7 @@ fn run<C: Into<Command>>(
 }
 
 impl DeviceModel {
-    pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
+    pub(crate) fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
         (0..).zip(trace).try_for_each(|(index, request)| self.check_end(index, request))
     }
 

@@ -8,10 +8,10 @@ pub mod amplification;
 mod bus;
 mod closed;
 mod collisions;
-pub mod drive;
+pub(crate) mod drive;
 pub mod fast24;
 mod flash;
-pub mod map;
+pub(crate) mod map;
 mod mapping_cache;
 pub mod parameters;
 mod sized;
@@ -49,7 +49,7 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    pub fn start(&self) -> SsdState {
+    pub(crate) fn start(&self) -> SsdState {
         let units = vec![0.0; self.parallel_units.max(1) as usize];
         SsdState { drive: self.clone(), controller_free: 0.0, interface_free: 0.0, units }
     }
@@ -57,7 +57,7 @@ impl Ssd {
 
 /// Times are ns.
 #[derive(Debug, Clone)]
-pub struct SsdState {
+pub(crate) struct SsdState {
     drive: Ssd,
     controller_free: f64,
     interface_free: f64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// The models that give the range for an unknown drive: those of local drives that need no history of writes.
-pub const RANGE: [&str; 4] = ["st500dm002", "hdd:st500dm002", "850-evo", "970-evo-plus"];
+pub(crate) const RANGE: [&str; 4] = ["st500dm002", "hdd:st500dm002", "850-evo", "970-evo-plus"];
 
 /// A model with the reason of its choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,7 +27,7 @@ pub struct Drive {
 impl Drive {
     /// By `--model`: `auto`, a built-in name or a device file. `place` is a device, or a directory on it. Refuses a
     /// model whose time depends on the order of writes.
-    pub fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
+    pub(crate) fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
         let (name, known, reason) = match wanted {
             "auto" => by_device(BlockDevice::open(place).ok().or_else(|| BlockDevice::below(place)).as_ref()),
             name => (name.to_string(), true, "named with --model".into()),
@@ -39,7 +39,7 @@ impl Drive {
         Ok(Self { name, model: model.name.clone(), known, reason, parameters: Some(model) })
     }
 
-    pub fn of_image(self) -> Self {
+    pub(crate) fn of_image(self) -> Self {
         let reason = "an image does not name its future drive; name it with --model".to_string();
         let parameters = DeviceModel::builtin(RANGE[0]).ok();
         let model = parameters.as_ref().map_or(String::new(), |model| model.name.clone());
@@ -52,12 +52,6 @@ impl Drive {
             Some(model) => Ok(model.clone()),
             None => Ok(DeviceModel::load(&self.name)?),
         }
-    }
-
-    pub fn is_flash(&self) -> bool {
-        self.parameters
-            .as_ref()
-            .is_some_and(|model| matches!(model.parameters, Parameters::Ssd(_) | Parameters::FlashSsd(_)))
     }
 }
 

@@ -42,7 +42,7 @@ pub enum PrognosisError {
 }
 
 impl PrognosisError {
-    pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| IoFailure::new(operation, path, source).into()
     }

@@ -9,7 +9,7 @@ use crate::headroom::{self, Creatable, LongestFree, User};
 use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
-pub use advice::Advice;
+pub(crate) use advice::Advice;
 pub(crate) use parts::worst;
 use parts::{beyond, breaks, changed_share, cures, directories, notes, unseen_share};
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-pub const WORST: usize = 100;
+pub(crate) const WORST: usize = 100;
 const EXAMPLES: usize = 5;
 
 #[derive(Debug, Clone)]
@@ -235,11 +235,11 @@ impl CostedLayout {
         reading::length(self.files.of(file))
     }
 
-    pub fn reach(&self) -> u64 {
+    pub(crate) fn reach(&self) -> u64 {
         reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
     }
 
-    pub fn all_bytes(&self) -> u64 {
+    pub(crate) fn all_bytes(&self) -> u64 {
         self.files.bytes()
     }
 }
@@ -343,7 +343,7 @@ impl Prognosis {
         self.cures.first_mut()
     }
 
-    pub fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
+    pub(crate) fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
         headroom::suggested_by_df(&self.space, size, user)
     }
 }
@@ -361,7 +361,7 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
 }
 
 /// Number of full reads until a cure that takes `cost` seconds has paid.
-pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
+pub(crate) fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
@@ -375,7 +375,7 @@ pub(crate) fn place_of_commands(target: &str) -> String {
 }
 
 /// Bytes per second of a long sequential read on the model.
-pub fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
+pub(crate) fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)
         .map(|index| {

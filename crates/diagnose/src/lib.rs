@@ -5,15 +5,15 @@
 //! original is only read.
 
 pub mod analysis;
-pub mod drive;
-pub mod error;
+mod drive;
+mod error;
 pub mod estimate;
 pub mod headroom;
-pub mod plan;
+mod plan;
 pub mod prometheus;
 pub mod reading;
 pub mod record;
-pub mod sentence;
+mod sentence;
 pub mod twin;
 
 pub use error::PrognosisError;

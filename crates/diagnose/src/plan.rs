@@ -6,10 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-pub const SHARES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
+pub(crate) const SHARES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
+pub(crate) struct Move {
     pub file: u32,
     pub bytes: u64,
     /// Nanoseconds of one full read that it saves; negative if it costs some.
@@ -30,7 +30,7 @@ pub struct Step {
 }
 
 /// Sorts moves by gain per byte, best first; stable.
-pub fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
+pub(crate) fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
     // In whole numbers, so that no rounding decides.
     let density = |one: &Move| (i128::from(one.gain_ns) << 63) / i128::from(one.bytes.max(1));
     moves.sort_by_key(|one| std::cmp::Reverse(density(one)));
@@ -38,7 +38,7 @@ pub fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
 }
 
 /// Number of first moves that reach this share of the total gain.
-pub fn enough(moves: &[Move], share: f64) -> usize {
+pub(crate) fn enough(moves: &[Move], share: f64) -> usize {
     let whole: i64 = moves.iter().map(|one| one.gain_ns.max(0)).sum();
     let mut sum = 0;
     let reached = |one: &Move| {
@@ -49,7 +49,7 @@ pub fn enough(moves: &[Move], share: f64) -> usize {
 }
 
 /// `moves` must be sorted best first.
-pub fn steps(moves: &[Move]) -> Vec<Step> {
+pub(crate) fn steps(moves: &[Move]) -> Vec<Step> {
     if moves.first().is_none_or(|best| best.gain_ns <= 0) {
         return Vec::new();
     }

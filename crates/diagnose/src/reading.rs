@@ -11,7 +11,7 @@ use senesce_layout::{FileRuns, Run};
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes of one request.
-pub const READ_AHEAD: u64 = 128 << 10;
+pub(crate) const READ_AHEAD: u64 = 128 << 10;
 
 /// The order in which files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 impl Order {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Readdir => "readdir",
             Self::Path => "path",
@@ -90,7 +90,7 @@ impl Reader {
     }
 }
 
-pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn(usize) -> bool) -> Cost {
+pub(crate) fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn(usize) -> bool) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files.len()];
     let mut cursor = lowest(files);
@@ -117,7 +117,12 @@ pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn
 }
 
 /// The same for files with the given runs: of `files` files those in `order` are read.
-pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: impl Fn(usize) -> &'a [Run]) -> Cost {
+pub(crate) fn cost_where<'a>(
+    model: &DeviceModel,
+    files: usize,
+    order: &[u32],
+    runs: impl Fn(usize) -> &'a [Run],
+) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files];
     let mut ended = 0;
@@ -210,14 +215,14 @@ pub(crate) fn highest(files: &FileRuns) -> u64 {
 /// Three costs: as the files lie; after an ideal defragmentation, with each fragmented file in one piece directly after
 /// the file read before it and the others unchanged; and all in one sequence in the order of reading, from the lowest
 /// address with data.
-pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
+pub(crate) fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
     let now = || cost(model, files, order, |_| false);
     let ideal = || cost(model, files, order, |file| files.of(file).len() > 1);
     let (now, (ideal, rewritten)) = rayon::join(now, || rayon::join(ideal, || cost(model, files, order, |_| true)));
     [now, ideal, rewritten]
 }
 
-pub fn seconds(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> Seconds {
+pub(crate) fn seconds(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> Seconds {
     let [now, ideal, rewritten] = costs(model, files, order).map(|cost| cost.seconds);
     Seconds { now, ideal, rewritten }
 }

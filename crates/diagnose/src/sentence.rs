@@ -5,9 +5,9 @@ use crate::headroom::{self, Creatable, EndsBy, User};
 use senesce_core::Bytes;
 
 /// Minimum share of the read time that a worthwhile cure saves.
-pub const WORTH: f64 = 0.1;
+pub(crate) const WORTH: f64 = 0.1;
 
-pub fn seconds(value: f64) -> String {
+pub(crate) fn seconds(value: f64) -> String {
     match value {
         value if value < 0.0095 => format!("{:.1} ms", value * 1e3),
         value if value < 9.95 => format!("{value:.2} s"),
@@ -17,7 +17,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-pub fn verdict(now: f64, after: f64) -> &'static str {
+pub(crate) fn verdict(now: f64, after: f64) -> &'static str {
     match 1.0 - after / now {
         gain if !gain.is_finite() || gain < WORTH => "not worth it",
         gain if gain < 0.5 => "worth it if you read it all often",
@@ -25,7 +25,7 @@ pub fn verdict(now: f64, after: f64) -> &'static str {
     }
 }
 
-pub fn of(prognosis: &Prognosis) -> String {
+pub(crate) fn of(prognosis: &Prognosis) -> String {
     let mut text = reading(prognosis);
     if let Some(space) = space(prognosis) {
         text.push(' ');

@@ -5,7 +5,7 @@ mod rates;
 mod values;
 mod way;
 
-pub use rates::{Executed, Pace};
+pub(crate) use rates::{Executed, Pace};
 
 use clap::Args;
 use senesce_aging::profile::AgeRow;
@@ -23,7 +23,7 @@ use serde_json::json;
 use std::sync::Arc;
 use way::Waypoint;
 
-pub struct AgeConvergence;
+pub(crate) struct AgeConvergence;
 
 const PROFILES: [&str; 9] =
     ["agrawal", "meyer", "douceur", "wang_os", "wang_lanl", "dabre", "grundman", "pramod", EVEN_AGES];
@@ -31,7 +31,7 @@ const PROFILES: [&str; 9] =
 /// Profiles to plan and to execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// profiles to plan
     #[arg(long, value_delimiter = ',', value_parser = PROFILES)]
     pub profiles: Vec<String>,
@@ -55,7 +55,7 @@ const POINTS: u32 = 40;
 
 /// A profile planned to its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PlayedOut {
+pub(crate) struct PlayedOut {
     profile: String,
     files: u64,
     t_bound: f64,
@@ -92,7 +92,7 @@ pub struct PlayedOut {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A profile was planned to its end.
     Planned(Box<PlayedOut>),
     /// A profile was executed.
@@ -102,7 +102,7 @@ pub enum Event {
 /// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// Plan a profile to its end.
     Plan(String),
     /// Execute a profile on a file system.

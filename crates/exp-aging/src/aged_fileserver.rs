@@ -2,7 +2,7 @@
 
 use crate::aged_server::Server;
 
-pub struct Fileserver;
+pub(crate) struct Fileserver;
 
 impl Server for Fileserver {
     const KIND: &'static str = "aged-fileserver";

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 /// Requirements of images of a size that `kind` makes. A file system in memory needs space only for written data: metadata, and
 /// the whole log or journal.
-pub fn needs(kind: &str, size: Size) -> Needs {
+pub(crate) fn needs(kind: &str, size: Size) -> Needs {
     Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
 }
 
-pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
+pub(crate) fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
     match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
         Some(fs) => {
             let words = format!("--size {}: too small for {fs}, which needs {}", Bytes(size.bytes()), fs.least_size());
@@ -31,19 +31,19 @@ pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure
 }
 
 /// The step of one aging whose duration is that of `operations` at full speed.
-pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
+pub(crate) fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
     let target = format!("{fs} in memory, {profile}");
     Planned::new(step, action, target).costing(Bytes(0), fs.seconds_of_operations(operations) + 1.0)
 }
 
-pub fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
+pub(crate) fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
     let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
 }
 
 /// Result of one aging.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgedImage {
+pub(crate) struct AgedImage {
     /// Creates and deletes.
     pub operations: u64,
     /// Commits requested by the clock.
@@ -60,7 +60,7 @@ pub struct AgedImage {
 
 /// Layout values by which two layouts are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SeenLayout {
+pub(crate) struct SeenLayout {
     /// Number of files.
     pub files: u64,
     /// Number of their extents.
@@ -86,7 +86,7 @@ pub struct SeenLayout {
 const POWERS: usize = 40;
 
 impl SeenLayout {
-    pub fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
+    pub(crate) fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
         let missing = |what: &str| Failure::new(ExitCode::RunFailed, format!("{}: {what}", summary.target));
         let free = summary.free_space.as_ref().ok_or_else(|| missing(&summary.free_space_note))?;
         let score = |score: Option<f64>| score.ok_or_else(|| missing("no file has two blocks"));
@@ -111,7 +111,7 @@ impl SeenLayout {
         })
     }
 
-    pub fn extents_per_file(&self) -> f64 {
+    pub(crate) fn extents_per_file(&self) -> f64 {
         self.extents as f64 / self.files.max(1) as f64
     }
 }
@@ -145,7 +145,7 @@ fn reference_drive() -> Result<Hdd, Failure> {
 ///
 /// # Errors
 /// Any failure; a warning of the kernel about the image; an interrupt.
-pub fn age_image<R: Run>(
+pub(crate) fn age_image<R: Run>(
     plan: &Arc<AgingPlan>,
     file_system: FileSystem,
     execution: &ExecuteOptions,

@@ -2,7 +2,7 @@
 
 use crate::aged_server::Server;
 
-pub struct Webserver;
+pub(crate) struct Webserver;
 
 impl Server for Webserver {
     const KIND: &'static str = "aged-webserver";

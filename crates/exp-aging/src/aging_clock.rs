@@ -14,12 +14,12 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub struct AgingClock;
+pub(crate) struct AgingClock;
 
 /// File systems, profiles and shares to age with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems
     #[arg(long, value_delimiter = ',')]
     pub fs: Vec<FileSystem>,
@@ -49,7 +49,7 @@ pub struct Spec {
 /// One aging.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Step {
+pub(crate) struct Step {
     profile: String,
     fs: FileSystem,
     share: CommitShare,
@@ -61,14 +61,14 @@ pub struct Step {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
 }
 
 /// An aging and its layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Aged {
+pub(crate) struct Aged {
     step: Step,
     image: AgedImage,
 }

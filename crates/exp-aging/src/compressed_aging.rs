@@ -1,7 +1,7 @@
 //! Compares compressed agings with full ones: how far an aging can be compressed with a layout that is proven equal.
 
 mod analysis;
-pub mod certificate;
+pub(crate) mod certificate;
 
 use crate::aged_image::{self, AgedImage, age_image, plan_spec};
 use clap::Args;
@@ -14,12 +14,12 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub struct CompressedAging;
+pub(crate) struct CompressedAging;
 
 /// File systems, profiles and compressions to age with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems
     #[arg(long, value_delimiter = ',')]
     pub fs: Vec<FileSystem>,
@@ -49,7 +49,7 @@ pub struct Spec {
 /// Length of an aging.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AgingKind {
+pub(crate) enum AgingKind {
     /// In full: to its end, or to the overwrites of the reference.
     Full,
     /// Half of the overwrites of a reference that is not executed to its end.
@@ -61,7 +61,7 @@ pub enum AgingKind {
 /// One aging.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Step {
+pub(crate) struct Step {
     profile: String,
     fs: FileSystem,
     kind: AgingKind,
@@ -71,14 +71,14 @@ pub struct Step {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
 }
 
 /// An aging, the operations that it represents, and its layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Aged {
+pub(crate) struct Aged {
     step: Step,
     /// Operations that it represents.
     virtual_t: u64,

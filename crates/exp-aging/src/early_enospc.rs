@@ -10,12 +10,12 @@ use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 
-pub struct EarlyEnospc;
+pub(crate) struct EarlyEnospc;
 
 /// A file system and how it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub(crate) enum Variant {
     /// ext4.
     Ext4,
     /// xfs.
@@ -27,7 +27,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    pub fn mkfs(self) -> (FileSystem, &'static str) {
+    pub(crate) fn mkfs(self) -> (FileSystem, &'static str) {
         match self {
             Self::Ext4 => (FileSystem::Ext4, ""),
             Self::Xfs => (FileSystem::Xfs, ""),
@@ -36,7 +36,7 @@ impl Variant {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
@@ -49,7 +49,7 @@ impl Variant {
 /// Freed blocks of every eight blocks of a full volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Punched {
+pub(crate) enum Punched {
     /// 7 of 8.
     SevenOfEight,
     /// 3 of 8.
@@ -60,7 +60,7 @@ pub enum Punched {
 
 impl Punched {
     /// Freed blocks, and the blocks of the period.
-    pub fn pattern(self) -> (u64, u64) {
+    pub(crate) fn pattern(self) -> (u64, u64) {
         match self {
             Self::SevenOfEight => (7, 8),
             Self::ThreeOfEight => (3, 8),
@@ -68,7 +68,7 @@ impl Punched {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SevenOfEight => "7 of 8",
             Self::ThreeOfEight => "3 of 8",
@@ -80,7 +80,7 @@ impl Punched {
 /// Volumes to make and fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems
     #[arg(long, value_delimiter = ',', value_enum)]
     pub fs: Vec<Variant>,
@@ -101,7 +101,7 @@ pub struct Spec {
 /// A volume to fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Step {
+pub(crate) struct Step {
     /// Its file system.
     pub fs: Variant,
     /// Freed blocks.
@@ -110,7 +110,7 @@ pub struct Step {
 
 /// A prediction of the rule during the fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// Files created so far.
     pub created: u64,
     /// Share of the blocks in use.
@@ -123,7 +123,7 @@ pub struct Mark {
 
 /// A fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fill {
+pub(crate) struct Fill {
     /// The volume.
     pub step: Step,
     /// Predictions during the fill, the first one before any file.
@@ -145,7 +145,7 @@ pub struct Fill {
 /// One result of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A volume was filled.
     Fill(Fill),
 }

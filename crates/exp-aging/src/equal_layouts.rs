@@ -11,7 +11,7 @@ const DEVIATIONS: f64 = 2.0;
 
 /// Comparison of one layout value of two kinds of agings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Name of the value.
     pub measure: String,
     /// Mean over the agings of this kind; for a distribution the median distance from the reference.
@@ -57,7 +57,7 @@ fn measures() -> [Measure; 7] {
 
 const LARGEST_FACTOR: f64 = 1.5;
 
-pub fn answer(equal: Option<bool>) -> &'static str {
+pub(crate) fn answer(equal: Option<bool>) -> &'static str {
     match equal {
         Some(true) => "yes",
         Some(false) => "no",
@@ -66,7 +66,7 @@ pub fn answer(equal: Option<bool>) -> &'static str {
 }
 
 /// Compares the agings of a kind with a reference; `None` if either has too few agings for the tests.
-pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<Comparison>> {
+pub(crate) fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<Comparison>> {
     let mut compared = Vec::new();
     for measure in measures() {
         let values = |layouts: &[&SeenLayout]| layouts.iter().map(|layout| (measure.of)(layout)).collect::<Vec<f64>>();
@@ -102,7 +102,7 @@ pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<
 }
 
 /// Whether every value is proven equal; `None` if too few agings were compared.
-pub fn all_equal(compared: Option<&[Comparison]>) -> Option<bool> {
+pub(crate) fn all_equal(compared: Option<&[Comparison]>) -> Option<bool> {
     compared.map(|compared| compared.iter().all(|one| one.equal))
 }
 

@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
-pub struct FreeSpaceExperiment(Option<Images>);
+pub(crate) struct FreeSpaceExperiment(Option<Images>);
 
 /// Images to age, and a volume of the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems
     #[arg(long, value_delimiter = ',')]
     pub fs: Vec<FileSystem>,
@@ -63,7 +63,7 @@ const LARGE: f64 = 1.5 / 80.0;
 
 /// The free space of a volume that was not aged artificially.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Natural {
+pub(crate) struct Natural {
     target: String,
     file_system: String,
     free_space: Option<FreeSpace>,
@@ -72,7 +72,7 @@ pub struct Natural {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// An image was made and its free space read.
     Image(ImageFacts),
     /// A volume that was not aged artificially.
@@ -82,7 +82,7 @@ pub enum Event {
 /// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// Make an image and read its free space.
     Image(ImageId),
     /// Read the free space of the user's volume.

@@ -1,16 +1,16 @@
 //! `senesce age`, and the published experiments on aged file systems.
 
 pub mod age;
-pub mod age_convergence;
-pub mod aged_fileserver;
-pub mod aged_image;
-pub mod aged_server;
-pub mod aged_webserver;
-pub mod aging_clock;
-pub mod compressed_aging;
-pub mod early_enospc;
-pub mod equal_layouts;
-pub mod free_space;
+mod age_convergence;
+mod aged_fileserver;
+mod aged_image;
+mod aged_server;
+mod aged_webserver;
+mod aging_clock;
+mod compressed_aging;
+mod early_enospc;
+mod equal_layouts;
+mod free_space;
 
 use senesce_runner::{Reproducible, RunKind, experiment, verb};
 

@@ -41,7 +41,7 @@ pub struct Spec {
 /// Access to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub(crate) enum Access {
     /// Sequential read.
     Read,
     /// Sequential overwrite in place.

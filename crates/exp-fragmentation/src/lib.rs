@@ -3,7 +3,7 @@
 pub mod copy_order;
 pub mod frag_inter;
 pub mod frag_intra;
-pub mod fragmentation;
+mod fragmentation;
 pub mod git_aging;
 pub mod mail_aging;
 

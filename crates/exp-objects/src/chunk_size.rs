@@ -13,12 +13,12 @@ use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub struct ChunkSize;
+pub(crate) struct ChunkSize;
 
 /// Data and chunkers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// chunker; all: sweep of the rolling sum with and without reset, FastCDC, fixed size, deduplication
     #[arg(long)]
     pub algorithm: Algorithm,
@@ -59,7 +59,7 @@ fn above_zero(text: &str) -> Result<Size, String> {
 /// A chunker, or all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
+pub(crate) enum Algorithm {
     /// All.
     All,
     /// The rolling sum of the study.
@@ -74,7 +74,7 @@ pub enum Algorithm {
 
 /// One trial on the study's random stream.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     chunker: ChunkerSpec,
     /// Mean and population deviation in bytes; `null` if no chunk ended.
     mean: Option<f64>,
@@ -93,7 +93,7 @@ pub struct Cell {
 
 /// One chunker over a version history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Deduplicated {
+pub(crate) struct Deduplicated {
     chunker: ChunkerSpec,
     data: String,
     versions: u64,
@@ -103,7 +103,7 @@ pub struct Deduplicated {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A trial.
     Cell(Cell),
     /// A chunker on the history.
@@ -113,7 +113,7 @@ pub enum Event {
 /// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// A trial of one chunker.
     Trial(ChunkerSpec),
     /// All chunkers on the history, which is read once.

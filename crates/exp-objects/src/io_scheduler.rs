@@ -66,7 +66,7 @@ pub enum ObjectLayout {
 
 /// A condition under which schedulers are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Condition {
+pub(crate) struct Condition {
     files: u64,
     threads: u64,
 }

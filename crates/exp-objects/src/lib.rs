@@ -1,9 +1,9 @@
 //! Published experiments on object stores.
 
-pub mod chunk_size;
+mod chunk_size;
 pub mod io_scheduler;
 pub mod object_dirs;
-pub mod vcs_scaling;
+mod vcs_scaling;
 
 use senesce_core::Environment;
 use senesce_runner::{Reproducible, experiment};

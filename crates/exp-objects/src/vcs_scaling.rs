@@ -16,12 +16,12 @@ use senesce_volume::{FileSystem, OpenOptions, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub struct VcsScaling;
+pub(crate) struct VcsScaling;
 
 /// Files, systems and target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// systems; those with a missing program are skipped and reported
     #[arg(long, value_delimiter = ',', value_parser = SYSTEMS)]
     pub systems: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Spec {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A cell was measured.
     Cell(Measured),
     /// A system is not installed.

@@ -4,7 +4,7 @@ pub mod append;
 pub mod coldness;
 pub mod file_ops;
 pub mod random_write;
-pub mod tier;
+mod tier;
 pub mod tier_fileserver;
 pub mod tier_sweep;
 

@@ -80,7 +80,7 @@ pub struct Step {
 
 /// A cell of the grid, or a file system outside of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Condition {
+pub(crate) struct Condition {
     kind: SubjectKind,
     grid: Option<(Span, Size)>,
     /// A cell measured a second time.

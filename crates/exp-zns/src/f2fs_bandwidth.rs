@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use writing::write_on;
 
-pub struct F2fsBandwidth(Vec<PathBuf>);
+pub(crate) struct F2fsBandwidth(Vec<PathBuf>);
 
 /// Files, writes, drives and guest of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// capacity of each drive in the guest
     #[arg(long)]
     pub size: Size,
@@ -72,7 +72,7 @@ fn once() -> u32 {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// Bandwidth over one stretch of the run.
     Sample(Sample),
     /// A drive was written.
@@ -87,7 +87,7 @@ pub enum Event {
 
 /// Requests that emulated drives received meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     drive: String,
     repeat: u32,
     traced: Traced,
@@ -96,7 +96,7 @@ pub struct Recorded {
 /// A run on simulated drives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct OnModel {
+pub(crate) struct OnModel {
     drive: String,
     repeat: u32,
     bytes: u64,
@@ -108,7 +108,7 @@ pub struct OnModel {
 
 /// Bandwidth over one stretch of the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sample {
+pub(crate) struct Sample {
     drive: String,
     #[serde(default)]
     repeat: u32,
@@ -119,7 +119,7 @@ pub struct Sample {
 
 /// Totals of a drive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct DriveResult {
+pub(crate) struct DriveResult {
     drive: String,
     #[serde(default)]
     repeat: u32,
@@ -135,7 +135,7 @@ pub struct DriveResult {
 /// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// Both drives, in a guest.
     Guest,
     /// The guest's requests, timed on simulated drives.

@@ -1,11 +1,11 @@
 //! Experiments on zoned drives: the verb `zoned measure`, the published experiments, and the guest with emulated
 //! drives.
 
-pub mod f2fs_bandwidth;
+mod f2fs_bandwidth;
 mod guest_drives;
 pub mod job;
-pub mod on_model;
-pub mod vm_selftest;
+mod on_model;
+mod vm_selftest;
 pub mod zns;
 pub mod zns_bandwidth;
 pub mod zns_finish;

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 
-pub struct VmSelftest;
+pub(crate) struct VmSelftest;
 
 /// File systems to test, and the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems to test in the guest
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(file_systems()))]
     pub file_systems: Vec<String>,
@@ -40,7 +40,7 @@ const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A file system was tested.
     Tried(Tried),
     /// The guest ran.
@@ -49,7 +49,7 @@ pub enum Event {
 
 /// Result for one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Tried {
+pub(crate) struct Tried {
     file_system: String,
     works: bool,
     /// None: the guest did not report it.

@@ -12,7 +12,7 @@ use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of 4 KiB in a zone of the published drive.
-pub const PUBLISHED_CAPACITY: f64 = 275_712.0;
+pub(crate) const PUBLISHED_CAPACITY: f64 = 275_712.0;
 
 /// Parameters of the experiments that fill zones and manage them one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -57,7 +57,7 @@ impl Parameters for FillSpec {
 }
 
 /// Published occupancies in blocks of 4 KiB: none, one block, 1/16, 1/8, 1/4, 1/2 and all of a zone.
-pub fn fillings(grid: Grid, full: u64) -> Vec<u64> {
+pub(crate) fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     match grid {
         Grid::Few => vec![0, 137_856, full],
         Grid::Figure | Grid::Study => vec![0, 1, 17_232, 34_464, 68_928, 137_856, full],
@@ -70,7 +70,7 @@ pub fn fillings(grid: Grid, full: u64) -> Vec<u64> {
 
 /// The share of a drive's zone that corresponds to a published number of blocks. One block and all but one block are
 /// taken as such; other numbers become the same share of a zone.
-pub fn share(drive: &Survey, blocks: u64) -> f64 {
+pub(crate) fn share(drive: &Survey, blocks: u64) -> f64 {
     let own = drive.geometry.capacity_bytes() as f64 / 4096.0;
     match blocks {
         1 => 1.0 / own,
@@ -79,7 +79,7 @@ pub fn share(drive: &Survey, blocks: u64) -> f64 {
     }
 }
 
-pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -> ActorSpec {
+pub(crate) fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -> ActorSpec {
     let count = spec.zones.min(drive.usable().len() as u32);
     ActorSpec {
         zones: zones(drive, 0, count),
@@ -90,7 +90,7 @@ pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -
     }
 }
 
-pub fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
+pub(crate) fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
     let (own, usable) = (drive.geometry.capacity_bytes() / 4096, drive.usable().len() as u32);
     let smaller = (own as f64 != PUBLISHED_CAPACITY)
         .then(|| format!("blocks are shares of a published zone of {PUBLISHED_CAPACITY}: a full zone has {own} here"));

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 
 pub use output::check as check_output;
 
-pub struct ZnsRocksdb {
+pub(crate) struct ZnsRocksdb {
     ours: Vec<PathBuf>,
     /// By repeat: why the rest of the guest's setups is not done.
     tried: BTreeMap<u32, NotDone<Step>>,
@@ -38,7 +38,7 @@ const GUEST: &str = "vm";
 /// Workload and drives of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// file systems and drives to compare
     #[arg(long, value_delimiter = ',', value_parser = SETUPS)]
     pub setups: Vec<String>,
@@ -102,7 +102,7 @@ fn once() -> u32 {
 /// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// A benchmark on a setup was measured.
     Measured(Measured),
     /// Requests that emulated drives received meanwhile.
@@ -115,7 +115,7 @@ pub enum Event {
 
 /// Requests that emulated drives received meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     setup: String,
     benchmark: String,
     repeat: u32,
@@ -124,7 +124,7 @@ pub struct Recorded {
 
 /// A benchmark on simulated drives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OnModel {
+pub(crate) struct OnModel {
     setup: String,
     benchmark: String,
     repeat: u32,
@@ -136,7 +136,7 @@ pub struct OnModel {
 /// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// One setup and the repetition, on drives of this machine or in a guest.
     Setup(String, u32),
     /// The requests of the guest's drives in that repetition, on simulated ones.

@@ -66,7 +66,7 @@ impl Drive {
         fields.finish(kind).map_err(&wrong)
     }
 
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self.kind {
             DriveKind::Nvme => "nvme",
             DriveKind::Zns { .. } => "zns",

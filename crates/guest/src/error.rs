@@ -53,13 +53,13 @@ impl Classify for GuestError {
 }
 
 /// Adds the operation and the path to the error of a host file operation.
-pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
+pub(crate) fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| IoFailure::new(operation, path, source).into()
 }
 
 /// The same for files of a run, which are in `$TMPDIR`.
-pub fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
+pub(crate) fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| {
         let is_full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);

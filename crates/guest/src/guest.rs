@@ -9,11 +9,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-pub const JOB: &str = "/guest/job.json";
+pub(crate) const JOB: &str = "/guest/job.json";
 
 /// The task of the guest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Job {
+pub(crate) struct Job {
     /// Only boot and power off, to probe the accelerator.
     pub probe: bool,
     /// The command and its arguments.

@@ -16,7 +16,7 @@ const FIRST_PVH_RELEASE: u64 = 5;
 ///
 /// # Errors
 /// In words: not a kernel image, a damaged one, or one that QEMU cannot boot in either form.
-pub fn bootable(image: Vec<u8>, major: Option<u64>) -> Result<Vec<u8>, String> {
+pub(crate) fn bootable(image: Vec<u8>, major: Option<u64>) -> Result<Vec<u8>, String> {
     let unpacked = payload::extract(&image)?;
     if has_pvh_entry(&unpacked[..]) && major.is_none_or(|major| major >= FIRST_PVH_RELEASE) {
         return Ok(unpacked);

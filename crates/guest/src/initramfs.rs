@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-pub struct Archive<W: Write> {
+pub(crate) struct Archive<W: Write> {
     out: W,
     next_inode: u32,
     written: u64,
@@ -17,32 +17,27 @@ pub struct Archive<W: Write> {
 
 const DIRECTORY: u32 = 0o040_755;
 const EXECUTABLE: u32 = 0o100_755;
-const SYMLINK: u32 = 0o120_777;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
 impl<W: Write> Archive<W> {
-    pub fn new(out: W) -> Self {
+    pub(crate) fn new(out: W) -> Self {
         Self { out, next_inode: 1, written: 0 }
     }
 
-    pub fn directory(&mut self, name: &str) -> io::Result<()> {
+    pub(crate) fn directory(&mut self, name: &str) -> io::Result<()> {
         self.member(name, DIRECTORY, &[], (0, 0))
     }
 
-    pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.member(name, EXECUTABLE, content, (0, 0))
     }
 
-    pub fn symlink(&mut self, name: &str, target: &str) -> io::Result<()> {
-        self.member(name, SYMLINK, target.as_bytes(), (0, 0))
-    }
-
     /// A character device; the kernel opens `/dev/console` for the first process.
-    pub fn character_device(&mut self, name: &str, major: u32, minor: u32) -> io::Result<()> {
+    pub(crate) fn character_device(&mut self, name: &str, major: u32, minor: u32) -> io::Result<()> {
         self.member(name, CHARACTER_DEVICE, &[], (major, minor))
     }
 
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         self.member("TRAILER!!!", 0, &[], (0, 0))?;
         Ok(self.out)
     }
@@ -92,7 +87,7 @@ impl<W: Write> Archive<W> {
 ///
 /// # Errors
 /// A program, library or module cannot be read, or the archive cannot be written.
-pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> {
+pub(crate) fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> {
     let wrong = || scratch_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
     let mut archive = Archive::new(file);
@@ -174,7 +169,6 @@ mod tests {
         let mut archive = Archive::new(Vec::new());
         archive.directory("dev").unwrap();
         archive.file("init", b"abc").unwrap();
-        archive.symlink("lib64", "lib").unwrap();
         let bytes = archive.finish().unwrap();
         assert_eq!(bytes.len() % 4, 0);
         assert_eq!(&bytes[..6], b"070701");

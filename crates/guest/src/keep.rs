@@ -14,14 +14,14 @@ pub struct Keep {
     pub foreign: bool,
 }
 
-pub type Kept = BTreeMap<usize, KeptDrive>;
+pub(crate) type Kept = BTreeMap<usize, KeptDrive>;
 
 impl Keep {
     /// Opens or creates the files.
     ///
     /// # Errors
     /// A file has no conventional drive, its folder is missing, or its name is taken.
-    pub fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
+    pub(crate) fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];
             let kind = format!("lba={}", drive.lba);
@@ -31,7 +31,7 @@ impl Keep {
         self.of(drives)?.into_iter().map(open).collect()
     }
 
-    pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, GuestError> {
+    pub(crate) fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, GuestError> {
         let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
         Ok(self.of(drives)?.into_iter().map(of).collect())
     }

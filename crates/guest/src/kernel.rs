@@ -27,15 +27,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub fn image(&self) -> PathBuf {
+    pub(crate) fn image(&self) -> PathBuf {
         self.folder.join("vmlinux")
     }
 
-    pub fn modules(&self) -> PathBuf {
+    pub(crate) fn modules(&self) -> PathBuf {
         self.folder.join("modules")
     }
 
-    pub fn index(&self) -> Result<ModuleIndex, GuestError> {
+    pub(crate) fn index(&self) -> Result<ModuleIndex, GuestError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
         serde_json::from_slice(&text).map_err(|error| GuestError::Kernel { path, problem: error.to_string() })
@@ -43,7 +43,7 @@ impl Kernel {
 }
 
 /// `$XDG_CACHE_HOME/senesce/vm`, else `~/.cache/senesce/vm`.
-pub fn cache_folder() -> Result<PathBuf, GuestError> {
+pub(crate) fn cache_folder() -> Result<PathBuf, GuestError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
     base.map(|base| base.join("senesce/vm")).ok_or_else(|| GuestError::Missing {

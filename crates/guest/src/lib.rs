@@ -2,28 +2,28 @@
 //! a command. It sees the host's root read-only under an overlay; shared folders return results.
 
 pub mod carry;
-pub mod drive;
+mod drive;
 pub mod drives;
-pub mod error;
+mod error;
 pub mod guest;
-pub mod image;
-pub mod initramfs;
-pub mod keep;
+mod image;
+mod initramfs;
+mod keep;
 pub mod kernel;
-pub mod modules;
-pub mod payload;
+mod modules;
+mod payload;
 pub mod qemu;
 mod room;
-pub mod run;
-pub mod scratch;
+mod run;
+mod scratch;
 pub mod share;
-pub mod slow_drive;
+mod slow_drive;
 mod space;
 mod watch;
 
-pub use drive::{Drive, DriveKind};
-pub use error::GuestError;
+pub use drive::Drive;
 pub use keep::Keep;
-pub use kernel::{Kernel, KernelSource, cached_kernels, setup};
-pub use qemu::{Accelerator, probe_accelerator};
-pub use run::{GuestOutcome, GuestRun};
+pub use kernel::{KernelSource, cached_kernels, setup};
+pub use qemu::Accelerator;
+pub(crate) use run::GuestOutcome;
+pub use run::GuestRun;

@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that the guest needs before it can access the host's files and its drives.
-pub const BOOT: &[&str] = &["virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme"];
+pub(crate) const BOOT: &[&str] = &["virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme"];
 
 /// Modules that the guest's kernel may request later, in addition to the file systems of the table; missing ones are skipped.
-pub const ON_DEMAND: &[&str] = &[
+pub(crate) const ON_DEMAND: &[&str] = &[
     "zonefs",
     "fuse",
     "loop",
@@ -42,7 +42,7 @@ pub const ON_DEMAND: &[&str] = &[
 
 /// The files of each module or alias, dependencies first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModuleIndex {
+pub(crate) struct ModuleIndex {
     /// Module name or alias (`fs-f2fs`) to files relative to the modules folder, in load order.
     pub load: BTreeMap<String, Vec<PathBuf>>,
     /// The modules that a user wanted: each has a file, or is built in.
@@ -54,7 +54,7 @@ pub struct ModuleIndex {
 }
 
 impl ModuleIndex {
-    pub fn has(&self, wanted: &[String]) -> bool {
+    pub(crate) fn has(&self, wanted: &[String]) -> bool {
         wanted
             .iter()
             .map(|name| canonical(name))
@@ -67,7 +67,7 @@ impl ModuleIndex {
     /// # Errors
     /// A module or its list of dependencies cannot be read; the kernel lacks a module that is wanted or needed to
     /// boot.
-    pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, GuestError> {
+    pub(crate) fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, GuestError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
         let wanted: Vec<String> = wanted.iter().map(|name| canonical(name)).collect();
@@ -104,7 +104,7 @@ impl ModuleIndex {
 
     /// Name below /dev, major and minor number of each device file that a module in the index declares (`devname:` and
     /// `char-major-` aliases).
-    pub fn static_nodes(&self) -> Vec<(String, u32, u32)> {
+    pub(crate) fn static_nodes(&self) -> Vec<(String, u32, u32)> {
         let number = |files: &Vec<PathBuf>| {
             let same = self.load.iter().filter(|(_, others)| *others == files);
             same.filter_map(|(alias, _)| alias.strip_prefix("char-major-")?.split_once('-'))
@@ -117,7 +117,7 @@ impl ModuleIndex {
         nodes.collect()
     }
 
-    pub fn files(&self, names: &[&str]) -> Vec<PathBuf> {
+    pub(crate) fn files(&self, names: &[&str]) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in names.iter().filter_map(|name| self.load.get(*name)).flatten() {
             if !files.contains(path) {
@@ -199,7 +199,7 @@ fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), Gu
 }
 
 /// The kernel treats `-` and `_` in module names as the same character.
-pub fn canonical(name: &str) -> String {
+pub(crate) fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
 
@@ -207,7 +207,7 @@ pub fn canonical(name: &str) -> String {
 ///
 /// # Errors
 /// The file cannot be read, or its compression is unknown.
-pub fn read_module(path: &Path) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, GuestError> {
     let bytes = fs::read(path).map_err(io_error("read module", path))?;
     let damaged = |problem: String| GuestError::Kernel { path: path.into(), problem };
     match path.extension().and_then(|extension| extension.to_str()) {

@@ -25,7 +25,7 @@ const LZ4_MAGIC: [u8; 4] = 0x184c_2102_u32.to_le_bytes();
 ///
 /// # Errors
 /// In words: not a kernel image, a damaged one, or an unknown compression.
-pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());
     }
@@ -91,15 +91,15 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
     image.get(start..start + length).ok_or_else(|| "the image is cut before the end of its payload".to_string())
 }
 
-pub fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_xz_within(packed, LARGEST)
 }
 
-pub fn unpack_zstd(packed: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn unpack_zstd(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_zstd_within(packed, LARGEST)
 }
 
-pub fn unpack_gzip(packed: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn unpack_gzip(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_gzip_within(packed, LARGEST)
 }
 

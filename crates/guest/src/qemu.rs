@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
 /// Execution of the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,7 +28,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
@@ -36,7 +36,7 @@ impl Accelerator {
     }
 }
 
-pub struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     pub kernel: &'a Kernel,
     pub initramfs: &'a Path,
     pub memory_mib: u64,
@@ -49,7 +49,7 @@ pub struct Machine<'a> {
 }
 
 #[derive(Debug)]
-pub enum Image {
+pub(crate) enum Image {
     Scratch(PathBuf),
     /// An open file that is kept. QEMU gets the descriptor, because its name could refer to another file by then.
     Kept(RawFd),
@@ -83,7 +83,7 @@ impl Image {
 
 impl Machine<'_> {
     /// Starts QEMU. The kernel kills it when the calling thread ends, so call this from the main thread.
-    pub fn start(&self) -> Result<Child, GuestError> {
+    pub(crate) fn start(&self) -> Result<Child, GuestError> {
         let errors = self.console.with_extension("qemu");
         let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
         let mut command = Command::new(QEMU);
@@ -195,7 +195,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(6);
 const KVM: &str = "/dev/kvm";
 
 /// The reason and remedy if this process cannot open `/dev/kvm`; otherwise `None`.
-pub fn kvm_refused() -> Option<String> {
+pub(crate) fn kvm_refused() -> Option<String> {
     let error = File::options().read(true).write(true).open(KVM).err()?;
     let remedy = match error.kind() {
         std::io::ErrorKind::NotFound => "enable virtualization in the firmware and load kvm_intel or kvm_amd",
@@ -209,7 +209,7 @@ pub fn kvm_refused() -> Option<String> {
 ///
 /// # Errors
 /// QEMU cannot be started. A failed boot under KVM is an answer, not an error.
-pub fn probe_accelerator(
+pub(crate) fn probe_accelerator(
     kernel: &Kernel,
     initramfs: &Path,
     work: &Path,

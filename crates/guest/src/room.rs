@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// Locations where drives and output of the guests grow, and whether one was full at some time.
-pub struct Room<'a> {
+pub(crate) struct Room<'a> {
     pub places: &'a [PathBuf],
     pub was_full: Option<PathBuf>,
 }
 
 /// Images are sparse, and other programs may have filled the disk meanwhile: the guest saw an error of its drive, or could not
 /// write its output.
-pub fn with_full_place(
+pub(crate) fn with_full_place(
     ended: Result<GuestOutcome, GuestError>,
     room: &Room<'_>,
     errors: &mut dyn Write,

@@ -5,28 +5,28 @@ use senesce_volume::ScratchDirectory;
 use std::path::{Path, PathBuf};
 
 /// A private folder for one run, removed at its end, or after the end of a killed process.
-pub struct Scratch {
+pub(crate) struct Scratch {
     folder: ScratchDirectory,
     console: PathBuf,
 }
 
 impl Scratch {
     /// Creates it in `$TMPDIR`, because drives are large.
-    pub fn new() -> Result<Self, GuestError> {
+    pub(crate) fn new() -> Result<Self, GuestError> {
         let folder = ScratchDirectory::large("vm")?;
         let console = folder.path().join("console");
         Ok(Self { folder, console })
     }
 
-    pub fn console(&self) -> &Path {
+    pub(crate) fn console(&self) -> &Path {
         &self.console
     }
 
-    pub fn control(&self) -> PathBuf {
+    pub(crate) fn control(&self) -> PathBuf {
         self.folder.path().join("control")
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 }

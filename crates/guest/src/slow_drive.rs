@@ -12,14 +12,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
-pub struct SlowDrive {
+pub(crate) struct SlowDrive {
     /// Inherited by QEMU. It has no name to which other programs could connect.
     socket: UnixStream,
 }
 
 impl SlowDrive {
     /// Serves `size` bytes of a file; every reply comes at least `latency` after its request.
-    pub fn serve(content: File, size: Bytes, latency: Duration) -> io::Result<Self> {
+    pub(crate) fn serve(content: File, size: Bytes, latency: Duration) -> io::Result<Self> {
         let (socket, server) = UnixStream::pair()?;
         let answers = server.try_clone()?;
         let (sender, receiver) = channel();
@@ -33,7 +33,7 @@ impl SlowDrive {
         Ok(Self { socket })
     }
 
-    pub fn descriptor(&self) -> RawFd {
+    pub(crate) fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FULL: u64 = 64 << 10;
 
 #[derive(Debug, Clone)]
-pub struct Growth {
+pub(crate) struct Growth {
     pub folder: PathBuf,
     pub bytes: u64,
     pub remedy: &'static str,
@@ -20,7 +20,7 @@ pub struct Growth {
 ///
 /// # Errors
 /// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
-pub fn check(all: &[Growth]) -> Result<(), GuestError> {
+pub(crate) fn check(all: &[Growth]) -> Result<(), GuestError> {
     let device = |growth: &Growth| {
         growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))
     };
@@ -40,7 +40,7 @@ pub fn check(all: &[Growth]) -> Result<(), GuestError> {
     Ok(())
 }
 
-pub fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
+pub(crate) fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     let mut folders = folders;
     folders.find(|folder| free(folder).is_ok_and(|free| free < FULL))
 }

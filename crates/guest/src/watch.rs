@@ -22,7 +22,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// The user's time limit over all boots. Time without a processor, because of other processes on the host, does not count: the
 /// limit should end a guest that hangs.
 #[derive(Debug, Clone, Copy)]
-pub struct Limit {
+pub(crate) struct Limit {
     pub since: Instant,
     pub length: Duration,
     pub waited: Duration,
@@ -35,14 +35,14 @@ impl Limit {
     }
 }
 
-pub enum Ended {
+pub(crate) enum Ended {
     /// The guest ended, or reported the command's exit status.
     ByItself,
     /// The reader of the command's output is gone (`senesce vm run ... | head`).
     ReaderGone,
 }
 
-pub struct Watched<'a> {
+pub(crate) struct Watched<'a> {
     pub child: Child,
     pub control: &'a Path,
     pub console: &'a Path,
@@ -57,7 +57,7 @@ impl Watched<'_> {
     ///
     /// # Errors
     /// The guest cannot be waited for, or its output cannot be forwarded.
-    pub fn watch(
+    pub(crate) fn watch(
         &mut self,
         interrupt: &Interrupt,
         limit: Option<Limit>,
@@ -98,7 +98,7 @@ impl Watched<'_> {
         }
     }
 
-    pub fn waited(&self) -> Duration {
+    pub(crate) fn waited(&self) -> Duration {
         usage::longest_wait_of(self.child.id()).unwrap_or_default()
     }
 
@@ -162,7 +162,7 @@ fn processor_time(pid: u32) -> Duration {
     usage::of_process(pid).map_or(Duration::ZERO, |(user, system)| user + system)
 }
 
-pub fn started(control: &Path) -> bool {
+pub(crate) fn started(control: &Path) -> bool {
     control.join("started").exists()
 }
 
@@ -170,7 +170,7 @@ pub fn started(control: &Path) -> bool {
 ///
 /// # Errors
 /// It is missing: the guest did not boot, ran out of memory, or ended by itself.
-pub fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
+pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
     let said = said(console);
     // The kernel's message; a memory limit of the command's own cgroup has the message "Memory cgroup out of memory".
     let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));

@@ -13,17 +13,17 @@ use std::path::Path;
 
 /// Offsets in struct btrfs_file_extent_item.
 mod file_extent {
-    pub const RAM_BYTES: usize = 8;
-    pub const COMPRESSION: usize = 16;
-    pub const TYPE: usize = 20;
-    pub const DISK_BYTENR: usize = 21;
-    pub const DISK_NUM_BYTES: usize = 29;
-    pub const OFFSET: usize = 37;
-    pub const NUM_BYTES: usize = 45;
-    pub const INLINE: u8 = 0;
-    pub const PREALLOC: u8 = 2;
+    pub(crate) const RAM_BYTES: usize = 8;
+    pub(crate) const COMPRESSION: usize = 16;
+    pub(crate) const TYPE: usize = 20;
+    pub(crate) const DISK_BYTENR: usize = 21;
+    pub(crate) const DISK_NUM_BYTES: usize = 29;
+    pub(crate) const OFFSET: usize = 37;
+    pub(crate) const NUM_BYTES: usize = 45;
+    pub(crate) const INLINE: u8 = 0;
+    pub(crate) const PREALLOC: u8 = 2;
     /// Bytes of a file extent item that is not inline.
-    pub const REGULAR_LENGTH: usize = 53;
+    pub(crate) const REGULAR_LENGTH: usize = 53;
 }
 
 /// struct btrfs_extent_item, and its flag for data.
@@ -34,7 +34,7 @@ const TREE_BLOCK_REF: u32 = 176;
 const OWNER_REF: u32 = 172;
 
 #[derive(Debug, Default)]
-pub struct ExtentTree {
+pub(crate) struct ExtentTree {
     /// Addresses and lengths of all allocated extents, ascending.
     pub allocated: Vec<(u64, u64)>,
     shared: HashSet<u64>,
@@ -53,7 +53,7 @@ struct References {
 }
 
 impl ExtentTree {
-    pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
+    pub(crate) fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let mut found = Self::default();
         node_size(root)
             .and_then(|node_size| search(root, tree::EXTENT, 0..=u64::MAX, |item| found.add(item, node_size)))
@@ -119,7 +119,7 @@ impl ExtentTree {
 }
 
 /// Reads the extents of all files of the tree from its subvolume.
-pub fn walk(
+pub(crate) fn walk(
     root: BorrowedFd<'_>,
     shown: &Path,
     files: &Tree,
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Mapping of a file extent item; `None` for holes and truncated items.
-pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
+pub(crate) fn file_extent(item: &Item<'_>) -> Option<Extent> {
     use file_extent::*;
     let kind_of_extent = *item.data.get(TYPE)?;
     let mut kind = if *item.data.get(COMPRESSION)? != 0 { ExtentKind::ENCODED } else { ExtentKind::PLAIN };

@@ -28,7 +28,7 @@ pub struct Chunk {
 
 impl Chunk {
     /// The chunk of a CHUNK_ITEM; missing fields are 0.
-    pub fn of(item: &Item<'_>) -> Self {
+    pub(crate) fn of(item: &Item<'_>) -> Self {
         let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
         let stripe = |index: usize| {
             let at = STRIPES + index * STRIPE_BYTES;

@@ -17,7 +17,7 @@ const SUPERBLOCK_STRIPE: u64 = 64 << 10;
 const DEVICE_RESERVED: u64 = 1 << 20;
 
 /// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
-pub fn read(
+pub(crate) fn read(
     root: BorrowedFd<'_>,
     shown: &Path,
     block_size: u64,

@@ -8,32 +8,32 @@ use std::os::fd::BorrowedFd;
 const HEADER_BYTES: usize = 32;
 
 /// `BTRFS_EXTENT_TREE_OBJECTID` and others. Tree 0 is the subvolume of the file descriptor.
-pub mod tree {
+pub(crate) mod tree {
     /// The subvolume of the descriptor.
-    pub const OWN: u64 = 0;
-    pub const EXTENT: u64 = 2;
-    pub const CHUNK: u64 = 3;
-    pub const DEVICE: u64 = 4;
+    pub(crate) const OWN: u64 = 0;
+    pub(crate) const EXTENT: u64 = 2;
+    pub(crate) const CHUNK: u64 = 3;
+    pub(crate) const DEVICE: u64 = 4;
 }
 
-pub mod kind {
-    pub const EXTENT_DATA: u32 = 108;
+pub(crate) mod kind {
+    pub(crate) const EXTENT_DATA: u32 = 108;
     /// An extent of data (or of metadata in old file systems).
-    pub const EXTENT_ITEM: u32 = 168;
-    pub const METADATA_ITEM: u32 = 169;
+    pub(crate) const EXTENT_ITEM: u32 = 168;
+    pub(crate) const METADATA_ITEM: u32 = 169;
     /// A reference to a data extent that did not fit its item.
-    pub const EXTENT_DATA_REF: u32 = 178;
-    pub const SHARED_BLOCK_REF: u32 = 182;
+    pub(crate) const EXTENT_DATA_REF: u32 = 178;
+    pub(crate) const SHARED_BLOCK_REF: u32 = 182;
     /// A reference to a data extent from a shared tree block.
-    pub const SHARED_DATA_REF: u32 = 184;
+    pub(crate) const SHARED_DATA_REF: u32 = 184;
     /// A range of a device that belongs to a chunk.
-    pub const DEV_EXTENT: u32 = 204;
-    pub const DEV_ITEM: u32 = 216;
-    pub const CHUNK_ITEM: u32 = 228;
+    pub(crate) const DEV_EXTENT: u32 = 204;
+    pub(crate) const DEV_ITEM: u32 = 216;
+    pub(crate) const CHUNK_ITEM: u32 = 228;
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Item<'a> {
+pub(crate) struct Item<'a> {
     pub object: u64,
     pub kind: u32,
     pub offset: u64,
@@ -42,22 +42,22 @@ pub struct Item<'a> {
 
 impl Item<'_> {
     /// A little-endian number at `at`; 0 past the end.
-    pub fn u64_at(&self, at: usize) -> u64 {
+    pub(crate) fn u64_at(&self, at: usize) -> u64 {
         u64_at(self.data, at)
     }
 }
 
 /// A little-endian number at `at`; 0 past the end.
-pub fn u64_at(data: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(data: &[u8], at: usize) -> u64 {
     data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(file_system(root)?.node_size))
 }
 
 /// Calls `each` with the items of `tree` whose object is in `objects`, ascending by key, of all types.
-pub fn search(
+pub(crate) fn search(
     root: BorrowedFd<'_>,
     tree: u64,
     objects: RangeInclusive<u64>,

@@ -6,7 +6,7 @@ use crate::runs::Runs;
 use crate::score::{FileShape, Totals};
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Keep {
+pub(crate) struct Keep {
     /// Every mapping (16 bytes each) for the layout map.
     pub map: bool,
     /// Location of each file's data (16 bytes per run, 16 per file).
@@ -18,7 +18,7 @@ pub struct Keep {
 }
 
 #[derive(Debug, Default)]
-pub struct Collector {
+pub(crate) struct Collector {
     shapes: Vec<(u32, FileShape)>,
     totals: Totals,
     map: Option<Vec<MapExtent>>,
@@ -29,7 +29,7 @@ pub struct Collector {
 
 /// Collected data by file in `find` order.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     pub shapes: Vec<FileShape>,
     pub totals: Totals,
     /// Mappings for the layout map; empty unless requested.
@@ -44,14 +44,14 @@ pub struct Collected {
 
 impl Collected {
     /// Whether the file with this index was not examined: it is neither counted nor scored.
-    pub fn is_unknown(&self, index: usize) -> bool {
+    pub(crate) fn is_unknown(&self, index: usize) -> bool {
         let has = |list: &[u32]| list.binary_search(&(index as u32)).is_ok();
         has(&self.vanished) || has(&self.denied)
     }
 }
 
 impl Collector {
-    pub fn new(keep: Keep) -> Self {
+    pub(crate) fn new(keep: Keep) -> Self {
         Self {
             map: keep.map.then(Vec::new),
             runs: keep.runs.then(|| Runs::new(keep.mapped_between)),
@@ -60,7 +60,7 @@ impl Collector {
     }
 
     /// `extents` are in file order.
-    pub fn file(&mut self, file: u32, extents: &[Extent]) {
+    pub(crate) fn file(&mut self, file: u32, extents: &[Extent]) {
         let shape = self.totals.file(extents);
         self.shapes.push((file, shape));
         if let Some(runs) = &mut self.runs {
@@ -71,16 +71,16 @@ impl Collector {
         }
     }
 
-    pub fn denied(&mut self, file: u32) {
+    pub(crate) fn denied(&mut self, file: u32) {
         self.denied.push(file);
     }
 
-    pub fn vanished(&mut self, file: u32) {
+    pub(crate) fn vanished(&mut self, file: u32) {
         self.vanished.push(file);
     }
 
     /// Merges collectors, in `find` order over `files` files. Files without a walker have no extents.
-    pub fn merge(parts: Vec<Collector>, files: usize) -> Collected {
+    pub(crate) fn merge(parts: Vec<Collector>, files: usize) -> Collected {
         let mut all = Collected { shapes: vec![FileShape::default(); files], ..Collected::default() };
         for part in parts {
             for (file, shape) in part.shapes {

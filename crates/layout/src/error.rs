@@ -31,7 +31,7 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
+    pub(crate) fn io(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.as_ref().to_path_buf(), source.into());
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::Permission { operation, path },

@@ -20,7 +20,7 @@ const GAP: u64 = 32 << 10;
 const PIECE: u64 = 256 << 10;
 
 #[derive(Debug)]
-pub struct InodeTables {
+pub(crate) struct InodeTables {
     device: File,
     geometry: Geometry,
     /// Byte offset of each group's table.
@@ -29,7 +29,7 @@ pub struct InodeTables {
 
 impl InodeTables {
     /// Opens the device with this number; `None` if it is not readable, or the file system uses unsupported features.
-    pub fn open(number: u64) -> Option<Self> {
+    pub(crate) fn open(number: u64) -> Option<Self> {
         let found = BlockDevice::from_number((rustix::fs::major(number), rustix::fs::minor(number)))?;
         let device = File::open(found.path()).ok()?;
         (device.metadata().ok()?.rdev() == number).then_some(())?;
@@ -54,7 +54,13 @@ impl InodeTables {
     }
 
     /// Reads the extents of every file of the tree. For files with unsupported mappings, asks the kernel.
-    pub fn walk(&self, root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
+    pub(crate) fn walk(
+        &self,
+        root: BorrowedFd<'_>,
+        shown: &Path,
+        tree: &Tree,
+        keep: Keep,
+    ) -> Result<Collected, LayoutError> {
         let order = tree.by_inode();
         let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
         let parts = order

@@ -4,8 +4,8 @@
 
 use crate::extent::{Extent, ExtentKind};
 
-pub const SUPERBLOCK_OFFSET: u64 = 1024;
-pub const SUPERBLOCK_BYTES: usize = 1024;
+pub(crate) const SUPERBLOCK_OFFSET: u64 = 1024;
+pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 
 const MAGIC: u16 = 0xEF53;
 const INCOMPAT_64BIT: u32 = 0x80;
@@ -36,7 +36,7 @@ fn u32_at(data: &[u8], at: usize) -> Option<u32> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Bytes per block: 1024 to 65536.
     pub block_size: u64,
     pub blocks: u64,
@@ -53,7 +53,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// `None` for other file systems and unsupported features.
-    pub fn parse(superblock: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(superblock: &[u8]) -> Option<Self> {
         let word = |at| u32_at(superblock, at).map(u64::from);
         if u16_at(superblock, 0x38)? != MAGIC {
             return None;
@@ -81,12 +81,12 @@ impl Geometry {
         sound.then_some(geometry)
     }
 
-    pub fn groups(&self) -> u64 {
+    pub(crate) fn groups(&self) -> u64 {
         self.inodes.div_ceil(self.inodes_per_group)
     }
 
     /// Byte offset of the inode table in a group descriptor; `None` if it is outside.
-    pub fn inode_table(&self, descriptor: &[u8]) -> Option<u64> {
+    pub(crate) fn inode_table(&self, descriptor: &[u8]) -> Option<u64> {
         let low = u64::from(u32_at(descriptor, 0x8)?);
         let high = if self.descriptor_size >= 64 { u64::from(u32_at(descriptor, 0x28)?) } else { 0 };
         let block = low | high << 32;
@@ -95,7 +95,7 @@ impl Geometry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Features {
+pub(crate) struct Features {
     pub blocks: u64,
     /// Blocks per cluster: 1 without bigalloc.
     pub cluster_blocks: u64,
@@ -118,7 +118,7 @@ const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 
 impl Features {
     /// `None` for other file systems.
-    pub fn parse(superblock: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(superblock: &[u8]) -> Option<Self> {
         if u16_at(superblock, 0x38)? != MAGIC {
             return None;
         }
@@ -142,7 +142,7 @@ impl Features {
 
 /// Content of a file according to its inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// Not a regular file (any more).
     Gone,
     Mapped,
@@ -153,7 +153,7 @@ pub enum Content {
 }
 
 /// Reads an inode. Appends mappings in the inode itself to `extents`.
-pub fn inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> Content {
+pub(crate) fn inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> Content {
     parse_inode(geometry, inode, extents).unwrap_or(Content::Unknown)
 }
 
@@ -181,7 +181,7 @@ fn parse_inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> 
 }
 
 /// Reads a node of an extent tree: mappings from a leaf, offsets of further nodes from an inner node. `depth` is the maximum.
-pub fn node(geometry: &Geometry, node: &[u8], depth: u16, extents: &mut Vec<Extent>) -> Content {
+pub(crate) fn node(geometry: &Geometry, node: &[u8], depth: u16, extents: &mut Vec<Extent>) -> Content {
     parse_node(geometry, node, depth, extents).unwrap_or(Content::Unknown)
 }
 

@@ -18,7 +18,7 @@ pub struct Extent {
 pub struct ExtentKind(u8);
 
 impl ExtentKind {
-    pub const PLAIN: ExtentKind = ExtentKind(0);
+    pub(crate) const PLAIN: ExtentKind = ExtentKind(0);
     /// Allocated but unwritten; reads as zeros.
     pub const UNWRITTEN: ExtentKind = ExtentKind(1);
     /// Blocks shared with another file, or another offset of a file.
@@ -27,16 +27,16 @@ impl ExtentKind {
     pub const INLINE: ExtentKind = ExtentKind(4);
     pub const ENCODED: ExtentKind = ExtentKind(8);
     /// Not allocated yet (delayed allocation).
-    pub const DELAYED: ExtentKind = ExtentKind(16);
+    pub(crate) const DELAYED: ExtentKind = ExtentKind(16);
     /// The file is mapped block by block, and the kernel has merged adjacent blocks.
-    pub const BY_BLOCKS: ExtentKind = ExtentKind(32);
+    pub(crate) const BY_BLOCKS: ExtentKind = ExtentKind(32);
 
     /// Whether every flag of `other` is set.
     pub const fn has(self, other: ExtentKind) -> bool {
         self.0 & other.0 == other.0
     }
 
-    pub const fn with(self, other: ExtentKind) -> ExtentKind {
+    pub(crate) const fn with(self, other: ExtentKind) -> ExtentKind {
         ExtentKind(self.0 | other.0)
     }
 }
@@ -56,7 +56,7 @@ impl Extent {
     }
 
     /// Saturates, because the numbers may come from an untrusted image.
-    pub const fn physical_end(&self) -> u64 {
+    pub(crate) const fn physical_end(&self) -> u64 {
         self.physical.saturating_add(self.physical_length)
     }
 }

@@ -55,12 +55,12 @@ fn extent(mapped: &Mapped) -> Extent {
 
 /// Reads every file of the tree. Processes directories by their lowest inode number, and the files of each by inode number, which
 /// is device order for file systems with inode tables (ext4, xfs).
-pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
+pub(crate) fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
     let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
 
-pub fn read_files(
+pub(crate) fn read_files(
     root: BorrowedFd<'_>,
     shown: &Path,
     tree: &Tree,

@@ -41,7 +41,7 @@ pub struct FreeSpace {
 }
 
 #[derive(Debug, Clone)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     block_size: u64,
     counts: [(u64, u64); 64],
     min: u64,
@@ -50,13 +50,13 @@ pub struct Histogram {
 
 impl Histogram {
     /// `block_size`: bytes per block, at least 1.
-    pub fn new(block_size: u64) -> Self {
+    pub(crate) fn new(block_size: u64) -> Self {
         Self { block_size: block_size.max(1), counts: [(0, 0); 64], min: u64::MAX, max: 0 }
     }
 
     /// Adds a free extent. Bucket k holds extents of at least 2^k and less than 2^(k+1) blocks (e2fsprogs, misc/e2freefrag.c,
     /// update_chunk_stats).
-    pub fn add(&mut self, bytes: u64) {
+    pub(crate) fn add(&mut self, bytes: u64) {
         let blocks = bytes / self.block_size;
         if blocks == 0 {
             return;
@@ -68,7 +68,7 @@ impl Histogram {
     }
 
     /// Adds the result of another thread.
-    pub fn merge(mut self, other: &Histogram) -> Self {
+    pub(crate) fn merge(mut self, other: &Histogram) -> Self {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
         }
@@ -77,7 +77,7 @@ impl Histogram {
         self
     }
 
-    pub fn finish(&self) -> FreeSpace {
+    pub(crate) fn finish(&self) -> FreeSpace {
         let (extents, blocks) = self.counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         let occupied = self.counts.iter().enumerate().filter(|(_, count)| count.0 > 0);
         let buckets = occupied.map(|(power, &(extents, bucket_blocks))| Bucket {
@@ -99,7 +99,12 @@ impl Histogram {
     }
 }
 
-pub fn by_fsmap(root: BorrowedFd<'_>, shown: &Path, device: u32, block_size: u64) -> Result<FreeSpace, LayoutError> {
+pub(crate) fn by_fsmap(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    device: u32,
+    block_size: u64,
+) -> Result<FreeSpace, LayoutError> {
     let mut histogram = Histogram::new(block_size);
     fsmap::query(root, device, 0..u64::MAX, |record| {
         if record.is_free() {

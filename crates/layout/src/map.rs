@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Maximum cells of one state; smaller address ranges are drawn block by block, larger ones shaded.
-pub const CELLS: u64 = 8192;
+pub(crate) const CELLS: u64 = 8192;
 /// Maximum number of files with their own colour and legend entry.
 const NAMED_FILES: usize = 24;
 /// Colours of a small tree with more files: the colour depends on the path, so that a file keeps it across states.
@@ -28,7 +28,7 @@ pub struct MapExtent {
 
 impl MapExtent {
     /// The blocks that an extent touches, in as many pieces as u32 counts need (one below 16 TiB).
-    pub fn pieces(file: u32, extent: &Extent) -> impl Iterator<Item = MapExtent> {
+    pub(crate) fn pieces(file: u32, extent: &Extent) -> impl Iterator<Item = MapExtent> {
         let end = extent.physical_end().div_ceil(SCORE_BLOCK);
         let start = extent.physical / SCORE_BLOCK;
         (start..end).step_by(u32::MAX as usize).map(move |start| Self {
@@ -54,7 +54,7 @@ pub struct LayoutMap {
 
 impl LayoutMap {
     /// `paths` are in `find` order.
-    pub fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
+    pub(crate) fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
         extents.sort_unstable();
         let (mut names, mut hashes) = (Vec::new(), Vec::new());
         for path in paths {
@@ -70,14 +70,14 @@ impl LayoutMap {
     }
 
     /// First and last address with data, in 4 KiB blocks.
-    pub fn span(&self) -> Range<u64> {
+    pub(crate) fn span(&self) -> Range<u64> {
         let end = self.extents.iter().map(MapExtent::end).max().unwrap_or(0);
         self.extents.first().map_or(0, |extent| extent.start)..end
     }
 }
 
 /// Draws one map, or several states of the same address space next to each other on one scale.
-pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)]) -> Figure {
+pub(crate) fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)]) -> Figure {
     let spans = states.iter().map(|(_, map)| map.span()).filter(|span| !span.is_empty());
     let span = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end)).unwrap_or(0..0);
     let per_cell = (span.end - span.start).div_ceil(CELLS).max(1).next_power_of_two();

@@ -50,7 +50,7 @@ impl FromStr for Method {
 
 /// Mounted file system, by the magic number from statfs(2) (linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mounted {
+pub(crate) enum Mounted {
     Known(FileSystem),
     Other(u64),
     Without(u64),
@@ -58,7 +58,7 @@ pub enum Mounted {
 
 impl Mounted {
     /// `has_device`: the device number of the files is that of a block device.
-    pub fn new(magic: u64, has_device: bool) -> Self {
+    pub(crate) fn new(magic: u64, has_device: bool) -> Self {
         match (FileSystem::by_statfs_magic(magic), magic) {
             (Some(known), _) => Self::Known(known),
             // bcachefs has an anonymous device number, like btrfs.
@@ -68,21 +68,21 @@ impl Mounted {
         }
     }
 
-    pub fn extents(self) -> ExtentsBy {
+    pub(crate) fn extents(self) -> ExtentsBy {
         match self {
             Self::Known(known) => known.entry().extents,
             Self::Other(_) | Self::Without(_) => ExtentsBy::Fiemap,
         }
     }
 
-    pub fn free_space(self) -> FreeSpaceBy {
+    pub(crate) fn free_space(self) -> FreeSpaceBy {
         match self {
             Self::Known(known) => known.entry().free_space,
             Self::Other(_) | Self::Without(_) => FreeSpaceBy::Unknown,
         }
     }
 
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let magic = match self {
             Self::Known(known) => return known.name().into(),
             Self::Other(magic) | Self::Without(magic) => magic,

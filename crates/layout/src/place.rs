@@ -59,7 +59,7 @@ impl ShownDirectory {
         }
     }
 
-    pub fn mount_line(&self) -> Option<MountLine> {
+    pub(crate) fn mount_line(&self) -> Option<MountLine> {
         let path = self.directory().canonicalize().ok()?;
         let found = DirectoryDevice::at(&path)?;
         let is_it = |line: &MountLine| match found.is_btrfs {
@@ -70,7 +70,7 @@ impl ShownDirectory {
         over.max_by_key(|line| line.mount_point.components().count())
     }
 
-    pub fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let Self::Visited(target) = self else { return Vec::new() };
         let is_error = |line: &String| ["error", "orrupt"].iter().any(|word| line.contains(word));
         target
@@ -82,7 +82,7 @@ impl ShownDirectory {
     }
 
     /// Its block device; for btrfs one of them.
-    pub fn device(&self) -> Option<PathBuf> {
+    pub(crate) fn device(&self) -> Option<PathBuf> {
         if let Self::Visited(target) = self {
             return target.block_device().map(Path::to_path_buf);
         }

@@ -30,7 +30,7 @@ struct Span {
 
 /// Runs by file, files in any order.
 #[derive(Debug, Clone, Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     runs: Vec<Run>,
     spans: Vec<(u32, Span)>,
     /// Block size if blocks of a file's map may lie between its data.
@@ -40,13 +40,13 @@ pub struct Runs {
 impl Runs {
     /// `mapped_between`: block size. Data separated only by blocks of the file's own map are one run, because the kernel reads
     /// these too.
-    pub fn new(mapped_between: Option<u64>) -> Self {
+    pub(crate) fn new(mapped_between: Option<u64>) -> Self {
         Self { mapped_between, ..Self::default() }
     }
 
     /// Adds a file's mappings in file order, without data that a read does not fetch from the device (holes, unwritten and inline
     /// data, unallocated data).
-    pub fn add(&mut self, file: u32, extents: &[Extent]) {
+    pub(crate) fn add(&mut self, file: u32, extents: &[Extent]) {
         let first = self.runs.len();
         let mut marks = ExtentKind::PLAIN;
         for extent in extents {
@@ -74,7 +74,7 @@ impl Runs {
     }
 
     /// Adds the result of another thread.
-    pub fn append(&mut self, other: Runs) {
+    pub(crate) fn append(&mut self, other: Runs) {
         let shift = self.runs.len() as u32;
         self.runs.extend(other.runs);
         self.spans

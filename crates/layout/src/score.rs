@@ -11,7 +11,7 @@ use crate::extent::{Extent, ExtentKind, SCORE_BLOCK};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileShape {
+pub(crate) struct FileShape {
     pub first: u64,
     /// First address after the last block.
     pub end: u64,
@@ -25,7 +25,7 @@ pub struct FileShape {
 
 impl FileShape {
     /// Blocks that directly follow their predecessor, and blocks that could. `None` for files of less than two blocks.
-    pub fn static_parts(&self) -> Option<(u64, u64)> {
+    pub(crate) fn static_parts(&self) -> Option<(u64, u64)> {
         (self.blocks >= 2).then(|| (self.blocks - 1 - u64::from(self.breaks), self.blocks - 1))
     }
 }
@@ -33,7 +33,7 @@ impl FileShape {
 /// Counts extents by `filefrag`'s rule (e2fsprogs, misc/filefrag.c): a mapping continues the previous extent if it begins at its
 /// end, or if file and device advance by the same distance (a file with space reserved for its holes). Inline data count as one
 /// extent.
-pub fn count_extents(extents: &[Extent]) -> u32 {
+pub(crate) fn count_extents(extents: &[Extent]) -> u32 {
     let continues = |before: &Extent, next: &Extent| {
         let dense = before.physical_end();
         let parallel = before.physical.wrapping_add(next.logical.wrapping_sub(before.logical));
@@ -53,7 +53,7 @@ pub struct Discontinuities {
 }
 
 impl Discontinuities {
-    pub fn add(&mut self, from: u64, to: u64) {
+    pub(crate) fn add(&mut self, from: u64, to: u64) {
         let bucket = (from.abs_diff(to) / SCORE_BLOCK).max(1).ilog2() as usize;
         if self.log2_blocks.len() <= bucket {
             self.log2_blocks.resize(bucket + 1, 0);
@@ -62,7 +62,7 @@ impl Discontinuities {
         self.count += 1;
     }
 
-    pub fn merge(&mut self, other: &Discontinuities) {
+    pub(crate) fn merge(&mut self, other: &Discontinuities) {
         if self.log2_blocks.len() < other.log2_blocks.len() {
             self.log2_blocks.resize(other.log2_blocks.len(), 0);
         }
@@ -96,7 +96,7 @@ impl Tally {
 
 /// Totals over files in any order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub inside: Discontinuities,
     pub unwritten: Tally,
     /// Used more than once.
@@ -108,7 +108,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds the mappings of one file in file order; returns the file's shape.
-    pub fn file(&mut self, extents: &[Extent]) -> FileShape {
+    pub(crate) fn file(&mut self, extents: &[Extent]) -> FileShape {
         let mut shape = FileShape { extents: count_extents(extents), ..FileShape::default() };
         let mut run_start = 0;
         let mut before: Option<&Extent> = None;
@@ -149,7 +149,7 @@ impl Totals {
     }
 
     /// Adds the result of another thread.
-    pub fn merge(&mut self, other: &Totals) {
+    pub(crate) fn merge(&mut self, other: &Totals) {
         self.inside.merge(&other.inside);
         self.unwritten.merge(&other.unwritten);
         self.shared.merge(&other.shared);
@@ -185,7 +185,7 @@ pub struct ExtentCount {
 
 /// Scores of a sequence of files in `find` order.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct TreeScores {
+pub(crate) struct TreeScores {
     pub extents: u64,
     pub fragmented_files: u64,
     /// 4 KiB blocks of file data on the device.
@@ -202,7 +202,7 @@ pub struct TreeScores {
 }
 
 /// `shapes` must be in `find` order; `inside` holds the jumps inside the files.
-pub fn tree_scores(shapes: &[FileShape], inside: &Discontinuities) -> TreeScores {
+pub(crate) fn tree_scores(shapes: &[FileShape], inside: &Discontinuities) -> TreeScores {
     let mut scores = TreeScores { discontinuities: inside.clone(), ..TreeScores::default() };
     let mut per_count = std::collections::BTreeMap::<u32, u64>::new();
     let mut classes = [(0u64, 0u64, 0u64, 0u64); 64];
@@ -248,7 +248,7 @@ fn size_classes(classes: &[(u64, u64, u64, u64)]) -> Vec<SizeClass> {
 }
 
 /// `part / whole`; `None` for an empty whole.
-pub fn share(part: u64, whole: u64) -> Option<f64> {
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const PATH_PIECE: usize = 4000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct File {
+pub(crate) struct File {
     pub inode: u64,
     pub directory: u32,
     name_start: u32,
@@ -42,7 +42,7 @@ enum TreeItem {
 
 /// All regular files below a directory, in `find` order, each inode once.
 #[derive(Debug, Clone, Default)]
-pub struct Tree {
+pub(crate) struct Tree {
     directories: Vec<Directory>,
     /// The first hard link in `find` order represents its file.
     pub files: Vec<File>,
@@ -95,7 +95,7 @@ enum Outcome {
 impl Tree {
     /// Reads the tree below `root` within its file system. `shown` names the root in errors. With `skip_denied`, unreadable
     /// directories are counted and skipped.
-    pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
+    pub(crate) fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
         let bounds = Bounds::of(root).map_err(|errno| LayoutError::io("stat", shown, errno))?;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
         let mut level = vec![(0u32, Vec::new())];
@@ -169,34 +169,34 @@ impl Tree {
     }
 
     /// Ascending by inode number.
-    pub fn by_inode(&self) -> Vec<u32> {
+    pub(crate) fn by_inode(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.files.len() as u32).collect();
         order.par_sort_unstable_by_key(|index| self.files[*index as usize].inode);
         order
     }
 
-    pub fn name(&self, file: &File) -> &[u8] {
+    pub(crate) fn name(&self, file: &File) -> &[u8] {
         let start = file.name_start as usize;
         &self.directories[file.directory as usize].names[start..start + file.name_length as usize]
     }
 
     /// Below the root; empty for the root.
-    pub fn directory_path(&self, directory: u32) -> &[u8] {
+    pub(crate) fn directory_path(&self, directory: u32) -> &[u8] {
         &self.directories[directory as usize].path
     }
 
     /// Including the root.
-    pub fn directories(&self) -> u64 {
+    pub(crate) fn directories(&self) -> u64 {
         self.directories.len() as u64
     }
 
-    pub fn path(&self, file: &File) -> PathBuf {
+    pub(crate) fn path(&self, file: &File) -> PathBuf {
         Path::new(OsStr::from_bytes(self.directory_path(file.directory))).join(OsStr::from_bytes(self.name(file)))
     }
 }
 
 /// Opens a directory below `root`, in several steps if its path exceeds the kernel's limit.
-pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     let open = |from: BorrowedFd<'_>, piece: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(from, if piece.is_empty() { b"." } else { piece }, flags, Mode::empty())

@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     pub block_size: u32,
     group_bytes: u64,
     groups: u64,
@@ -33,7 +33,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
+    pub(crate) fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let found =
             kernel::geometry(root).map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
         let has = |flag: u32| found.flags & flag != 0;
@@ -54,21 +54,21 @@ impl Geometry {
         })
     }
 
-    pub fn groups(&self) -> u64 {
+    pub(crate) fn groups(&self) -> u64 {
         self.groups
     }
 
     /// Blocks of an allocation group; the last one may have fewer.
-    pub fn group_blocks(&self) -> u64 {
+    pub(crate) fn group_blocks(&self) -> u64 {
         self.group_bytes / u64::from(self.block_size)
     }
 
-    pub fn reverse_map(&self) -> bool {
+    pub(crate) fn reverse_map(&self) -> bool {
         self.rmapbt
     }
 
     /// Whether GETFSMAP reports the owner of every file extent.
-    pub fn tells_owners(&self) -> bool {
+    pub(crate) fn tells_owners(&self) -> bool {
         self.rmapbt && !self.has_realtime
     }
 }
@@ -111,14 +111,14 @@ impl Owned {
 
 /// The reverse map, sorted by owner and offset.
 #[derive(Debug)]
-pub struct ReverseMap {
+pub(crate) struct ReverseMap {
     owned: Vec<Owned>,
     pub free: FreeSpace,
 }
 
 impl ReverseMap {
     /// Reads all records, allocation groups in parallel: records never cross groups.
-    pub fn read(
+    pub(crate) fn read(
         root: BorrowedFd<'_>,
         shown: &Path,
         device: u32,
@@ -145,7 +145,7 @@ impl ReverseMap {
     }
 
     /// Assigns mappings to every file of the tree.
-    pub fn assign(&self, tree: &Tree, keep: Keep) -> Collected {
+    pub(crate) fn assign(&self, tree: &Tree, keep: Keep) -> Collected {
         let mut collector = Collector::new(keep);
         let mut groups = self.owned.chunk_by(|one, next| one.inode == next.inode).peekable();
         let mut extents = Vec::new();

@@ -1,16 +1,16 @@
 //! Splits streams into chunks.
 
-pub mod fast_cdc;
-pub mod fixed;
+pub(crate) mod fast_cdc;
+pub(crate) mod fixed;
 pub mod law;
-pub mod rolling_sum;
-pub mod spec;
+pub(crate) mod rolling_sum;
+pub(crate) mod spec;
 pub mod study;
 
-pub use fast_cdc::FastCdc;
-pub use fixed::Fixed;
-pub use rolling_sum::RollingSum;
-pub use spec::{ChunkerError, ChunkerSpec};
+pub(crate) use fast_cdc::FastCdc;
+pub(crate) use fixed::Fixed;
+pub(crate) use rolling_sum::RollingSum;
+pub use spec::ChunkerSpec;
 
 /// Splits one stream; state may persist across cuts.
 pub trait Chunker: Send {

@@ -6,15 +6,15 @@ pub mod chunker;
 pub mod dedup;
 pub mod error;
 pub mod fill;
-pub mod object_id;
+mod object_id;
 pub mod occupancy;
-pub mod scheme;
+mod scheme;
 pub mod store;
 pub mod vcs;
 pub mod versions;
 
 pub use chunker::{Chunker, ChunkerSpec};
 pub use error::StoreError;
-pub use object_id::{HashAlgorithm, ObjectId};
+pub use object_id::HashAlgorithm;
 pub use scheme::Scheme;
 pub use store::{Layout, Store, StoreSettings};

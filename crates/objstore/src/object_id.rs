@@ -15,14 +15,14 @@ pub enum HashAlgorithm {
 }
 
 impl HashAlgorithm {
-    pub fn name(self, data: &[u8]) -> ObjectId {
+    pub(crate) fn name(self, data: &[u8]) -> ObjectId {
         match self {
             Self::Sha1 => ObjectId::new(&Sha1::digest(data)),
             Self::Blake3 => ObjectId::new(blake3::hash(data).as_bytes()),
         }
     }
 
-    pub fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Sha1 => 20,
             Self::Blake3 => 32,
@@ -30,7 +30,7 @@ impl HashAlgorithm {
     }
 
     /// `sha1` or `blake3`.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sha1 => "sha1",
             Self::Blake3 => "blake3",
@@ -53,7 +53,7 @@ impl ObjectId {
         Self { length: length as u8, bytes }
     }
 
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
@@ -62,7 +62,7 @@ impl ObjectId {
         &self.bytes
     }
 
-    pub fn hex(&self) -> String {
+    pub(crate) fn hex(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |nibble: u8| DIGITS[usize::from(nibble)] as char;
         self.as_bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

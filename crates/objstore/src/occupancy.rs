@@ -55,7 +55,7 @@ pub struct Prediction {
 
 /// Expected directories of level `level` that `files` objects touch. Uses `expm1` and `ln_1p`, because `1 - 1/N` rounds to 1 in
 /// doubles from 16^14 on.
-pub fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
+pub(crate) fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
     let possible = scheme.directories_at(level);
     if possible <= 1.0 {
         return possible.min(files);
@@ -64,17 +64,17 @@ pub fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
 }
 
 /// Expected directories below the objects' root for `files` objects.
-pub fn directories(scheme: Scheme, files: f64) -> f64 {
+pub(crate) fn directories(scheme: Scheme, files: f64) -> f64 {
     (1..=scheme.depth()).map(|level| directories_at(scheme, level, files)).sum()
 }
 
 /// Inodes for `files` objects, including directories and the objects' root.
-pub fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
+pub(crate) fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
     files + 1.0 + directories(scheme, files)
 }
 
 /// Bytes for `files` objects of `object_bytes`: their blocks, their inodes if those use free space, and blocks of directories.
-pub fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: f64) -> f64 {
+pub(crate) fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: f64) -> f64 {
     let block = free.block_bytes as f64;
     let data = files * object_bytes.div_ceil(free.block_bytes) as f64 * block;
     let name_digits = 40u32.saturating_sub(scheme.digits() * scheme.depth()).max(1);
@@ -182,7 +182,7 @@ pub fn naive_files(scheme: Scheme, inodes: u64) -> f64 {
 
 /// Number of entries at which an ext4 directory without `large_dir` is full: two levels of index blocks with 8-byte entries
 /// (fs/ext4/namei.c), leaves three quarters full.
-pub fn ext4_directory_limit(block_bytes: u64, name_bytes: u64) -> u64 {
+pub(crate) fn ext4_directory_limit(block_bytes: u64, name_bytes: u64) -> u64 {
     let leaves = ((block_bytes - 32) / 8) * ((block_bytes - 16) / 8);
     let per_leaf = (block_bytes - 12) as f64 * 0.75 / (8 + name_bytes).next_multiple_of(4) as f64;
     (leaves as f64 * per_leaf) as u64

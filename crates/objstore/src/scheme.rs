@@ -33,11 +33,11 @@ impl Classify for SchemeError {
 const NAME_DIGITS: u64 = 40;
 
 impl Scheme {
-    pub const FLAT: Self = Self { digits: 0, depth: 0 };
+    pub(crate) const FLAT: Self = Self { digits: 0, depth: 0 };
     pub const GIT: Self = Self { digits: 2, depth: 1 };
 
     /// `digits` x `depth` is at most 40.
-    pub fn new(digits: u32, depth: u32) -> Result<Self, SchemeError> {
+    pub(crate) fn new(digits: u32, depth: u32) -> Result<Self, SchemeError> {
         if (digits == 0) != (depth == 0) {
             return Err(SchemeError::HalfZero(digits, depth));
         }
@@ -56,13 +56,13 @@ impl Scheme {
     }
 
     /// Number of possible directories of level `level` (1 to depth): 16^(digits x level).
-    pub fn directories_at(self, level: u32) -> f64 {
+    pub(crate) fn directories_at(self, level: u32) -> f64 {
         16f64.powi((self.digits * level) as i32)
     }
 
     /// The directories of an object named `hex`, outermost first, and its file name. If the directories use up the name, the file
     /// name is `_`.
-    pub fn split(self, hex: &str) -> (impl Iterator<Item = &str>, &str) {
+    pub(crate) fn split(self, hex: &str) -> (impl Iterator<Item = &str>, &str) {
         let used = (self.digits * self.depth) as usize;
         let (directories, rest) = hex.split_at(used.min(hex.len()));
         let step = self.digits.max(1) as usize;
@@ -71,12 +71,12 @@ impl Scheme {
     }
 
     /// The directory of an object named `hex`, relative to the objects' root; empty for a flat store.
-    pub fn directory(self, hex: &str) -> String {
+    pub(crate) fn directory(self, hex: &str) -> String {
         self.split(hex).0.collect::<Vec<_>>().join("/")
     }
 
     /// The path of an object named `hex`, relative to the objects' root.
-    pub fn path(self, hex: &str) -> String {
+    pub(crate) fn path(self, hex: &str) -> String {
         let (directories, name) = self.split(hex);
         directories.chain([name]).collect::<Vec<_>>().join("/")
     }

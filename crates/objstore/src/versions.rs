@@ -6,7 +6,7 @@ use senesce_core::Seed;
 use std::path::{Path, PathBuf};
 
 /// Files of one version: path and content, in order.
-pub type Version = Vec<(String, Vec<u8>)>;
+pub(crate) type Version = Vec<(String, Vec<u8>)>;
 
 /// An edited project.
 ///

@@ -11,9 +11,9 @@ pub mod ktap;
 pub mod markdown;
 mod number;
 mod page;
-pub mod pdf;
+mod pdf;
 pub mod site;
-pub mod svg;
+mod svg;
 
 pub use page::{SCRIPT, render_html, render_page};
 pub use pdf::render_pdf;

@@ -28,7 +28,7 @@ pub fn render(analysis: &Analysis) -> String {
 }
 
 /// Columns of numbers are right-aligned.
-pub fn table(table: &Table) -> String {
+pub(crate) fn table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let numeric = |column: usize| table.rows.iter().any(|row| row.get(column).is_some_and(Value::is_number));
     let rule = (0..table.columns.len()).map(|column| if numeric(column) { "---:" } else { "---" }.to_string());

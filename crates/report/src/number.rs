@@ -4,7 +4,7 @@ const THIN_SPACE: char = '\u{2009}';
 
 /// A value with up to four significant digits, digits grouped by thin spaces; very large and very small values as `1.234×10⁵`.
 /// Integers below 10^15 keep all their digits.
-pub fn value(number: f64) -> String {
+pub(crate) fn value(number: f64) -> String {
     if !number.is_finite() {
         return "n/a".into();
     }
@@ -24,12 +24,12 @@ pub fn value(number: f64) -> String {
 }
 
 /// A value on an axis, in bytes (`1.5 MiB`) or plain.
-pub fn axis_value(number: f64, bytes: bool) -> String {
+pub(crate) fn axis_value(number: f64, bytes: bool) -> String {
     if bytes { size(number) } else { value(number) }
 }
 
 /// A number of bytes in binary units.
-pub fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     if !bytes.is_finite() {
         return "n/a".into();
     }
@@ -46,7 +46,7 @@ fn scientific(number: f64) -> String {
     format!("{}×10{}", format!("{mantissa:.2}").trim_end_matches('0').trim_end_matches('.'), superscript(exponent))
 }
 
-pub fn superscript(exponent: i32) -> String {
+pub(crate) fn superscript(exponent: i32) -> String {
     exponent
         .to_string()
         .chars()

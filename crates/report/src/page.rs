@@ -81,7 +81,7 @@ pub(crate) struct PageFrame {
 }
 
 impl PageFrame {
-    pub fn new(back: bool) -> Self {
+    pub(crate) fn new(back: bool) -> Self {
         Self {
             style: format!("{}{}{}", paint::properties(), include_str!("../templates/style.css"), paint::rules()),
             script: SCRIPT,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 const LEVELS: [Level; 3] = [Level::Smoke, Level::Quick, Level::Paper];
 
 /// `command` with a flag for every parameter of the experiment, `--seed`, and `--set NAME=VALUE` for any of them.
-pub fn arguments<R: Experiment>(command: Command) -> Command {
+pub(crate) fn arguments<R: Experiment>(command: Command) -> Command {
     let defaults = LEVELS.map(|level| written::<R>(level));
     // The doc comment of the specification is for readers of the code.
     let about = command.get_about().cloned().unwrap_or_default();
@@ -41,7 +41,7 @@ pub fn arguments<R: Experiment>(command: Command) -> Command {
         )
 }
 
-pub fn described<R: Experiment>() -> Vec<Described> {
+pub(crate) fn described<R: Experiment>() -> Vec<Described> {
     let defaults = LEVELS.map(|level| written::<R>(level));
     let command = R::Spec::augment_args_for_update(Command::new(R::KIND));
     let describe = |argument: &Arg| {
@@ -56,7 +56,7 @@ pub fn described<R: Experiment>() -> Vec<Described> {
 }
 
 /// The specification at `level` with the user's values, and the seed.
-pub fn read_arguments<R: Experiment>(level: Level, chosen: &ArgMatches) -> Result<(R::Spec, Seed), Failure> {
+pub(crate) fn read_arguments<R: Experiment>(level: Level, chosen: &ArgMatches) -> Result<(R::Spec, Seed), Failure> {
     let mut spec = R::defaults(level);
     let mut seed = DEFAULT_SEED.0;
     let mut update = |matches: &ArgMatches| -> Result<(), Failure> {

@@ -19,15 +19,15 @@ mod special;
 mod tests;
 
 pub use analyse::{analyse, spec_of};
-pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, conduct, default_path, interrupted_words, new_plan};
 pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
 pub use identity::{Digest, Identity, repetitions};
 pub use imported::{Imported, ImportedRun, import, import_with};
-pub use kind::{Described, Reproducible, RunKind, experiment, verb};
+pub(crate) use kind::Described;
+pub use kind::{Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub use recorded::{Common, Moment, OwnImage, Recorded, RecordedEvent};
+pub use recorded::{Common, Moment, Recorded, RecordedEvent};
 pub use registry::Registry;
 pub use special::Special;
 

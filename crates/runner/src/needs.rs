@@ -34,7 +34,7 @@ impl Needs {
     }
 
     /// Exit code 4 with the first missing requirement and its remedy.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
         if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {
             return missing(format!("{words}; run it as root"));

@@ -146,7 +146,7 @@ impl<R: Run> Recorded<R> {
     }
 
     /// The kind's own events, each with the seconds since its part of the run began.
-    pub fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
+    pub(crate) fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
         self.entries.iter().filter_map(|(t, entry)| match entry {
             RecordedEvent::Own(event) => Some((*t, event)),
             RecordedEvent::Common(_) => None,
@@ -236,11 +236,6 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// Whether the user ended the last part of the run.
-    pub fn was_interrupted(&self) -> bool {
-        matches!(self.entries.last(), Some((_, RecordedEvent::Common(Common::Interrupted))))
-    }
-
     /// The machines that did steps of the run in place of this one.
     pub fn elsewhere(&self) -> impl Iterator<Item = &Value> {
         self.common().filter_map(|common| match common {
@@ -249,7 +244,7 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    pub fn own_images(&self) -> impl Iterator<Item = &OwnImage> {
+    pub(crate) fn own_images(&self) -> impl Iterator<Item = &OwnImage> {
         self.common().filter_map(|common| match common {
             Common::OwnImage(image) => Some(image),
             _ => None,

@@ -131,7 +131,7 @@ impl ColdAccount {
 
     /// Bytes delivered beyond extents and metadata: that amount could have come from a cache without being noticed.
     /// None if the extents are unknown.
-    pub fn beyond_metadata(&self, read: &ColdRead) -> Option<Bytes> {
+    pub(crate) fn beyond_metadata(&self, read: &ColdRead) -> Option<Bytes> {
         let metadata = METADATA + METADATA_OF_EACH * (read.files + read.directories);
         Some(Bytes(self.device_bytes?.saturating_sub(self.extent_bytes? + metadata)))
     }

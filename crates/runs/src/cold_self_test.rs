@@ -13,7 +13,7 @@ const METADATA: Bytes = Bytes::mib(1);
 
 /// Writes a file of known size, makes it cold and reads it twice. The device must deliver it once, and the second read
 /// must be refused as warm. Returns the counts, or exit code 5 if the check fails.
-pub fn cold_self_test() -> Result<String, Failure> {
+pub(crate) fn cold_self_test() -> Result<String, Failure> {
     let failed = |reason: String| Failure::new(ExitCode::RunFailed, reason);
     let mut target = open(&TargetSpec::Memory { size: IMAGE }, &OpenOptions::fresh(FileSystem::Ext4))?;
     let folder = target.mount_point().join("self-test");

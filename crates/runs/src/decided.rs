@@ -30,7 +30,7 @@ pub fn fields(decision: &Decision) -> Map<String, Value> {
     fields
 }
 
-pub fn interval_fields(interval: Option<&Interval>) -> Map<String, Value> {
+pub(crate) fn interval_fields(interval: Option<&Interval>) -> Map<String, Value> {
     let of = |pick: fn(&Interval) -> f64| interval.map_or(Value::Null, |interval| json!(pick(interval)));
     [
         ("ratio", of(|interval| interval.value)),

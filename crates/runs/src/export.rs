@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Name and version of the schema; the version changes when the meaning of a column changes.
-pub const SCHEMA: &str = "senesce-export/1";
+pub(crate) const SCHEMA: &str = "senesce-export/1";
 
 pub struct Export {
     pub name: String,
@@ -27,7 +27,7 @@ pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
     Ok(Export { name, measurements, analysis: registry.analyse(&record)?, record })
 }
 
-pub const COLUMNS: [&str; 11] =
+pub(crate) const COLUMNS: [&str; 11] =
     ["run", "kind", "version", "seed", "complete", "metric", "unit", "better", "condition", "image", "repetition"];
 
 fn tidy(registry: &Registry, name: &str, record: &Record) -> Result<Table, Failure> {

@@ -43,7 +43,7 @@ impl Token {
         self.directory.join(&self.name)
     }
 
-    pub fn is_seen(&self) -> bool {
+    pub(crate) fn is_seen(&self) -> bool {
         let begun = Instant::now();
         loop {
             if std::fs::read_to_string(self.path()).is_ok_and(|text| text == self.content) {

@@ -74,7 +74,7 @@ pub fn simulate_loop(
     Ok(simulate_closed(model, held.history(&requests), &recorded, options)?)
 }
 
-pub fn simulate_requests(
+pub(crate) fn simulate_requests(
     model: &DeviceModel,
     requests: &[Request],
     held: Held,

@@ -22,12 +22,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub const TRACE_FILE: &str = "trace.blocks";
+pub(crate) const TRACE_FILE: &str = "trace.blocks";
 
 /// The fact of the environment that names a journal that was not replayed, and damaged metadata.
-pub const RESERVATIONS: &str = "target.reservations";
+pub(crate) const RESERVATIONS: &str = "target.reservations";
 
-pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
+pub(crate) const MOUNT_VARIABLE: &str = "SENESCE_MNT";
 
 #[derive(Debug, Clone)]
 pub struct CommandLine {
@@ -103,7 +103,7 @@ impl Summary {
         })
     }
 
-    pub fn on_models(trace: &BlockTrace, models: &[(String, DeviceModel)]) -> Result<Self, Failure> {
+    pub(crate) fn on_models(trace: &BlockTrace, models: &[(String, DeviceModel)]) -> Result<Self, Failure> {
         let mut summary = Self::of(trace)?;
         if trace.is_valid() {
             for (name, model) in models {
@@ -114,7 +114,7 @@ impl Summary {
         Ok(summary)
     }
 
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.problems.is_empty() && self.measures.lost_events == 0
     }
 
@@ -122,7 +122,7 @@ impl Summary {
         self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
 
-    pub fn reasons(&self) -> Vec<String> {
+    pub(crate) fn reasons(&self) -> Vec<String> {
         self.problems.iter().map(Problem::to_string).collect()
     }
 
@@ -311,7 +311,7 @@ pub enum Spec {
 /// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// Measures and modelled times.
     Trace(Box<Summary>),
 }
@@ -329,7 +329,7 @@ pub fn record(
     import_with::<BlockTraceRun>(out, imported, |directory| Ok(trace.save(&directory.path().join(TRACE_FILE))?))
 }
 
-pub struct BlockTraceRun;
+pub(crate) struct BlockTraceRun;
 
 impl ImportedRun for BlockTraceRun {
     const KIND: &'static str = "trace";

@@ -30,7 +30,7 @@ struct Head {
 }
 
 /// `IMAGE.order`.
-pub fn path_of(image: &Path) -> PathBuf {
+pub(crate) fn path_of(image: &Path) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".order");
     name.into()
@@ -168,7 +168,7 @@ pub fn copy(
     Ok(copy_in_order(image, to, erase, pieces)?)
 }
 
-pub fn sequence(writes: &LastWrites, ranges: &[Range], size: u64, copying: &Copying) -> Vec<Range> {
+pub(crate) fn sequence(writes: &LastWrites, ranges: &[Range], size: u64, copying: &Copying) -> Vec<Range> {
     let mut all = LastWrites::new(size);
     for range in ranges {
         all.record(&Request::of_bytes(Operation::Write, range.start, range.length()));

@@ -66,11 +66,6 @@ impl Unit {
             Self::Round => "rounds",
         }
     }
-
-    /// Caveat of a result in these units.
-    pub fn caveat(self) -> Option<&'static str> {
-        (self == Self::Repetition).then_some("holds for this image or run only")
-    }
 }
 
 /// The mean of one side with its spread, on the scale of natural logarithms.

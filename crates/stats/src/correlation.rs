@@ -93,15 +93,6 @@ fn with_interval(value: f64, count: usize, variance: f64, resolved: f64) -> Opti
     Some(Correlation { value, low, high, p: p.max(2.0 / orders).min(1.0), count })
 }
 
-/// Root mean squared difference of two histograms or series; `None` for different or zero lengths.
-pub fn rmse(first: &[f64], second: &[f64]) -> Option<f64> {
-    if first.len() != second.len() || first.is_empty() {
-        return None;
-    }
-    let squares: f64 = first.iter().zip(second).map(|(a, b)| (a - b).powi(2)).sum();
-    Some((squares / first.len() as f64).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,11 +158,5 @@ mod tests {
         close(result.low, 0.444041695310640, 1e-9);
         assert_eq!(result.count, 15);
         assert_eq!(partial(&LSAT, &GPA, &[&LSAT]), None);
-    }
-
-    #[test]
-    fn rmse_of_known_vectors() {
-        close(rmse(&[0.5, 0.5], &[0.4, 0.6]).unwrap(), 0.1, 1e-15);
-        assert_eq!(rmse(&[0.5], &[]), None);
     }
 }

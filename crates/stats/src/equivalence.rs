@@ -117,7 +117,7 @@ pub fn histogram_distance(sample: &[Vec<f64>], reference: &[Vec<f64>]) -> Option
 
 /// Largest difference of the cumulative shares of two histograms, 0..=1 (Kolmogorov and Smirnov); `None` for different bins or an
 /// empty histogram.
-pub fn cumulative_distance(one: &[f64], other: &[f64]) -> Option<f64> {
+pub(crate) fn cumulative_distance(one: &[f64], other: &[f64]) -> Option<f64> {
     let (total, total_other): (f64, f64) = (one.iter().sum(), other.iter().sum());
     if one.len() != other.len() || !(total > 0.0 && total_other > 0.0) || !(total + total_other).is_finite() {
         return None;

@@ -57,7 +57,8 @@ impl Floor {
     }
 
     /// Change (a fraction) that two equal runs exceed with probability `error`.
-    pub fn reach(&self, error: f64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn reach(&self, error: f64) -> f64 {
         (student::quantile(error / 2.0, self.dof) * self.variance.sqrt()).min(700.0).exp_m1()
     }
 }

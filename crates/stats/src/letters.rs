@@ -2,7 +2,7 @@
 
 /// Groups of `count` treatments, as ascending indices. Two treatments share a group unless `apart` lists them, in any order.
 /// Groups are ordered by their first members.
-pub fn groups(count: usize, apart: &[(usize, usize)]) -> Vec<Vec<usize>> {
+pub(crate) fn groups(count: usize, apart: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut groups = vec![(0..count).collect::<Vec<usize>>()];
     groups.retain(|group| !group.is_empty());
     for (one, other) in apart.iter().filter(|(one, other)| one != other) {
@@ -29,7 +29,7 @@ fn insert(groups: &mut Vec<Vec<usize>>, new: Vec<usize>) {
 }
 
 /// Letters of each treatment: "a", "ab", ...; after "z" comes "{27}".
-pub fn letters(count: usize, groups: &[Vec<usize>]) -> Vec<String> {
+pub(crate) fn letters(count: usize, groups: &[Vec<usize>]) -> Vec<String> {
     let letter = |place: usize| match u8::try_from(place) {
         Ok(place) if place < 26 => char::from(b'a' + place).to_string(),
         _ => format!("{{{}}}", place + 1),

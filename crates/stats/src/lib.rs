@@ -11,17 +11,16 @@
 
 pub mod arm;
 pub mod change_points;
-pub mod chi_square;
-pub mod correlation;
-pub mod describe;
+mod correlation;
+mod describe;
 pub mod equivalence;
 pub mod floor;
 pub mod gate;
-pub mod letters;
+mod letters;
 pub mod median;
 pub mod pairwise;
-pub mod power;
-pub mod rank;
+mod power;
+mod rank;
 pub mod ratio;
 pub mod recorded;
 pub mod sequential;
@@ -32,19 +31,16 @@ pub mod verdict;
 
 pub use arm::{Arm, Mean, Unit, Untestable};
 pub use change_points::{ChangePoint, change_points};
-pub use chi_square::{ChiSquare, chi_square, chi_square_pooled};
-pub use correlation::{Correlation, partial, pearson, rmse, spearman};
-pub use describe::{
-    Summary, coefficient_of_variation, mean, mean_of_means, median, quantile, standard_deviation, summary,
-};
+pub use correlation::{Correlation, partial, pearson, spearman};
+pub use describe::{coefficient_of_variation, mean, mean_of_means, median, standard_deviation};
 pub use floor::Floor;
 pub use gate::{Gate, gate, gate_all};
 pub use median::{Middle, median_interval, middle};
-pub use pairwise::{Class, Flip, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
+pub use pairwise::{Class, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
 pub use ratio::{Interval, Ratio};
 pub use recorded::decide_recorded;
 pub use sequential::{Goal, Sequential, Step};
-pub use series::{drift, outliers, steady_state};
+pub use series::{drift, outliers};
 pub use trend::{Trend, trend};
 pub use verdict::{Decision, Direction, Rule, Verdict, decide, decide_all};
 
@@ -52,7 +48,7 @@ pub use verdict::{Decision, Direction, Rule, Verdict, decide, decide_all};
 mod tests {
     /// Fails unless two numbers agree within `tolerance`.
     #[track_caller]
-    pub fn close(ours: f64, theirs: f64, tolerance: f64) {
+    pub(crate) fn close(ours: f64, theirs: f64, tolerance: f64) {
         assert!((ours - theirs).abs() <= tolerance, "{ours} is not {theirs} within {tolerance}");
     }
 }

@@ -6,7 +6,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::gamma::ln_gamma;
 
 /// Probability of finding a detectable difference (the convention of Cohen 1988).
-pub const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 
 /// Limit of the search for a number of repetitions.
 const MOST_UNITS: u64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! Ranks with ties.
 
 /// Ranks from 1; ties get the mean of their ranks.
-pub fn ranks(sample: &[f64]) -> Vec<f64> {
+pub(crate) fn ranks(sample: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..sample.len()).collect();
     order.sort_by(|&a, &b| sample[a].total_cmp(&sample[b]));
     let mut ranks = vec![0.0; sample.len()];
@@ -18,7 +18,7 @@ pub fn ranks(sample: &[f64]) -> Vec<f64> {
 }
 
 /// Sum of t^3 - t over groups of t equal values, the tie correction of rank tests.
-pub fn tie_term(sample: &[f64]) -> f64 {
+pub(crate) fn tie_term(sample: &[f64]) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.chunk_by(|a, b| a == b).map(|group| (group.len() as f64).powi(3) - group.len() as f64).sum()

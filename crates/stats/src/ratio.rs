@@ -113,7 +113,8 @@ impl Ratio {
     }
 
     /// Sets another minimum half-width (a fraction), if values are known more or less precisely than [`RESOLUTION`].
-    pub fn with_resolution(self, resolution: f64) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_resolution(self, resolution: f64) -> Self {
         Self { resolution, ..self }
     }
 
@@ -123,7 +124,7 @@ impl Ratio {
     }
 
     /// With the variances of both sides pooled, as those of equal sides are. For independent sides ([`Ratio::of`]).
-    pub fn pooled(&self) -> Self {
+    pub(crate) fn pooled(&self) -> Self {
         let [sample, reference] = self.units.map(|units| units as f64 - 1.0);
         let pooled = (sample * self.spread[0] + reference * self.spread[1]) / (sample + reference).max(1.0);
         Self { spread: [pooled; 2], ..*self }
@@ -135,13 +136,13 @@ impl Ratio {
     }
 
     /// Standard error of the logarithm, including the floor.
-    pub fn standard_error(&self) -> f64 {
+    pub(crate) fn standard_error(&self) -> f64 {
         let [sample, reference] = self.units.map(|units| units as f64);
         self.error_with([sample, reference])
     }
 
     /// Degrees of freedom of the standard error.
-    pub fn dof(&self) -> f64 {
+    pub(crate) fn dof(&self) -> f64 {
         self.dof_with(self.units.map(|units| units as f64))
     }
 
@@ -152,7 +153,8 @@ impl Ratio {
     }
 
     /// Two-sided p of the true ratio being `ratio`; 1 within the resolution.
-    pub fn p(&self, ratio: f64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn p(&self, ratio: f64) -> f64 {
         let distance = (self.log_ratio - ratio.ln()).abs();
         if distance <= self.resolution {
             1.0
@@ -163,7 +165,7 @@ impl Ratio {
 
     /// Probability that the true ratio is above 1, given these values: the posterior under flat priors for means and log
     /// deviations (Box and Tiao 1973, section 2.5), with Welch's degrees of freedom for the Behrens-Fisher problem.
-    pub fn probability_above_one(&self) -> f64 {
+    pub(crate) fn probability_above_one(&self) -> f64 {
         match self.standard_error() {
             0.0 if self.log_ratio == 0.0 => 0.5,
             0.0 => f64::from(self.log_ratio > 0.0),

@@ -23,7 +23,7 @@ pub struct Errors {
 pub const COMPARISON_ERRORS: Errors = Errors { alike: 0.001, any: 0.01 };
 
 /// Share of the error that the leading metrics of a family have; the others have the rest.
-pub const LEAD_SHARE: f64 = 0.8;
+pub(crate) const LEAD_SHARE: f64 = 0.8;
 
 /// One metric of a comparison.
 #[derive(Debug, Clone, PartialEq)]

@@ -35,7 +35,7 @@ pub enum Step {
 }
 
 /// Numbers of units per side at which to analyse, from the minimum to `most`.
-pub fn looks(most: usize) -> Vec<usize> {
+pub(crate) fn looks(most: usize) -> Vec<usize> {
     let mut sizes = vec![LEAST_VALUES];
     while let Some(&last) = sizes.last().filter(|last| **last < most) {
         sizes.push(((last as f64 * GROWTH).ceil() as usize).min(most));

@@ -3,25 +3,8 @@
 use crate::correlation::{Correlation, spearman};
 use crate::describe::{mean, median};
 
-/// Index of the last round of the first steady window, after the rule of the SNIA Solid State Storage Performance Test
-/// Specification 2.0.2 (section 2.1.24): over `window` rounds the values stay within 20 % of their mean, and the fitted line
-/// changes by at most 10 % of it. `None` if no window is steady.
-pub fn steady_state(rounds: &[f64], window: usize) -> Option<usize> {
-    if window < 2 {
-        return None;
-    }
-    rounds.windows(window).position(is_steady).map(|first| first + window - 1)
-}
-
-fn is_steady(rounds: &[f64]) -> bool {
-    let Some(centre) = mean(rounds).filter(|centre| centre.is_finite() && *centre != 0.0) else { return false };
-    let (low, high) = rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-    let excursion = slope(rounds).abs() * (rounds.len() - 1) as f64;
-    high - low <= 0.2 * centre.abs() && excursion <= 0.1 * centre.abs()
-}
-
 /// Slope per step of the least-squares line.
-pub fn slope(values: &[f64]) -> f64 {
+pub(crate) fn slope(values: &[f64]) -> f64 {
     let centre_x = (values.len() as f64 - 1.0) / 2.0;
     let centre_y = mean(values).unwrap_or(0.0);
     let (mut xy, mut xx) = (0.0, 0.0);
@@ -63,22 +46,6 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::close;
-
-    #[test]
-    fn steady_state_is_the_first_flat_window() {
-        let rounds = [1000.0, 700.0, 520.0, 430.0, 405.0, 400.0, 398.0, 402.0, 399.0, 401.0];
-        assert_eq!(steady_state(&rounds, 5), Some(7));
-        assert_eq!(steady_state(&rounds[..6], 5), None);
-        assert_eq!(steady_state(&[0.0; 8], 5), None);
-    }
-
-    #[test]
-    fn a_slow_slide_is_not_steady() {
-        let rounds: Vec<f64> = (0..5).map(|k| 100.0 + 4.0 * f64::from(k)).collect();
-        assert_eq!(steady_state(&rounds, 5), None);
-        close(slope(&rounds), 4.0, 1e-12);
-    }
 
     #[test]
     fn drift_needs_significance_and_size() {

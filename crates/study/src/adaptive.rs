@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Limit of repetitions: beyond it no difference of interest is decided.
-pub const MOST: u32 = 400;
+pub(crate) const MOST: u32 = 400;
 
 /// An interim analysis of a study that runs until decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,21 +31,21 @@ pub struct Look {
 }
 
 /// Repetitions that fit into the time limit, by the estimated duration of one repetition of all cells.
-pub fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
+pub(crate) fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
     let seconds = matrix::seconds_of(&StudySpec { repetitions: 1, ..spec.clone() })?;
     let allowed = (spec.most_seconds() / seconds.max(1e-3)).floor();
     Ok(allowed.clamp(LEAST_VALUES as f64, f64::from(MOST)) as u32)
 }
 
 /// Analyses whose values are complete and which the record does not have yet.
-pub fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
+pub(crate) fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
     let mut replay = Replay::new(spec, past);
     replay.play();
     replay.due
 }
 
 /// The runs to do next; empty if everything is decided or the time is over. Failed runs are retried after all analyses.
-pub fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
+pub(crate) fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
     let mut replay = Replay::new(spec, past);
     match replay.play() {
         Some(missing) => missing,
@@ -54,7 +54,7 @@ pub fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
     }
 }
 
-pub fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
+pub(crate) fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
     let mut replay = Replay::new(spec, past);
     replay.play();
     let (cells, censored) = (replay.cells(past, spec.repetitions), verdicts::censored(&past::failed(past)));

@@ -63,7 +63,7 @@ const LARGE: u64 = 1 << 20;
 
 impl DeviceState {
     /// Bytes written to bring a device of `size` into this state.
-    pub fn bytes_written(self, size: Bytes) -> f64 {
+    pub(crate) fn bytes_written(self, size: Bytes) -> f64 {
         match self {
             Self::AsIs | Self::Discard => 0.0,
             Self::FullRewrite => size.0 as f64,
@@ -72,7 +72,7 @@ impl DeviceState {
     }
 
     /// Performs the writes on an image that is not in use, without changing its content.
-    pub fn prepare(self, image: &Path, seed: Seed) -> Result<(), Failure> {
+    pub(crate) fn prepare(self, image: &Path, seed: Seed) -> Result<(), Failure> {
         let times = match self {
             Self::AsIs | Self::Discard => return Ok(()),
             Self::FullRewrite => 0.0,

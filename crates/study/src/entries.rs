@@ -212,16 +212,16 @@ pub struct CellSpec {
     pub set: BTreeMap<String, String>,
 }
 
-pub const CUSTOM: &str = "custom";
+pub(crate) const CUSTOM: &str = "custom";
 
 const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
 
 impl FileSystemSpec {
-    pub fn is_zoned(&self) -> bool {
+    pub(crate) fn is_zoned(&self) -> bool {
         ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
     }
 
-    pub fn custom(&self) -> Option<CustomFileSystem> {
+    pub(crate) fn custom(&self) -> Option<CustomFileSystem> {
         (self.kind == CUSTOM).then(|| CustomFileSystem {
             mkfs: self.mkfs.clone(),
             mount: self.mount.clone(),
@@ -231,7 +231,7 @@ impl FileSystemSpec {
     }
 
     /// Options to make it or, with `keep_existing`, to mount it again; `before` are mkfs options before its own.
-    pub fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
+    pub(crate) fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
         Ok(match self.custom() {
             Some(custom) => OpenOptions { custom: Some(custom), ..OpenOptions::default() },
             None => OpenOptions {
@@ -242,7 +242,7 @@ impl FileSystemSpec {
         })
     }
 
-    pub fn kind(&self) -> Result<FileSystem, String> {
+    pub(crate) fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
             let known: Vec<&str> = FileSystem::ALL

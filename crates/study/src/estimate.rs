@@ -8,7 +8,7 @@ use senesce_volume::FileSystem;
 
 /// Rough estimate of the seconds to make an image, and the bytes written for it: as in memory, where a second writes
 /// about 1 GB. Unknown file systems count as ext4.
-pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
+pub(crate) fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
     let state = &spec.state[id.state];
     if !is_planned(state) {
         return Ok((0, IMAGE_SECONDS));
@@ -26,7 +26,7 @@ pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> 
 
 const IMAGE_SECONDS: f64 = 0.7;
 
-pub fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
+pub(crate) fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
     let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
     let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();
     Ok(of_images + of_runs + guest_seconds(spec))

@@ -19,7 +19,7 @@ struct Factor {
     values: Vec<(String, Value)>,
 }
 
-pub fn spread(study: &mut Table) -> Result<(), String> {
+pub(crate) fn spread(study: &mut Table) -> Result<(), String> {
     let factors = match study.remove("factor") {
         None => return Ok(()),
         Some(Value::Array(factors)) => factors,

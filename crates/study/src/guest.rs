@@ -12,9 +12,9 @@ use senesce_runner::{Context, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-pub type Groups = BTreeMap<String, Vec<RunId>>;
+pub(crate) type Groups = BTreeMap<String, Vec<RunId>>;
 
-pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
+pub(crate) fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
     let (mut here, mut groups) = (Vec::new(), Groups::new());
     for id in all {
         match spec.guest_kernel(id.on.fs, id.on.state, &spec.workload[id.workload].name) {
@@ -26,7 +26,7 @@ pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
 }
 
 /// The same study with only the cells of these runs. Indices, and so seeds, stay.
-pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
+pub(crate) fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
     let keep: BTreeSet<_> = wanted.iter().map(|id| (id.on.fs, id.on.state, id.workload)).collect();
     let mut part = spec.clone();
     for one in &mut part.file_system {
@@ -49,7 +49,7 @@ pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
 
 /// Measures these runs of one kernel in a guest. Returns the runs that failed there with reasons. Fails if the guest
 /// cannot start.
-pub fn measure<R: Run<Event = Event, Step = RunId>>(
+pub(crate) fn measure<R: Run<Event = Event, Step = RunId>>(
     spec: &StudySpec,
     name: &str,
     wanted: &[RunId],
@@ -87,7 +87,7 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     }
 }
 
-pub fn check(spec: &StudySpec) -> Result<(), Failure> {
+pub(crate) fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {
         kernel::choose(Some(name.as_str()).filter(|name| !name.is_empty()))?;

@@ -72,11 +72,11 @@ impl Images {
         Ok(Self { store, near, directory, in_memory })
     }
 
-    pub fn working(&self) -> PathBuf {
+    pub(crate) fn working(&self) -> PathBuf {
         self.directory.path().join("working.img")
     }
 
-    pub fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
+    pub(crate) fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
         let key = ImageStore::key(&content(spec, id)?);
         let found = self.store_for(&spec.file_system[id.fs]).map_or(Ok(None), |store| store.get(&key))?;
         Ok(found.is_some())
@@ -87,7 +87,7 @@ impl Images {
         self.store.as_ref().filter(|_| fs.custom().is_none())
     }
 
-    pub fn restore(&self, key: &str) -> Result<(), Failure> {
+    pub(crate) fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
             true => Ok(()),
             false => Err(Failure::new(
@@ -98,7 +98,7 @@ impl Images {
     }
 
     /// Mounts the result of [`Self::restore`]: the image, or the drives that are filled from it.
-    pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
+    pub(crate) fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
         let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
         match ZonedDrives::of(fs)? {
             Some(drives) => {
@@ -319,7 +319,7 @@ impl ImageFacts {
     }
 }
 
-pub fn memory_available() -> Option<u64> {
+pub(crate) fn memory_available() -> Option<u64> {
     let space = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
     Some(senesce_core::machine::memory_available()?.0.min(space.f_bavail * space.f_frsize))
 }

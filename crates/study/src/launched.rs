@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launched {
+pub(crate) struct Launched {
     launcher: Vec<String>,
     workload: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub struct Launched {
 const DIRECTORY: &str = "ranks";
 
 impl Launched {
-    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {
             return Ok(None);
@@ -43,7 +43,7 @@ impl Launched {
         Ok(Some(Self { launcher, workload }))
     }
 
-    pub fn run(
+    pub(crate) fn run(
         &self,
         target: &MountedTarget,
         seed: Seed,

@@ -5,10 +5,10 @@ pub mod advise;
 mod analysis;
 mod answer;
 mod check;
-pub mod command;
-pub mod controls;
-pub mod device_state;
-pub mod entries;
+mod command;
+mod controls;
+mod device_state;
+mod entries;
 mod estimate;
 mod factor;
 mod figures;
@@ -20,18 +20,17 @@ pub mod matrix;
 mod matrix_run;
 mod pair_figures;
 mod past;
-pub mod questions;
-pub mod ready;
+mod questions;
+mod ready;
 pub mod results;
 pub mod spec;
 pub mod subject;
 mod support;
 pub mod trial;
-pub mod verdicts;
+mod verdicts;
 mod zoned;
 
-pub use adaptive::Look;
-pub use matrix_run::{Event, Matrix, RunEvent};
+pub use matrix_run::{Event, Matrix};
 pub use spec::StudySpec;
 pub use support::needs;
 
@@ -117,10 +116,6 @@ fn analyse_interim(spec: &StudySpec, context: &mut Context<'_, Study>) -> Result
 
 pub use analysis::of as analysis_of;
 pub use figures::capitalised;
-
-pub fn runs_failed(analysis: &Analysis) -> u64 {
-    analysis.result["runs_failed"].as_u64().unwrap_or(0)
-}
 
 #[cfg(test)]
 mod tests {

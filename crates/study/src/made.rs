@@ -8,7 +8,7 @@ use crate::verdicts::varies;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a record must add the facts of an image: it is new, or the last recorded one differs.
-pub fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
+pub(crate) fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
     let last = recorded.rev().find_map(|event| match event {
         Event::Image(known) if known.place() == facts.place() => Some(&known.key),
         _ => None,
@@ -16,7 +16,7 @@ pub fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &
     !facts.from_store || last != Some(&facts.key)
 }
 
-pub fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> Vec<ImageFacts> {
+pub(crate) fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> Vec<ImageFacts> {
     let made = recorded.filter_map(|event| match event {
         Event::Image(facts) if spec.holds_image(facts.id) => Some((facts.place(), facts)),
         _ => None,
@@ -24,7 +24,7 @@ pub fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -
     made.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
 }
 
-pub fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> BTreeSet<ImageId> {
+pub(crate) fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> BTreeSet<ImageId> {
     // A run records whether a guest did it, and its guest was the last that made the image.
     let mut now: BTreeMap<(ImageId, bool), &ImageFacts> = BTreeMap::new();
     let mut first: BTreeMap<(ImageId, Option<&str>), &ImageFacts> = BTreeMap::new();

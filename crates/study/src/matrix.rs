@@ -103,7 +103,7 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
     })?)
 }
 
-pub fn is_planned(state: &StateSpec) -> bool {
+pub(crate) fn is_planned(state: &StateSpec) -> bool {
     matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
 }
 
@@ -244,7 +244,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
+pub(crate) fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
     cells.sort_unstable();
     cells.dedup();

@@ -134,7 +134,7 @@ impl Matrix {
         }
     }
 
-    pub fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
+    pub(crate) fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
         // The number of runs of a sequential study is unknown in advance.
         if self.spec.until_decided || self.estimated <= 0.0 || context.interrupt.requested() {
             return Ok(());
@@ -266,8 +266,8 @@ fn one<R: Run>(
 }
 
 /// Names of facts: estimated and actual seconds.
-pub const ESTIMATED: &str = "study.estimated_seconds";
-pub const TOOK: &str = "study.took_seconds";
+pub(crate) const ESTIMATED: &str = "study.estimated_seconds";
+pub(crate) const TOOK: &str = "study.took_seconds";
 
 fn word_for<'a>(spec: &StudySpec, device: &Path, erase: Option<&'a str>) -> Option<&'a str> {
     let all: Vec<&Path> = spec.file_system.iter().filter_map(|fs| fs.device.as_deref()).collect();

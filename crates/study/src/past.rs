@@ -9,7 +9,7 @@ use senesce_runner::{Moment, Recorded, Run};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
-pub enum Past {
+pub(crate) enum Past {
     Run(RunEvent),
     /// A run failed, with its duration in seconds.
     Failed(FailedRun, f64),
@@ -17,7 +17,7 @@ pub enum Past {
 }
 
 impl Past {
-    pub fn tried(&self) -> Option<(RunId, f64)> {
+    pub(crate) fn tried(&self) -> Option<(RunId, f64)> {
         match self {
             Self::Run(run) => Some((run.id, run.seconds)),
             Self::Failed(failed, seconds) => Some((failed.id, *seconds)),
@@ -27,7 +27,7 @@ impl Past {
 }
 
 /// The events of a record that belong to `spec`.
-pub fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<Past> {
+pub(crate) fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<Past> {
     let held = recorded.moments().filter_map(|moment| match moment {
         Moment::Own(Event::Run(run)) if spec.holds(run.id) => Some(Past::Run(run.clone())),
         Moment::Own(Event::Look(look)) if look.repetitions <= spec.repetitions => Some(Past::Look(look.clone())),
@@ -39,14 +39,14 @@ pub fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Reco
     held.collect()
 }
 
-pub fn runs(past: &[Past]) -> impl Iterator<Item = &RunEvent> {
+pub(crate) fn runs(past: &[Past]) -> impl Iterator<Item = &RunEvent> {
     past.iter().filter_map(|one| match one {
         Past::Run(run) => Some(run),
         _ => None,
     })
 }
 
-pub fn failed(past: &[Past]) -> Vec<FailedRun> {
+pub(crate) fn failed(past: &[Past]) -> Vec<FailedRun> {
     let mut failed: BTreeMap<RunId, &FailedRun> = BTreeMap::new();
     for one in past {
         match one {

@@ -33,12 +33,12 @@ pub struct Question {
 }
 
 impl Question {
-    pub fn is_pair(&self) -> bool {
+    pub(crate) fn is_pair(&self) -> bool {
         self.sample.fs != self.reference.fs
     }
 }
 
-pub fn questions(spec: &StudySpec) -> Vec<Question> {
+pub(crate) fn questions(spec: &StudySpec) -> Vec<Question> {
     let present = |workload: usize, fs: usize, state: usize| {
         let skip = spec.exception(fs, state, &spec.workload[workload].name).skip;
         (!skip).then_some(CellId { workload, fs, state })
@@ -65,12 +65,12 @@ pub fn questions(spec: &StudySpec) -> Vec<Question> {
 
 /// The error probability of each answer, so that all together are wrong with probability [`FAMILY_ERROR`] at most.
 /// Every modelled drive repeats the questions.
-pub fn error_each(spec: &StudySpec) -> f64 {
+pub(crate) fn error_each(spec: &StudySpec) -> f64 {
     FAMILY_ERROR / (questions(spec).len() * (1 + spec.models.len())).max(1) as f64
 }
 
 /// Repetitions on each image that find a change of a tenth 9 times in 10 if values vary by 5 %.
-pub fn default_repetitions(spec: &StudySpec) -> u32 {
+pub(crate) fn default_repetitions(spec: &StudySpec) -> u32 {
     let found = Ratio::assumed(VARIATION, LEAST_VALUES).repetitions_to_find(CHANGE, error_each(spec), MARGIN, POWER);
     let values = found.unwrap_or(0).max(LEAST_VALUES as u64);
     u32::try_from(values.div_ceil(u64::from(spec.images.max(1)))).unwrap_or(u32::MAX)
@@ -81,7 +81,7 @@ fn is_aged(spec: &StudySpec) -> bool {
 }
 
 /// Why the number of repetitions is refused: no answer could be decided. A study without questions may have any number.
-pub fn too_few(spec: &StudySpec) -> Option<String> {
+pub(crate) fn too_few(spec: &StudySpec) -> Option<String> {
     let values = u64::from(spec.repetitions) * u64::from(spec.images);
     if values >= LEAST_VALUES as u64 || spec.numbers_only || questions(spec).is_empty() {
         return None;
@@ -95,7 +95,7 @@ pub fn too_few(spec: &StudySpec) -> Option<String> {
     ))
 }
 
-pub fn reach_text(spec: &StudySpec) -> String {
+pub(crate) fn reach_text(spec: &StudySpec) -> String {
     let asked = questions(spec).len() * (1 + spec.models.len());
     let values = (spec.repetitions * spec.images) as usize;
     if asked == 0 {

@@ -63,7 +63,7 @@ pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>)
     runs.flat_map(|event| event.metrics.iter().filter(move |one| kept(event, one)).cloned()).collect()
 }
 
-pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
+pub(crate) fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
     recorded.events().filter_map(|event| match event {
         Event::Run(run) => Some(run),
         Event::Image(_) | Event::Look(_) => None,
@@ -180,7 +180,7 @@ fn cells(events: &[RunEvent]) -> Vec<Cell> {
 }
 
 impl RunEvent {
-    pub fn is_emulated(&self) -> bool {
+    pub(crate) fn is_emulated(&self) -> bool {
         self.guest.as_deref() == Some("tcg")
     }
 }
@@ -232,14 +232,14 @@ impl Results {
         self.answers.iter().find(is_it).map(|answer| &answer.decision)
     }
 
-    pub fn image_of(&self, cell: &Cell, id: ImageId) -> Option<&ImageFacts> {
+    pub(crate) fn image_of(&self, cell: &Cell, id: ImageId) -> Option<&ImageFacts> {
         let (fs, state, workload) = (cell.id.fs, cell.id.state, &self.spec.workload[cell.id.workload].name);
         let kernel = self.spec.guest_kernel(fs, state, workload);
         let is_it = |facts: &&ImageFacts| facts.id == id && facts.guest.is_some() == cell.in_guest;
         self.images.iter().filter(is_it).max_by_key(|facts| facts.guest == kernel)
     }
 
-    pub fn names(&self, cell: &Cell) -> (&str, &str, &str) {
+    pub(crate) fn names(&self, cell: &Cell) -> (&str, &str, &str) {
         self.spec.names((cell.id.fs, cell.id.state, cell.id.workload))
     }
 

@@ -12,7 +12,7 @@ use senesce_core::{Bytes, Failure, Span};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub use crate::entries::{CUSTOM, CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
+pub use crate::entries::{CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
 
 /// A study: file systems x states x workloads x images x repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,19 +78,19 @@ pub struct StudySpec {
 }
 
 mod defaults {
-    pub fn repetitions() -> u32 {
+    pub(crate) fn repetitions() -> u32 {
         senesce_stats::arm::LEAST_VALUES as u32
     }
-    pub fn seed() -> u64 {
+    pub(crate) fn seed() -> u64 {
         senesce_core::seed::DEFAULT_SEED.0
     }
-    pub fn one() -> u32 {
+    pub(crate) fn one() -> u32 {
         1
     }
-    pub fn two() -> usize {
+    pub(crate) fn two() -> usize {
         2
     }
-    pub fn guest_memory() -> senesce_core::Bytes {
+    pub(crate) fn guest_memory() -> senesce_core::Bytes {
         senesce_core::Bytes::gib(2)
     }
 }
@@ -100,7 +100,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-pub const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 
 impl StudySpec {
     pub fn new(name: &str, size: Bytes) -> Self {
@@ -175,12 +175,12 @@ impl StudySpec {
         Ok(())
     }
 
-    pub fn most_seconds(&self) -> f64 {
+    pub(crate) fn most_seconds(&self) -> f64 {
         self.max_time.map_or(f64::INFINITY, Span::seconds)
     }
 
     /// Refuses a matrix that is too large, before it is expanded.
-    pub fn count(&self) -> Result<(), Failure> {
+    pub(crate) fn count(&self) -> Result<(), Failure> {
         let length = |length: usize| length as u64;
         let factors = [
             (length(self.kernels.len().max(1)), "kernels"),
@@ -193,7 +193,7 @@ impl StudySpec {
         count_runs(&factors).map(drop)
     }
 
-    pub fn fill_names(&mut self) {
+    pub(crate) fn fill_names(&mut self) {
         for one in self.file_system.iter_mut().filter(|one| one.name.is_empty()) {
             one.name.clone_from(&one.kind);
         }
@@ -208,7 +208,7 @@ impl StudySpec {
     }
 
     /// The state that determines how the files of `state` are made: itself, or for a copy the state it copies.
-    pub fn source<'a>(&'a self, state: &'a StateSpec) -> &'a StateSpec {
+    pub(crate) fn source<'a>(&'a self, state: &'a StateSpec) -> &'a StateSpec {
         match state.kind {
             StateKind::Copy => self.state.iter().find(|one| one.name == state.of).unwrap_or(state),
             _ => state,
@@ -222,21 +222,21 @@ impl StudySpec {
             .flat_map(|(fs, state)| (0..self.workload.len()).map(move |workload| (fs, state, workload)))
     }
 
-    pub fn names(&self, (fs, state, workload): (usize, usize, usize)) -> (&str, &str, &str) {
+    pub(crate) fn names(&self, (fs, state, workload): (usize, usize, usize)) -> (&str, &str, &str) {
         (&self.file_system[fs].name, &self.state[state].name, &self.workload[workload].name)
     }
 
     /// Whether the study has this run. An altered record may name others.
-    pub fn holds(&self, id: RunId) -> bool {
+    pub(crate) fn holds(&self, id: RunId) -> bool {
         self.holds_image(id.on) && id.workload < self.workload.len()
     }
 
-    pub fn holds_image(&self, id: ImageId) -> bool {
+    pub(crate) fn holds_image(&self, id: ImageId) -> bool {
         id.fs < self.file_system.len() && id.state < self.state.len()
     }
 
     /// The settings of one cell: the exceptions that match it, later ones over earlier ones.
-    pub fn exception(&self, fs: usize, state: usize, workload: &str) -> CellSpec {
+    pub(crate) fn exception(&self, fs: usize, state: usize, workload: &str) -> CellSpec {
         let matches = |wanted: &str, name: &str| wanted.is_empty() || wanted == name;
         let mut merged = CellSpec::default();
         for one in &self.cell {
@@ -259,7 +259,7 @@ impl StudySpec {
         merged
     }
 
-    pub fn workload_of(&self, fs: usize, state: usize, workload: usize) -> WorkloadSpec {
+    pub(crate) fn workload_of(&self, fs: usize, state: usize, workload: usize) -> WorkloadSpec {
         let mut own = self.workload[workload].clone();
         let exception = self.exception(fs, state, &own.name);
         own.scale = exception.scale.or(own.scale);

@@ -19,7 +19,7 @@ use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
-pub enum Subject {
+pub(crate) enum Subject {
     Workload(Box<Workload>, Duration),
     Launched(Launched, Box<Workload>, Duration),
     FileOperation(String, Duration),
@@ -38,7 +38,7 @@ pub fn modelled_by(metric: &str) -> Option<&str> {
 
 const DEFAULT_SECONDS: f64 = 10.0;
 
-pub struct Measured {
+pub(crate) struct Measured {
     pub metrics: Vec<Measurement>,
     /// Operations done, for modelled rates; GiB read for a cold read.
     pub amount: f64,
@@ -66,7 +66,7 @@ impl Measured {
 impl Subject {
     /// Also reads the file of a workload. A usage error names the nearest workload or microbenchmark for an unknown
     /// one.
-    pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
+    pub(crate) fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
         let launched = Launched::of(spec)?;
         if spec.cold_read {
@@ -110,7 +110,7 @@ impl Subject {
         }
     }
 
-    pub fn missing(&self) -> Option<String> {
+    pub(crate) fn missing(&self) -> Option<String> {
         match self {
             Self::Ready(ready) => {
                 let (program, package) = ready.missing()?;
@@ -122,7 +122,7 @@ impl Subject {
     }
 
     /// Bytes of files that it needs in addition to the image's content; of many ranks, those of one.
-    pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
+    pub(crate) fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
             Self::Program(program) => return Ok(program.space().0),
@@ -134,12 +134,12 @@ impl Subject {
     }
 
     /// Bytes of memory into which the threads of a workload read; of many ranks, those of one.
-    pub fn thread_memory(&self) -> u64 {
+    pub(crate) fn thread_memory(&self) -> u64 {
         self.workload().map_or(0, |(workload, _)| memory_of_threads(workload))
     }
 
     /// Rough estimate; a cold read as for 500 MiB/s.
-    pub fn seconds(&self, live_bytes: f64) -> f64 {
+    pub(crate) fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
             Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
             Self::Ready(ready) => ready.needs().1,
@@ -150,7 +150,7 @@ impl Subject {
 
     /// Prepares on the target, makes it cold, calls `ready`, and measures. Fails for a repetition that is not valid, or
     /// a cold read that was not cold.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         target: &mut MountedTarget,
         seed: Seed,
@@ -215,7 +215,7 @@ impl Subject {
     }
 
     /// The cost of a run's trace on a modelled drive that is busy for `busy` seconds.
-    pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
+    pub(crate) fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
         }

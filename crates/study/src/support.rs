@@ -20,7 +20,7 @@ pub fn needs(spec: &StudySpec) -> Needs {
     }
 }
 
-pub fn check(spec: &StudySpec) -> Result<(), Failure> {
+pub(crate) fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;
         if spec.exception(fs, state, name).skip {

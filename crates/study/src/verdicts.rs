@@ -41,10 +41,10 @@ pub struct Change {
 }
 
 /// Cells with censored runs: those that failed because of their speed.
-pub type Censored = BTreeMap<CellId, Lost>;
+pub(crate) type Censored = BTreeMap<CellId, Lost>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lost {
+pub(crate) struct Lost {
     /// Runs out of space: a workload that grows fills the volume sooner if it is faster.
     no_space: usize,
     no_end: usize,
@@ -79,7 +79,7 @@ impl Lost {
     }
 }
 
-pub fn censored(failed: &[FailedRun]) -> Censored {
+pub(crate) fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
     for one in failed {
         let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
@@ -92,7 +92,7 @@ pub fn censored(failed: &[FailedRun]) -> Censored {
     found
 }
 
-pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
+pub(crate) fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
     let error = error_each(spec);
     let mut answers = Vec::new();
     for question in questions(spec) {
@@ -114,7 +114,7 @@ fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
     found
 }
 
-pub fn ratio(
+pub(crate) fn ratio(
     spec: &StudySpec,
     cells: &[Cell],
     censored: &Censored,
@@ -159,7 +159,7 @@ fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
 }
 
 impl Answer {
-    pub fn new(
+    pub(crate) fn new(
         spec: &StudySpec,
         cells: &[Cell],
         question: Question,
@@ -175,7 +175,7 @@ impl Answer {
     }
 }
 
-pub fn orders(answers: &[Answer]) -> Vec<Order> {
+pub(crate) fn orders(answers: &[Answer]) -> Vec<Order> {
     let mut keys: Vec<(usize, usize, &str)> = Vec::new();
     let pairs = || answers.iter().filter(|answer| answer.question.is_pair());
     for answer in pairs() {
@@ -208,22 +208,22 @@ fn order((workload, state, metric): (usize, usize, &str), pairs: &[&Answer]) -> 
 }
 
 impl Order {
-    pub fn text(&self, spec: &StudySpec) -> String {
+    pub(crate) fn text(&self, spec: &StudySpec) -> String {
         self.pairwise.text(&self.names(spec))
     }
 
-    pub fn names<'a>(&self, spec: &'a StudySpec) -> Vec<&'a str> {
+    pub(crate) fn names<'a>(&self, spec: &'a StudySpec) -> Vec<&'a str> {
         self.systems.iter().map(|fs| spec.file_system[*fs].name.as_str()).collect()
     }
 
-    pub fn groups<'a>(&self, spec: &'a StudySpec, class: &Class) -> Vec<Vec<&'a str>> {
+    pub(crate) fn groups<'a>(&self, spec: &'a StudySpec, class: &Class) -> Vec<Vec<&'a str>> {
         let names = self.names(spec);
         let groups = self.pairwise.groups(class).into_iter();
         groups.map(|group| group.into_iter().map(|place| names[place]).collect()).collect()
     }
 }
 
-pub fn changes(answers: &[Answer]) -> Vec<Change> {
+pub(crate) fn changes(answers: &[Answer]) -> Vec<Change> {
     let pairs: Vec<&Answer> = answers.iter().filter(|answer| answer.question.is_pair()).collect();
     let same = |one: &Answer, other: &Answer| {
         let key = |answer: &Answer| {

@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub struct ZonedDrives {
+pub(crate) struct ZonedDrives {
     guest: Guest,
     zoned: PathBuf,
     /// F2FS keeps its metadata on a conventional drive, by which it is mounted.
@@ -23,19 +23,19 @@ pub struct ZonedDrives {
     kind: FileSystem,
 }
 
-pub fn emulated(size: Bytes) -> Vec<String> {
+pub(crate) fn emulated(size: Bytes) -> Vec<String> {
     drives::emulated(size).split_off(1)
 }
 
 /// The minimum drive of `senesce vm` on which the file system can be made and can store files. zoned btrfs reserves
 /// zones for two superblock logs, relocation and the log tree (fs/btrfs/zoned.c); F2FS for six open logs and as many
 /// sections (mkfs.f2fs).
-pub const LEAST_SIZE: Bytes = Bytes::mib(512);
+pub(crate) const LEAST_SIZE: Bytes = Bytes::mib(512);
 
 impl ZonedDrives {
     /// The drives of this guest, if the file system needs zoned ones. Fails outside of the guest, or if it has no such
     /// drive.
-    pub fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
             return Ok(None);
         }
@@ -46,11 +46,11 @@ impl ZonedDrives {
         Ok(Some(Self { guest, zoned, metadata, kind }))
     }
 
-    pub fn file_system(&self) -> FileSystem {
+    pub(crate) fn file_system(&self) -> FileSystem {
         self.kind
     }
 
-    pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
+    pub(crate) fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
         // mkfs and mount take the zoned drive of F2FS themselves.
         let zoned = self.guest.erase(&self.zoned)?;
         let erase = Some(self.metadata.as_deref().map_or(Ok(zoned), |path| self.guest.erase(path))?);
@@ -59,7 +59,7 @@ impl ZonedDrives {
     }
 
     /// Options of mkfs before those of the study (mkfs.btrfs(8), mkfs.f2fs(8)).
-    pub fn mkfs_options(&self, more: &str) -> String {
+    pub(crate) fn mkfs_options(&self, more: &str) -> String {
         match self.kind {
             FileSystem::F2fs => format!("-m -c {} {more}", self.zoned.display()),
             _ => format!("-O zoned -m single -d single {more}"),
@@ -68,7 +68,7 @@ impl ZonedDrives {
 
     /// Copies the content of the drives into a file: the conventional drive, the zoned one, then for each zone its
     /// written bytes as a little-endian number.
-    pub fn save(&self, image: &Path) -> Result<(), Failure> {
+    pub(crate) fn save(&self, image: &Path) -> Result<(), Failure> {
         let file = File::create(image).map_err(failed("create", image))?;
         let mut at = 0;
         for (drive, extents) in self.contents()? {
@@ -82,7 +82,7 @@ impl ZonedDrives {
         file.write_all_at(&table, at).map_err(failed("write", image))
     }
 
-    pub fn load(&self, image: &Path) -> Result<(), Failure> {
+    pub(crate) fn load(&self, image: &Path) -> Result<(), Failure> {
         let file = File::open(image).map_err(failed("open", image))?;
         let mut at = 0;
         if let Some(path) = &self.metadata {
@@ -210,7 +210,7 @@ fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error)
 }
 
 /// Space for files on a drive of this size, without the file system's own, as measured on emulated drives.
-pub fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
+pub(crate) fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     match kind {
         // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
         FileSystem::Btrfs => {
@@ -224,7 +224,7 @@ pub fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
 /// A warning for an aged state that may fill its drive. btrfs reclaims a zone when three quarters of it are dead
 /// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which is late for random replacement: on emulated drives a
 /// fullness of a quarter worked, more did not. If all created bytes fit, nothing must be reclaimed.
-pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
+pub(crate) fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(

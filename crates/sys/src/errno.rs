@@ -21,7 +21,7 @@ pub fn errno_message(error: &std::io::Error) -> String {
 }
 
 /// `ENOSPC`; `errno 74` for rare ones.
-pub fn name(errno: Errno) -> String {
+pub(crate) fn name(errno: Errno) -> String {
     use Errno as E;
     let names = [
         (E::NOSPC, "ENOSPC"),

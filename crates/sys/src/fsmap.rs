@@ -39,15 +39,15 @@ pub struct Record {
 
 impl Record {
     pub const PREALLOC: u32 = 0x1;
-    pub const ATTR_FORK: u32 = 0x2;
+    pub(crate) const ATTR_FORK: u32 = 0x2;
     /// A block of the owner's extent tree.
-    pub const EXTENT_MAP: u32 = 0x4;
+    pub(crate) const EXTENT_MAP: u32 = 0x4;
     /// Some of its blocks have other owners too.
     pub const SHARED: u32 = 0x8;
-    pub const SPECIAL_OWNER: u32 = 0x10;
+    pub(crate) const SPECIAL_OWNER: u32 = 0x10;
     const LAST: u32 = 0x20;
     /// Special owner of free space: `FMR_OWN_FREE`, FMR_OWNER(0, 1).
-    pub const OWNER_FREE: u64 = 1;
+    pub(crate) const OWNER_FREE: u64 = 1;
 
     pub fn is_free(&self) -> bool {
         self.flags & Self::SPECIAL_OWNER != 0 && self.owner == Self::OWNER_FREE

@@ -28,7 +28,7 @@ pub struct Attr {
 
 /// `None` leaves a field unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SetAttr {
+pub(crate) struct SetAttr {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -57,7 +57,7 @@ impl SetAttr {
 }
 
 impl TierFs {
-    pub fn get_attr(&self, ino: u32) -> FsResult<Attr> {
+    pub(crate) fn get_attr(&self, ino: u32) -> FsResult<Attr> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
         let inode = self.load(offset)?;
@@ -89,7 +89,7 @@ impl TierFs {
     }
 
     /// Sets all attributes in one commit.
-    pub fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
+    pub(crate) fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
         if let Some(size) = set.size {
             return self.truncate(ino, size, |inode| set.adjust(inode));
         }

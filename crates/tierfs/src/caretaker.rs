@@ -5,7 +5,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Default)]
-pub struct Caretaker {
+pub(crate) struct Caretaker {
     wanted: Mutex<CaretakerRequests>,
     wake: Condvar,
     ends: AtomicBool,
@@ -34,7 +34,7 @@ impl Caretaker {
     }
 
     /// Ends [`TierFs::run_caretaker`].
-    pub fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         self.ends.store(true, Ordering::Relaxed);
         self.wake();
     }
@@ -56,7 +56,7 @@ impl Caretaker {
 
 impl TierFs {
     /// Runs until [`Caretaker::shut_down`].
-    pub fn run_caretaker(&self) {
+    pub(crate) fn run_caretaker(&self) {
         loop {
             let scrub = self.caretaker.sleep();
             while !self.caretaker.ends() && self.punch_released() {}
@@ -71,7 +71,7 @@ impl TierFs {
         }
     }
 
-    pub fn caretaker(&self) -> &Caretaker {
+    pub(crate) fn caretaker(&self) -> &Caretaker {
         &self.caretaker
     }
 }

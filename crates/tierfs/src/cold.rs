@@ -69,12 +69,12 @@ impl FileCold {
         Ok(Self { file, direct, is_device, name: path.display().to_string() })
     }
 
-    pub fn bytes(&self) -> io::Result<u64> {
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
         use std::io::{Seek, SeekFrom};
         (&self.file).seek(SeekFrom::End(0))
     }
 
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
@@ -157,7 +157,7 @@ impl Latency {
     };
 
     /// The same time for every request; bytes are free.
-    pub fn fixed(per_request: Duration) -> Self {
+    pub(crate) fn fixed(per_request: Duration) -> Self {
         Self { read: per_request, write: per_request, sync: per_request, bytes_per_s: 0, arm: false }
     }
 

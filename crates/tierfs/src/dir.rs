@@ -16,13 +16,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-pub struct Directory {
+pub(crate) struct Directory {
     pub state: RwLock<Names>,
     pub parent: AtomicU32,
     pub subdirectories: AtomicU32,
 }
 
-pub struct Names {
+pub(crate) struct Names {
     pub root: Pointer,
     pub blocks: u32,
     pub removed: bool,
@@ -44,7 +44,7 @@ struct Indexed {
 }
 
 impl Names {
-    pub fn new(root: Pointer, blocks: u32) -> Self {
+    pub(crate) fn new(root: Pointer, blocks: u32) -> Self {
         Self {
             root,
             blocks,
@@ -58,16 +58,12 @@ impl Names {
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.index.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
     /// The caller has checked that the name is new.
-    pub fn insert(&mut self, hash: u32, position: u32) {
+    pub(crate) fn insert(&mut self, hash: u32, position: u32) {
         let block = (position / first_position(1)) as usize;
         self.live.resize(self.live.len().max(block + 1), 0);
         self.live[block] += 1;
@@ -75,7 +71,7 @@ impl Names {
     }
 
     /// Marks block `index` as possibly having space.
-    pub fn offer(&mut self, index: u32) {
+    pub(crate) fn offer(&mut self, index: u32) {
         self.is_candidate.resize(self.is_candidate.len().max(index as usize + 1), false);
         if !std::mem::replace(&mut self.is_candidate[index as usize], true) {
             self.candidates.push(index);
@@ -83,7 +79,7 @@ impl Names {
     }
 
     /// Whether `is_same` accepts the position of a name with this hash.
-    pub fn has(&self, hash: u32, mut is_same: impl FnMut(u32) -> bool) -> bool {
+    pub(crate) fn has(&self, hash: u32, mut is_same: impl FnMut(u32) -> bool) -> bool {
         self.index.find(spread(hash), |known| known.hash == hash && is_same(known.position)).is_some()
     }
 
@@ -101,7 +97,7 @@ fn spread(hash: u32) -> u64 {
 
 const SHARDS: usize = 64;
 
-pub struct Directories {
+pub(crate) struct Directories {
     shards: [RwLock<HashMap<u32, Arc<Directory>>>; SHARDS],
     hasher: RandomState,
 }
@@ -117,11 +113,11 @@ impl Directories {
         &self.shards[ino as usize % SHARDS]
     }
 
-    pub fn get(&self, ino: u32) -> Option<Arc<Directory>> {
+    pub(crate) fn get(&self, ino: u32) -> Option<Arc<Directory>> {
         self.shard(ino).read().get(&ino).cloned()
     }
 
-    pub fn insert(&self, ino: u32, parent: u32, names: Names) -> Arc<Directory> {
+    pub(crate) fn insert(&self, ino: u32, parent: u32, names: Names) -> Arc<Directory> {
         let directory = Arc::new(Directory {
             state: RwLock::new(names),
             parent: AtomicU32::new(parent),
@@ -131,17 +127,17 @@ impl Directories {
         directory
     }
 
-    pub fn remove(&self, ino: u32) {
+    pub(crate) fn remove(&self, ino: u32) {
         self.shard(ino).write().remove(&ino);
     }
 
-    pub fn hash(&self, name: &[u8]) -> u32 {
+    pub(crate) fn hash(&self, name: &[u8]) -> u32 {
         self.hasher.hash_one(name) as u32
     }
 }
 
 /// Position of the first record of a directory's block.
-pub fn first_position(index: u32) -> u32 {
+pub(crate) fn first_position(index: u32) -> u32 {
     index * (BLOCK / UNIT) as u32
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Every change may fail with ESTALE (inode not in use), EIO (damage, or stores that did not become durable), or ENOSPC (no
 /// free blocks in either tier). After a failed persist it fails with EROFS.
-pub type FsResult<T> = Result<T, rustix::io::Errno>;
+pub(crate) type FsResult<T> = Result<T, rustix::io::Errno>;
 
 /// Why a region, a cold store or a mount point cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ impl Classify for TierError {
 }
 
 /// Creates [`TierError::Io`] without remedy.
-pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TierError {
+pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TierError {
     let path = path.to_path_buf();
     move |source| {
         let remedy = match source.raw_os_error() {

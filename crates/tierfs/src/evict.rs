@@ -20,7 +20,7 @@ use std::time::Duration;
 pub const BATCH: usize = 1024;
 const SWINGS_PER_LOCK: usize = 64;
 
-pub struct Evictor {
+pub(crate) struct Evictor {
     threshold: u64,
     period: Duration,
     work: Mutex<Work>,
@@ -55,7 +55,7 @@ struct Candidate {
 
 impl Evictor {
     /// Keeps at most `threshold` leaf blocks in memory; checks every `period` while there are more.
-    pub fn new(threshold: u64, period: Duration, slots: u64) -> Self {
+    pub(crate) fn new(threshold: u64, period: Duration, slots: u64) -> Self {
         Self {
             threshold,
             period,
@@ -69,11 +69,11 @@ impl Evictor {
         }
     }
 
-    pub fn threshold(&self) -> u64 {
+    pub(crate) fn threshold(&self) -> u64 {
         self.threshold
     }
 
-    pub fn period(&self) -> Duration {
+    pub(crate) fn period(&self) -> Duration {
         self.period
     }
 
@@ -82,7 +82,7 @@ impl Evictor {
         self.used.set(slot)
     }
 
-    pub fn cold_store_full(&self) -> bool {
+    pub(crate) fn cold_store_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
@@ -96,7 +96,7 @@ impl Evictor {
     }
 
     /// Whether it stopped because the cold store failed or its disk is full.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         *self.stopped.lock() != Stopped::No
     }
 
@@ -112,7 +112,7 @@ impl Evictor {
     }
 
     /// Ends [`TierFs::run_evictor`].
-    pub fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         *self.shutdown.lock() = true;
         self.wake.notify_all();
     }
@@ -146,7 +146,7 @@ impl Evictor {
 
 impl TierFs {
     /// Runs until [`Evictor::shut_down`].
-    pub fn run_evictor(&self) {
+    pub(crate) fn run_evictor(&self) {
         while self.evictor.sleep(|| self.heat.resident()) {
             while self.heat.resident() > self.evictor.threshold {
                 let excess = self.heat.resident().saturating_sub(self.evictor.threshold) as usize;
@@ -161,7 +161,7 @@ impl TierFs {
         self.evictor.grown_to(self.heat.adopt(block, leaf));
     }
 
-    pub fn evictor(&self) -> &Evictor {
+    pub(crate) fn evictor(&self) -> &Evictor {
         &self.evictor
     }
 

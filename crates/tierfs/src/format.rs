@@ -12,55 +12,55 @@ use crc32c::crc32c;
 use senesce_core::Bytes;
 use std::path::Path;
 
-pub mod entry;
-pub mod inode;
+pub(crate) mod entry;
+pub(crate) mod inode;
 mod pointer;
 
-pub use inode::Inode;
-pub use pointer::Pointer;
+pub(crate) use inode::Inode;
+pub(crate) use pointer::Pointer;
 
 /// Bytes of a block of the region and of a slot of the cold store.
 pub const BLOCK: usize = 4096;
-pub const FORMAT_VERSION: u32 = 2;
-pub const INODE_BYTES: usize = 128;
-pub const INODES_PER_BLOCK: u32 = (BLOCK / INODE_BYTES) as u32;
+pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const INODE_BYTES: usize = 128;
+pub(crate) const INODES_PER_BLOCK: u32 = (BLOCK / INODE_BYTES) as u32;
 /// Pointers in an interior node of a tree, as a power of two.
-pub const NODE_BITS: u32 = 9;
+pub(crate) const NODE_BITS: u32 = 9;
 /// Maximum height of a tree; 512^4 blocks exceed an index of 32 bits.
-pub const MAX_HEIGHT: u8 = 4;
+pub(crate) const MAX_HEIGHT: u8 = 4;
 /// Maximum size of a file: block indices are 32 bits wide.
-pub const MAX_FILE_BYTES: u64 = (u32::MAX as u64) * BLOCK as u64;
+pub(crate) const MAX_FILE_BYTES: u64 = (u32::MAX as u64) * BLOCK as u64;
 /// Maximum length of a name in a directory entry, bytes.
-pub const MAX_NAME: usize = 255;
+pub(crate) const MAX_NAME: usize = 255;
 /// Required by FUSE.
 pub const ROOT_INO: u32 = 1;
 /// Minimum number of blocks of a region.
-pub const MIN_BLOCKS: u64 = 64;
+pub(crate) const MIN_BLOCKS: u64 = 64;
 
-pub mod superblock {
+pub(crate) mod superblock {
     use super::sealed;
 
     /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted, [`REPAIRING`] during a repair.
-    pub const STATE: usize = 64;
-    pub const INODE_TREE: usize = 72;
+    pub(crate) const STATE: usize = 64;
+    pub(crate) const INODE_TREE: usize = 72;
     /// Copy of the previous word, stored after it; fallback for a repair.
-    pub const INODE_TREE_COPY: usize = 128;
+    pub(crate) const INODE_TREE_COPY: usize = 128;
     /// Not 0 after a repair that found no space for all names: inodes without a name are kept until another repair.
-    pub const NAMELESS: usize = 136;
+    pub(crate) const NAMELESS: usize = 136;
     /// Commit record of a rename: count and checksum, then pairs of address and value.
-    pub const COMMIT_RECORD: usize = 256;
+    pub(crate) const COMMIT_RECORD: usize = 256;
     /// Value of [`NAMELESS`] while inodes without a name exist.
-    pub const SOME: u64 = sealed(1);
-    pub const CLEAN: u64 = sealed(1);
-    pub const DIRTY: u64 = sealed(2);
+    pub(crate) const SOME: u64 = sealed(1);
+    pub(crate) const CLEAN: u64 = sealed(1);
+    pub(crate) const DIRTY: u64 = sealed(2);
     /// Value of [`STATE`] from the first change of a repair to its last: only another repair may continue.
-    pub const REPAIRING: u64 = sealed(3);
+    pub(crate) const REPAIRING: u64 = sealed(3);
 }
 
 /// Block of the inodes below [`INODES_PER_BLOCK`]; it never moves.
-pub const FIRST_INODES: u32 = 1;
+pub(crate) const FIRST_INODES: u32 = 1;
 /// First block of the checksums of slots: 4 bytes each, 0 without checksum.
-pub const SUMS_FIRST: u32 = 2;
+pub(crate) const SUMS_FIRST: u32 = 2;
 
 const REGION_MAGIC: [u8; 8] = *b"SNSCTIER";
 const COLD_MAGIC: [u8; 8] = *b"SNSCCOLD";
@@ -78,12 +78,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn sum_blocks(&self) -> u64 {
+    pub(crate) fn sum_blocks(&self) -> u64 {
         self.slots.div_ceil(BLOCK as u64 / 4)
     }
 
     /// Returns the reason if these sizes are invalid.
-    pub fn check_sizes(&self) -> Result<(), String> {
+    pub(crate) fn check_sizes(&self) -> Result<(), String> {
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
         if self.blocks < MIN_BLOCKS {
             return Err(format!("a region needs at least {least}; choose a larger --nvm-size"));
@@ -100,19 +100,19 @@ impl Identity {
         Ok(())
     }
 
-    pub fn encode_region(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode_region(&self) -> [u8; HEADER_BYTES] {
         self.encode(REGION_MAGIC)
     }
 
-    pub fn encode_cold(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode_cold(&self) -> [u8; HEADER_BYTES] {
         self.encode(COLD_MAGIC)
     }
 
-    pub fn decode_region(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
+    pub(crate) fn decode_region(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, REGION_MAGIC, COLD_MAGIC, path, "region")
     }
 
-    pub fn decode_cold(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
+    pub(crate) fn decode_cold(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, COLD_MAGIC, REGION_MAGIC, path, "cold store")
     }
 
@@ -135,7 +135,7 @@ fn most_sum_blocks(blocks: u64) -> u64 {
     blocks / 8
 }
 
-pub fn most_slots(blocks: u64) -> u64 {
+pub(crate) fn most_slots(blocks: u64) -> u64 {
     most_sum_blocks(blocks) * BLOCK as u64 / 4
 }
 
@@ -169,27 +169,27 @@ fn decode(
 }
 
 /// The little-endian number at `at`; the caller has checked the length.
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// The little-endian number at `at`; the caller has checked the length.
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 /// A word that holds `value` and, in its upper half, a checksum that detects small changes.
-pub const fn sealed(value: u32) -> u64 {
+pub(crate) const fn sealed(value: u32) -> u64 {
     value as u64 | (sum::constant(value as u64, 32) as u64) << 32
 }
 
 /// The value of a sealed word, if it is intact.
-pub fn unsealed(word: u64) -> Option<u32> {
+pub(crate) fn unsealed(word: u64) -> Option<u32> {
     let value = word as u32;
     (sum::of_half(value) == (word >> 32) as u32).then_some(value)
 }
 
-pub fn entry_kind(mode: u32) -> u8 {
+pub(crate) fn entry_kind(mode: u32) -> u8 {
     (mode >> 12) as u8
 }
 

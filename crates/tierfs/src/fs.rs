@@ -66,7 +66,7 @@ pub struct TierFs {
 }
 
 /// Nanoseconds since the epoch.
-pub fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
 
@@ -91,7 +91,7 @@ impl TierFs {
     }
 
     /// EIO after a failed persist.
-    pub fn settled(&self) -> FsResult<()> {
+    pub(crate) fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
 
@@ -197,21 +197,21 @@ pub(crate) struct Change<'a> {
 
 impl Change<'_> {
     /// A fresh block with undefined content.
-    pub fn take(&mut self) -> FsResult<u32> {
+    pub(crate) fn take(&mut self) -> FsResult<u32> {
         let block = self.reserved.pop().ok_or(Errno::NOSPC)?;
         self.fresh.push(block);
         Ok(block)
     }
 
     /// Frees `pointer` and everything below it (for `height` > 0) after the commit.
-    pub fn drop_tree(&mut self, pointer: Pointer, height: u8) {
+    pub(crate) fn drop_tree(&mut self, pointer: Pointer, height: u8) {
         if !pointer.is_hole() {
             self.dropped.push((pointer.plain(), height));
         }
     }
 
     /// Frees a replaced leaf after the commit.
-    pub fn replace_leaf(&mut self, pointer: Pointer) {
+    pub(crate) fn replace_leaf(&mut self, pointer: Pointer) {
         if pointer.is_cold() && !pointer.is_lost() {
             self.replaced.push(pointer.address());
         } else {
@@ -220,34 +220,34 @@ impl Change<'_> {
     }
 
     /// Makes all stores so far durable, before any later ones.
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.fs.region.sync(&mut self.unsynced);
     }
 
     /// Commits an inode together with all stores so far.
-    pub fn commit_inode(&mut self, offset: usize, inode: &Inode) {
+    pub(crate) fn commit_inode(&mut self, offset: usize, inode: &Inode) {
         table::commit_after(&self.fs.region, &mut self.unsynced, offset, inode);
     }
 
-    pub fn expose(&mut self) {
+    pub(crate) fn expose(&mut self) {
         self.exposed = true;
     }
 
     /// The change is committed, now or by the next commit, and dropped nothing; its blocks are not counted.
-    pub fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.sync();
         self.done = true;
     }
 
     /// The change is committed: frees dropped blocks and updates the inode's block count.
-    pub fn finish(self, slot: &Slot) {
+    pub(crate) fn finish(self, slot: &Slot) {
         let added = self.fresh.len() as u32;
         let freed = self.free_dropped();
         slot.blocks.fetch_add(added.wrapping_sub(freed), Ordering::Relaxed);
     }
 
     /// The change is committed: frees dropped blocks and returns their number.
-    pub fn free_dropped(mut self) -> u32 {
+    pub(crate) fn free_dropped(mut self) -> u32 {
         self.sync();
         self.done = true;
         let mut gone = Freed { recycled: std::mem::take(&mut self.replaced), ..Freed::default() };

@@ -18,7 +18,7 @@ use fuser::{
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use linger::Answering;
-pub use linger::Linger;
+pub(crate) use linger::Linger;
 use new_file::{NewFiles, Written, written};
 use std::cell::RefCell;
 use std::ffi::OsStr;

@@ -6,7 +6,7 @@ const LEAF: u8 = 1;
 const REFERENCED: u8 = 2;
 const CHANGED: u8 = 4;
 
-pub struct Heat {
+pub(crate) struct Heat {
     state: Box<[AtomicU8]>,
     owner: Box<[AtomicU64]>,
     resident: AtomicU64,
@@ -14,14 +14,14 @@ pub struct Heat {
 
 /// A leaf block of a regular file, the only kind that is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaf {
+pub(crate) struct Leaf {
     pub ino: u32,
     pub index: u32,
 }
 
 impl Heat {
     /// All blocks unowned. Memory is touched as blocks come into use.
-    pub fn new(blocks: u64) -> Self {
+    pub(crate) fn new(blocks: u64) -> Self {
         // SAFETY: zero is a value of both atomics.
         let (state, owner) = unsafe {
             (Box::new_zeroed_slice(blocks as usize).assume_init(), Box::new_zeroed_slice(blocks as usize).assume_init())
@@ -29,49 +29,49 @@ impl Heat {
         Self { state, owner, resident: AtomicU64::new(0) }
     }
 
-    pub const BYTES_PER_BLOCK: usize = size_of::<AtomicU8>() + size_of::<AtomicU64>();
+    pub(crate) const BYTES_PER_BLOCK: usize = size_of::<AtomicU8>() + size_of::<AtomicU64>();
 
-    pub fn resident(&self) -> u64 {
+    pub(crate) fn resident(&self) -> u64 {
         self.resident.load(Ordering::SeqCst)
     }
 
     /// `block` now holds a leaf, hot and modified. Returns the number of leaves in memory.
-    pub fn adopt(&self, block: u32, leaf: Leaf) -> u64 {
+    pub(crate) fn adopt(&self, block: u32, leaf: Leaf) -> u64 {
         self.owner[block as usize].store(u64::from(leaf.ino) << 32 | u64::from(leaf.index), Ordering::Relaxed);
         self.state[block as usize].store(LEAF | REFERENCED | CHANGED, Ordering::Release);
         self.resident.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    pub fn release(&self, block: u32) {
+    pub(crate) fn release(&self, block: u32) {
         if self.state[block as usize].swap(0, Ordering::AcqRel) & LEAF != 0 {
             self.resident.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// A reader used `block`.
-    pub fn touch(&self, block: u32) {
+    pub(crate) fn touch(&self, block: u32) {
         let state = &self.state[block as usize];
         if state.load(Ordering::Relaxed) & REFERENCED == 0 {
             state.fetch_or(REFERENCED, Ordering::Relaxed);
         }
     }
 
-    pub fn change(&self, block: u32) {
+    pub(crate) fn change(&self, block: u32) {
         self.state[block as usize].fetch_or(REFERENCED | CHANGED, Ordering::Release);
     }
 
     /// Called before a snapshot of `block`; writers are locked out.
-    pub fn begin_snapshot(&self, block: u32) {
+    pub(crate) fn begin_snapshot(&self, block: u32) {
         self.state[block as usize].fetch_and(!CHANGED, Ordering::AcqRel);
     }
 
     /// Whether `block` is unchanged since the snapshot.
-    pub fn unchanged(&self, block: u32) -> bool {
+    pub(crate) fn unchanged(&self, block: u32) -> bool {
         self.state[block as usize].load(Ordering::Acquire) & (LEAF | CHANGED) == LEAF
     }
 
     /// One step of the CLOCK hand: a used leaf loses its mark, an unused one is a candidate.
-    pub fn sweep(&self, block: u32) -> Option<Leaf> {
+    pub(crate) fn sweep(&self, block: u32) -> Option<Leaf> {
         let state = &self.state[block as usize];
         let seen = state.load(Ordering::Acquire);
         if seen & LEAF == 0 {

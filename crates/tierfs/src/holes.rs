@@ -13,7 +13,7 @@ use std::ops::Range;
 
 impl TierFs {
     /// Punches `start..start + len`; zeros the bytes of partly covered blocks.
-    pub fn punch(&self, ino: u32, start: u64, len: u64) -> FsResult<()> {
+    pub(crate) fn punch(&self, ino: u32, start: u64, len: u64) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
         }
@@ -63,7 +63,7 @@ impl TierFs {
     }
 
     /// Stores zero blocks in the holes of `start..start + len`; grows the file unless `keep_size`.
-    pub fn preallocate(&self, ino: u32, start: u64, len: u64, keep_size: bool) -> FsResult<()> {
+    pub(crate) fn preallocate(&self, ino: u32, start: u64, len: u64, keep_size: bool) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
         }
@@ -130,7 +130,7 @@ impl TierFs {
     }
 
     /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if none exists.
-    pub fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
+    pub(crate) fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
         let inode = self.load(offset)?;

@@ -51,7 +51,7 @@ impl TierFs {
 
     /// Like [`read_directory`](Self::read_directory), with attributes. Takes one reference of every entry passed on, as a lookup
     /// does, except `.` and `..`.
-    pub fn read_directory_plus(
+    pub(crate) fn read_directory_plus(
         &self,
         ino: u32,
         cookie: u64,

@@ -266,7 +266,7 @@ impl TierFs {
         Ok(attr)
     }
 
-    pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+    pub(crate) fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();
@@ -282,7 +282,7 @@ impl TierFs {
         self.settled()
     }
 
-    pub fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+    pub(crate) fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let _topology = self.topology.lock();
         let directory = self.directory(parent)?;

@@ -122,7 +122,7 @@ impl MappedNvm {
     }
 
     /// Maps the whole of `file`. With `private`, changes stay in this process.
-    pub fn map(file: File, path: &Path, private: bool) -> Result<Self, TierError> {
+    pub(crate) fn map(file: File, path: &Path, private: bool) -> Result<Self, TierError> {
         let len = file.metadata().map_err(io_error("stat", path))?.len() as usize;
         if private {
             // SAFETY: the file is locked against other instances of senesce; truncation by another program would end the process.
@@ -174,7 +174,7 @@ fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
 }
 
 /// Opens `path` for reading and writing and locks it; refuses a file that is already locked.
-pub fn open_locked(path: &Path) -> Result<File, TierError> {
+pub(crate) fn open_locked(path: &Path) -> Result<File, TierError> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error("open", path))?;
     lock(&file, path)?;
     Ok(file)
@@ -183,7 +183,7 @@ pub fn open_locked(path: &Path) -> Result<File, TierError> {
 /// Time for a server to make everything durable after umount(8) has returned.
 const CLOSING: Duration = Duration::from_secs(3);
 
-pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), TierError> {
     let begun = Instant::now();
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -200,7 +200,7 @@ mod cache_lines {
     //! Intel SDM: clwb and clflushopt are only ordered by sfence; clflush is ordered by itself.
 
     #[cfg(target_arch = "x86_64")]
-    pub unsafe fn write_back(start: *const u8, len: usize) {
+    pub(crate) unsafe fn write_back(start: *const u8, len: usize) {
         use std::arch::asm;
         use std::arch::x86_64::_mm_clflush;
         const LINE: usize = 64;
@@ -220,7 +220,7 @@ mod cache_lines {
 
     /// Orders earlier write-backs before later stores.
     #[cfg(target_arch = "x86_64")]
-    pub fn fence() {
+    pub(crate) fn fence() {
         // SAFETY: SSE belongs to the architecture.
         unsafe { std::arch::x86_64::_mm_sfence() };
     }

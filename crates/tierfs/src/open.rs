@@ -84,7 +84,7 @@ pub(crate) fn root_inode(time: i64) -> Inode {
     Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, atime: time, ..Inode::default() }
 }
 
-pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
+pub(crate) fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     if nvm.len() < BLOCK {
         return Identity::decode_region(&[], path);
     }
@@ -157,14 +157,6 @@ impl TierFs {
             past_cache: Default::default(),
             counters,
         }
-    }
-
-    pub fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    pub fn mode(&self) -> Mode {
-        self.mode
     }
 
     /// Marks the file system as cleanly unmounted, unless a persist failed. It must not be used afterwards.

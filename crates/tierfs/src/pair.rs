@@ -36,7 +36,7 @@ pub struct Made {
 }
 
 /// Default size of a cold store in a file, relative to the region.
-pub const COLD_FACTOR: u64 = 8;
+pub(crate) const COLD_FACTOR: u64 = 8;
 const LEAST_SLOTS: u64 = 16;
 
 /// Creates an empty file system. Writes nothing before both halves are claimed.
@@ -72,7 +72,7 @@ fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
 
 /// Creates a cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was created in this way. Refuses
 /// symbolic links.
-pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), TierError> {
+pub(crate) fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), TierError> {
     let mut created = Created(Vec::new());
     let claim = ColdClaim::take_own(path, &mut created)?;
     let bytes = claim.size(path, None, nvm_bytes)?;

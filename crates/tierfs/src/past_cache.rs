@@ -73,7 +73,7 @@ impl PastCache {
         }
     }
 
-    pub fn clear(&self, ino: u32) {
+    pub(crate) fn clear(&self, ino: u32) {
         if !self.is_empty() {
             let mut last = self.last.lock();
             last.remove(&ino);
@@ -106,7 +106,7 @@ fn without(range: &Range<u64>, gone: &Range<u64>) -> [Range<u64>; 2] {
 
 impl TierFs {
     /// As [`read`](Self::read), for pages that the kernel keeps.
-    pub fn read_into_cache(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
+    pub(crate) fn read_into_cache(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
         let bytes = start..start.saturating_add(out.len() as u64);
         self.read_and(ino, start, out, |slot| {
             slot.keep_in_cache();
@@ -126,14 +126,14 @@ impl TierFs {
     }
 
     /// As [`write`](Self::write), for data that are also in the kernel's cache.
-    pub fn write_through_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
+    pub(crate) fn write_through_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.find(ino)?.1.keep_in_cache();
         self.past_cache.clear(ino);
         self.write(ino, start, data, clear_setid)
     }
 
     /// As [`write`](Self::write), for data that bypass the kernel's cache.
-    pub fn write_past_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
+    pub(crate) fn write_past_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |slot| {
             if slot.is_in_cache() {
                 self.past_cache.note(ino, start..start + data.len() as u64);
@@ -143,7 +143,7 @@ impl TierFs {
 
     /// Writes back pages changed through a shared mapping, except bytes that were written past the cache since the kernel filled
     /// them. The parts around such bytes are written separately.
-    pub fn write_back(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
+    pub(crate) fn write_back(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         let end = end_of_write(start, data)?;
         let mut done = start;
         while done < end {

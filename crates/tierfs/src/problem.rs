@@ -3,7 +3,7 @@
 use crate::format::Pointer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     pub text: String,
     /// Inode concerned; 0 for none.
     pub ino: u32,
@@ -12,7 +12,7 @@ pub struct Problem {
 
 /// Fixes, each of which discards no more than the damaged part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fix {
+pub(crate) enum Fix {
     /// Sets the state word to "mounted", so that traces of a crash are cleaned up.
     State,
     CommitRecord,
@@ -40,7 +40,7 @@ pub enum Fix {
 
 impl Problem {
     /// Whether it concerns the table of inodes: other problems may be consequences of missing inodes.
-    pub fn is_of_table(&self) -> bool {
+    pub(crate) fn is_of_table(&self) -> bool {
         matches!(self.fix, Fix::InodeTree | Fix::InodeBlocks { .. })
     }
 }

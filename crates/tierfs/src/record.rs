@@ -4,8 +4,8 @@ use crate::format::{BLOCK, MAX_NAME, entry, unsealed};
 use crate::region::{Region, byte};
 
 /// Records start at multiples of this number of bytes.
-pub const UNIT: usize = 8;
-pub const LEAST_RECORD: usize = 16;
+pub(crate) const UNIT: usize = 8;
+pub(crate) const LEAST_RECORD: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntry {
@@ -16,7 +16,7 @@ pub struct DirEntry {
     pub position: u32,
 }
 
-pub struct Record {
+pub(crate) struct Record {
     pub ino: u32,
     /// Type, `st_mode >> 12`.
     pub kind: u8,
@@ -26,20 +26,20 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn name(&self) -> &[u8] {
+    pub(crate) fn name(&self) -> &[u8] {
         &self.name[..self.name_length]
     }
 }
 
 /// Whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves space for another one.
-pub fn fits(at: usize, length: usize) -> bool {
+pub(crate) fn fits(at: usize, length: usize) -> bool {
     let space = BLOCK - at % BLOCK;
     length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == space || length + LEAST_RECORD <= space)
 }
 
 /// Reads the record at byte `at` of the region; `None` if a checksum is wrong or it does not fit its block. The caller keeps
 /// writers out.
-pub fn read_record(region: &Region, at: usize) -> Option<Record> {
+pub(crate) fn read_record(region: &Region, at: usize) -> Option<Record> {
     if BLOCK - at % BLOCK < LEAST_RECORD {
         return None;
     }
@@ -63,7 +63,7 @@ pub fn read_record(region: &Region, at: usize) -> Option<Record> {
 
 /// The inode of the intact record at byte `at` if it has this name: a faster [`read_record`]. `None` proves nothing. The caller
 /// keeps writers out.
-pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)> {
+pub(crate) fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)> {
     let (first, shape) = (region.load(at), region.load(at + 8));
     let (ino, fits) = (first as u32, entry::HEADER + name.len() <= BLOCK - at % BLOCK);
     if entry::name_length(shape) != name.len() || ino == 0 || !fits {
@@ -76,7 +76,7 @@ pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)>
 
 /// Makes one free record of a directory's block. Zeros the block, because a repair searches all positions and would find valid
 /// old entries. The caller has exclusive access and makes it durable.
-pub fn clear_directory_block(region: &Region, block: u32) {
+pub(crate) fn clear_directory_block(region: &Region, block: u32) {
     // SAFETY: as the caller promises.
     unsafe { region.zero(byte(block), BLOCK) };
     region.store(byte(block), entry::FREE);
@@ -85,7 +85,7 @@ pub fn clear_directory_block(region: &Region, block: u32) {
 
 /// Calls `visit(entry, name)` for every used record in a directory's block, from byte `from` on, until it returns `false`. Fails
 /// on a damaged record.
-pub fn scan_block(
+pub(crate) fn scan_block(
     region: &Region,
     block: u32,
     first_position: u32,

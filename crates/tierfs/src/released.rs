@@ -20,15 +20,15 @@ pub(crate) struct Released {
 }
 
 impl Released {
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub fn punched(&self) -> u64 {
+    pub(crate) fn punched(&self) -> u64 {
         self.punched.load(Ordering::Relaxed)
     }
 
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.count() > 0
     }
 }
@@ -62,7 +62,7 @@ impl TierFs {
     }
 
     /// Punches some released slots and frees them; `false` if the list was empty.
-    pub fn punch_released(&self) -> bool {
+    pub(crate) fn punch_released(&self) -> bool {
         let _moving = self.released.moving.lock();
         let mut slots = {
             let mut waiting = self.released.waiting.lock();

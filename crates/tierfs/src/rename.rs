@@ -49,7 +49,7 @@ fn apply(region: &Region, words: &[(usize, u64)]) {
 }
 
 /// Replays a rename that was committed but not completed.
-pub fn recover(region: &Region) -> Result<(), String> {
+pub(crate) fn recover(region: &Region) -> Result<(), String> {
     let at = superblock::COMMIT_RECORD;
     let head = region.load(at);
     let count = (head & 0xffff_ffff) as usize;
@@ -77,7 +77,7 @@ struct End<'a> {
 
 impl TierFs {
     /// Replaces an existing target unless `no_replace`.
-    pub fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
+    pub(crate) fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
         check_name(name)?;
         check_name(to_name)?;
         self.changeable()?;

@@ -45,7 +45,7 @@ const LOST_AND_FOUND: &str = "lost+found";
 const MOST_ROUNDS: usize = 10_000;
 
 /// Repairs a region in place. Does not touch evicted blocks: reads of damaged ones return EIO.
-pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Result<RepairReport, TierError> {
+pub(crate) fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Result<RepairReport, TierError> {
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
     let purpose = Purpose { keep_orphans: true, ..Purpose::default() };
@@ -106,7 +106,7 @@ fn keep_the_rest(
 const MOST_WRONG: usize = 16;
 
 /// Restores the header of one half from the other's if they differ by few bytes.
-pub fn restore_headers(nvm: &Path, cold: &Path) -> Result<(), TierError> {
+pub(crate) fn restore_headers(nvm: &Path, cold: &Path) -> Result<(), TierError> {
     let (region, store) = (read_header(nvm)?, read_header(cold)?);
     match (Identity::decode_region(&region, nvm), Identity::decode_cold(&store, cold)) {
         (Err(_), Ok(identity)) => restore(nvm, &region, &identity.encode_region()),

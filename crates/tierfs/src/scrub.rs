@@ -43,7 +43,7 @@ pub struct Progress {
 }
 
 #[derive(Default)]
-pub struct Scrubbed(Mutex<Progress>);
+pub(crate) struct Scrubbed(Mutex<Progress>);
 
 impl Scrubbed {
     pub(crate) fn begin(&self) {
@@ -79,7 +79,7 @@ impl Progress {
 
 impl TierFs {
     /// Verifies all checksums concurrently with users of the file system.
-    pub fn scrub(&self) -> Progress {
+    pub(crate) fn scrub(&self) -> Progress {
         self.scrubbed.begin();
         self.scrub_superblock();
         let mut buffer = AlignedBuffer::new(RUN);

@@ -59,7 +59,7 @@ pub fn default_threads() -> usize {
 
 /// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. Calls `ready` once it
 /// is mounted.
-pub fn serve(
+pub(crate) fn serve(
     request: &MountRequest,
     interrupt: &Interrupt,
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,

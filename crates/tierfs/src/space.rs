@@ -4,24 +4,24 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One bit per block, set concurrently by the walk at mount.
-pub struct Marks(Box<[AtomicU64]>);
+pub(crate) struct Marks(Box<[AtomicU64]>);
 
 impl Marks {
-    pub fn new(count: u64) -> Self {
+    pub(crate) fn new(count: u64) -> Self {
         Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Sets a bit; returns whether it was set before.
-    pub fn set(&self, index: u32) -> bool {
+    pub(crate) fn set(&self, index: u32) -> bool {
         let bit = 1 << (index % 64);
         self.0[index as usize / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
-    pub fn is_set(&self, index: u32) -> bool {
+    pub(crate) fn is_set(&self, index: u32) -> bool {
         self.word(index as usize / 64) & 1 << (index % 64) != 0
     }
 
-    pub fn clear(&self, index: u32) {
+    pub(crate) fn clear(&self, index: u32) {
         self.0[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
     }
 
@@ -31,7 +31,7 @@ impl Marks {
 }
 
 /// A set of free numbers in shards, to reduce contention.
-pub struct Space {
+pub(crate) struct Space {
     shards: Box<[Mutex<Shard>]>,
     words_per_shard: usize,
     free: AtomicU64,
@@ -48,7 +48,7 @@ struct Shard {
 
 impl Space {
     /// Unmarked numbers below `count`; `reserve` of them are kept for changes that free space.
-    pub fn new(count: u64, used: &Marks, shards: usize, reserve: u64) -> Self {
+    pub(crate) fn new(count: u64, used: &Marks, shards: usize, reserve: u64) -> Self {
         let words = count.div_ceil(64) as usize;
         let words_per_shard = words.div_ceil(shards).max(1);
         let mut free = 0;
@@ -64,20 +64,20 @@ impl Space {
         Self { shards, words_per_shard, free: AtomicU64::new(free), total: count, reserve }
     }
 
-    pub fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
 
-    pub fn available(&self) -> u64 {
+    pub(crate) fn available(&self) -> u64 {
         self.free().saturating_sub(self.reserve)
     }
 
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
     /// Adds `count` free numbers to `out`, ascending if possible, or none. `privileged` may use the reserve.
-    pub fn take(&self, count: usize, privileged: bool, out: &mut Vec<u32>) -> bool {
+    pub(crate) fn take(&self, count: usize, privileged: bool, out: &mut Vec<u32>) -> bool {
         let keep = if privileged { 0 } else { self.reserve };
         let claimed = self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
             (free >= count as u64 + keep).then(|| free - count as u64)
@@ -94,7 +94,7 @@ impl Space {
         true
     }
 
-    pub fn give(&self, numbers: &[u32]) {
+    pub(crate) fn give(&self, numbers: &[u32]) {
         let mut rest = numbers;
         while let Some(first) = rest.first() {
             let index = *first as usize / 64 / self.words_per_shard;
@@ -144,7 +144,7 @@ impl Shard {
 }
 
 /// A small number per thread, to choose shards.
-pub fn thread_number() -> usize {
+pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
     NUMBER.with(|number| *number)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_PRINTED: u64 = 100;
 
 #[derive(Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     pub cold: AtomicU64,
     pub evicted: AtomicU64,
     pub fetched: AtomicU64,
@@ -20,11 +20,11 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub fn starting_with(cold: u64) -> Self {
+    pub(crate) fn starting_with(cold: u64) -> Self {
         Self { cold: AtomicU64::new(cold), ..Self::default() }
     }
 
-    pub fn damaged_block(&self, slot: u32) {
+    pub(crate) fn damaged_block(&self, slot: u32) {
         let before = self.damaged.fetch_add(1, Ordering::Relaxed);
         if before < MOST_PRINTED {
             eprintln!("tier: the content of slot {slot} of the cold store is damaged: its checksum is wrong");
@@ -35,7 +35,7 @@ impl Counters {
     }
 
     /// Keeps the first failure of the cold store and prints it once.
-    pub fn complain(&self, operation: &str, error: &std::io::Error) {
+    pub(crate) fn complain(&self, operation: &str, error: &std::io::Error) {
         let mut complaint = self.complaint.lock();
         if complaint.is_none() {
             let text = format!("{operation}: {}", errno_message(error));
@@ -133,7 +133,7 @@ impl TierFs {
         }
     }
 
-    pub fn available_blocks(&self) -> u64 {
+    pub(crate) fn available_blocks(&self) -> u64 {
         let cold = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         self.blocks.available() + cold
     }
@@ -142,7 +142,7 @@ impl TierFs {
         self.slots.free() + self.released.count()
     }
 
-    pub fn statfs(&self) -> Statfs {
+    pub(crate) fn statfs(&self) -> Statfs {
         let cold = if self.mode == Mode::Anticache { self.slots.total() - 1 } else { 0 };
         let cold_free = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         let inodes = u64::from(self.table.end()) - 1;
@@ -160,7 +160,7 @@ impl TierFs {
 
 /// Result of statfs(2), in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Statfs {
+pub(crate) struct Statfs {
     pub blocks: u64,
     pub free: u64,
     /// Blocks available to ordinary writers.

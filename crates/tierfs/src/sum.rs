@@ -2,7 +2,7 @@
 //! function if the processor has a CRC instruction.
 
 #[inline]
-pub fn of_half(value: u32) -> u32 {
+pub(crate) fn of_half(value: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if instruction::exists() {
         // SAFETY: the processor has the instruction.
@@ -12,7 +12,7 @@ pub fn of_half(value: u32) -> u32 {
 }
 
 #[inline]
-pub fn of_word(value: u64) -> u32 {
+pub(crate) fn of_word(value: u64) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if instruction::exists() {
         // SAFETY: the processor has the instruction.
@@ -23,7 +23,7 @@ pub fn of_word(value: u64) -> u32 {
 
 /// CRC of a word, 4 bytes and more words.
 #[inline]
-pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
+pub(crate) fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if instruction::exists() {
         // SAFETY: the processor has the instruction.
@@ -33,7 +33,7 @@ pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -
 }
 
 #[inline]
-pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
+pub(crate) fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if instruction::exists() {
         // SAFETY: the processor has the instruction.
@@ -42,7 +42,7 @@ pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
     library::of_bytes(head, second, tail)
 }
 
-pub const fn constant(value: u64, bits: u32) -> u32 {
+pub(crate) const fn constant(value: u64, bits: u32) -> u32 {
     const REFLECTED: u32 = 0x82f6_3b78;
     let (mut sum, mut bit) = (u32::MAX, 0);
     while bit < bits {
@@ -56,20 +56,20 @@ pub const fn constant(value: u64, bits: u32) -> u32 {
 mod library {
     use crc32c::{crc32c, crc32c_append};
 
-    pub fn of_half(value: u32) -> u32 {
+    pub(crate) fn of_half(value: u32) -> u32 {
         crc32c(&value.to_le_bytes())
     }
 
-    pub fn of_word(value: u64) -> u32 {
+    pub(crate) fn of_word(value: u64) -> u32 {
         crc32c(&value.to_le_bytes())
     }
 
-    pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
+    pub(crate) fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
         let sum = crc32c_append(of_word(head), &low.to_le_bytes());
         words.iter().fold(sum, |sum, word| crc32c_append(sum, &word.to_le_bytes()))
     }
 
-    pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
+    pub(crate) fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
         crc32c_append(crc32c_append(of_word(head), &second.to_le_bytes()), tail)
     }
 }
@@ -81,28 +81,28 @@ mod instruction {
     const BEGIN: u64 = u32::MAX as u64;
 
     #[inline]
-    pub fn exists() -> bool {
+    pub(crate) fn exists() -> bool {
         std::arch::is_x86_feature_detected!("sse4.2")
     }
 
     #[target_feature(enable = "sse4.2")]
-    pub fn of_half(value: u32) -> u32 {
+    pub(crate) fn of_half(value: u32) -> u32 {
         !_mm_crc32_u32(u32::MAX, value)
     }
 
     #[target_feature(enable = "sse4.2")]
-    pub fn of_word(value: u64) -> u32 {
+    pub(crate) fn of_word(value: u64) -> u32 {
         !(_mm_crc32_u64(BEGIN, value) as u32)
     }
 
     #[target_feature(enable = "sse4.2")]
-    pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
+    pub(crate) fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
         let sum = u64::from(_mm_crc32_u32(_mm_crc32_u64(BEGIN, head) as u32, low));
         !(words.iter().fold(sum, |sum, word| _mm_crc32_u64(sum, *word)) as u32)
     }
 
     #[target_feature(enable = "sse4.2")]
-    pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
+    pub(crate) fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
         let mut sum = _mm_crc32_u64(_mm_crc32_u64(BEGIN, head), second);
         let (words, rest) = tail.as_chunks::<8>();
         for word in words {

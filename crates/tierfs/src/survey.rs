@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub struct Survey {
+pub(crate) struct Survey {
     pub blocks: Marks,
     pub slots: Marks,
     pub cold: u64,
@@ -46,20 +46,20 @@ pub struct Findings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Evicted {
+pub(crate) struct Evicted {
     pub slot: u32,
     pub leaf: Leaf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Purpose {
+pub(crate) struct Purpose {
     /// Keep inodes without a name and everything below.
     pub keep_orphans: bool,
     pub list_evicted: bool,
 }
 
 /// Further problems are only counted.
-pub const MOST_PROBLEMS: usize = 1000;
+pub(crate) const MOST_PROBLEMS: usize = 1000;
 
 struct Walker<'a> {
     region: &'a Region,
@@ -83,7 +83,7 @@ struct Walker<'a> {
 }
 
 /// Walks the whole file system without changing it.
-pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
+pub(crate) fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
     let mut walker = Walker {
         region,
         identity,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Volatile state of an inode: 24 bytes.
 #[derive(Default)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// Shared by readers of the file's tree and attributes; exclusive for writers and for the evictor's pointer changes.
     pub lock: RwLock<()>,
     /// References held by the kernel; an inode without links lives until they are released.
@@ -29,36 +29,36 @@ const CHANGE: u32 = 2;
 
 impl Slot {
     /// Changes with every change of the content.
-    pub fn version(&self) -> u32 {
+    pub(crate) fn version(&self) -> u32 {
         self.version.load(Ordering::Relaxed) / CHANGE
     }
 
     /// Notes a change of the content; the caller holds the lock for writing.
-    pub fn change(&self) {
+    pub(crate) fn change(&self) {
         self.version.fetch_add(CHANGE, Ordering::Relaxed);
     }
 
     /// Whether the kernel may cache pages of the file. Set before the file is read for the cache, so that later writers, under
     /// the lock, see it.
-    pub fn is_in_cache(&self) -> bool {
+    pub(crate) fn is_in_cache(&self) -> bool {
         self.version.load(Ordering::Relaxed) & IN_CACHE != 0
     }
 
     /// The kernel will cache pages of the file.
-    pub fn keep_in_cache(&self) {
+    pub(crate) fn keep_in_cache(&self) {
         if !self.is_in_cache() {
             self.version.fetch_or(IN_CACHE, Ordering::Relaxed);
         }
     }
 
-    pub fn leave_cache(&self) {
+    pub(crate) fn leave_cache(&self) {
         self.version.fetch_and(!IN_CACHE, Ordering::Relaxed);
     }
 }
 
 const SEGMENT: usize = 4096;
 
-pub struct Table {
+pub(crate) struct Table {
     /// Block of the region that holds the inodes `INODES_PER_BLOCK * index ..`; 0 past the end.
     blocks: Box<[AtomicU32]>,
     block_count: AtomicU32,
@@ -119,7 +119,7 @@ const SPARE_BLOCKS: usize = 8;
 const _: () = assert!(INODES_PER_BLOCK == u32::BITS);
 
 impl Table {
-    pub fn new(region_blocks: u64) -> Self {
+    pub(crate) fn new(region_blocks: u64) -> Self {
         let inodes = region_blocks as usize * INODES_PER_BLOCK as usize;
         // SAFETY: zero is a value of the atomic.
         let blocks = unsafe { Box::new_zeroed_slice(region_blocks as usize).assume_init() };
@@ -134,7 +134,7 @@ impl Table {
     }
 
     /// Enters block `index` of inodes. One caller at a time.
-    pub fn set_block(&self, index: u32, block: u32) {
+    pub(crate) fn set_block(&self, index: u32, block: u32) {
         if let Some(place) = self.blocks.get(index as usize) {
             place.store(block, Ordering::Release);
             self.block_count.fetch_max(index + 1, Ordering::AcqRel);
@@ -143,22 +143,22 @@ impl Table {
     }
 
     /// Number of inode numbers with a position, including 0.
-    pub fn numbers(&self) -> u64 {
+    pub(crate) fn numbers(&self) -> u64 {
         let blocks = self.blocks[..self.block_count() as usize].iter();
         blocks.filter(|block| block.load(Ordering::Acquire) != 0).count() as u64 * u64::from(INODES_PER_BLOCK)
     }
 
-    pub fn block_count(&self) -> u32 {
+    pub(crate) fn block_count(&self) -> u32 {
         self.block_count.load(Ordering::Acquire)
     }
 
     /// Maximum inode number plus one.
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.block_count() * INODES_PER_BLOCK
     }
 
     /// Byte offset of an inode; ESTALE if the number does not exist.
-    pub fn offset(&self, ino: u32) -> FsResult<usize> {
+    pub(crate) fn offset(&self, ino: u32) -> FsResult<usize> {
         match self.blocks.get((ino / INODES_PER_BLOCK) as usize).map(|block| block.load(Ordering::Acquire)) {
             Some(block) if block != 0 => Ok(block as usize * BLOCK + (ino % INODES_PER_BLOCK) as usize * INODE_BYTES),
             _ => Err(Errno::STALE),
@@ -166,45 +166,45 @@ impl Table {
     }
 
     /// The volatile state of an inode below [`end`](Self::end).
-    pub fn slot(&self, ino: u32) -> &Slot {
+    pub(crate) fn slot(&self, ino: u32) -> &Slot {
         let segment =
             self.segments[ino as usize / SEGMENT].get_or_init(|| (0..SEGMENT).map(|_| Slot::default()).collect());
         &segment[ino as usize % SEGMENT]
     }
 
     /// Takes a free inode number, preferably in a block with used inodes.
-    pub fn take(&self) -> Option<u32> {
+    pub(crate) fn take(&self) -> Option<u32> {
         self.free.lock().take()
     }
 
-    pub fn give(&self, numbers: impl IntoIterator<Item = u32>) {
+    pub(crate) fn give(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut free = self.free.lock();
         numbers.into_iter().for_each(|ino| free.give(ino));
     }
 
     /// Number of free inode numbers in existing blocks.
-    pub fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.free.lock().count
     }
 
     /// Index of the next block of inodes: a missing one, or at the end.
-    pub fn next_block(&self) -> u32 {
+    pub(crate) fn next_block(&self) -> u32 {
         self.free.lock().gone.first().copied().unwrap_or(self.block_count())
     }
 
     /// Finds the indices without a block, after all existing blocks have been entered.
-    pub fn note_gone(&self) {
+    pub(crate) fn note_gone(&self) {
         let gone = |index: &u32| self.blocks[*index as usize].load(Ordering::Acquire) == 0;
         self.free.lock().gone = (0..self.block_count()).filter(gone).collect();
     }
 
     /// Whether there are more blocks of free inodes than needed soon.
-    pub fn has_too_many(&self) -> bool {
+    pub(crate) fn has_too_many(&self) -> bool {
         self.free.lock().wholly.len() > SPARE_BLOCKS
     }
 
     /// Takes the last block of free inodes out of use if there are too many; returns its index.
-    pub fn take_block(&self) -> Option<u32> {
+    pub(crate) fn take_block(&self) -> Option<u32> {
         let mut free = self.free.lock();
         if free.wholly.len() <= SPARE_BLOCKS {
             return None;
@@ -216,7 +216,7 @@ impl Table {
     }
 
     /// Forgets a block whose inodes were taken; returns once no thread reads them.
-    pub fn remove_block(&self, region: &Region, index: u32) {
+    pub(crate) fn remove_block(&self, region: &Region, index: u32) {
         let block = self.blocks[index as usize].swap(0, Ordering::AcqRel);
         for number in 0..INODES_PER_BLOCK {
             drop(self.slot(index * INODES_PER_BLOCK + number).lock.write());
@@ -227,13 +227,13 @@ impl Table {
     }
 
     /// First generation of inodes in a new block: larger than those of earlier inodes with the same numbers.
-    pub fn newest_generation(&self) -> u32 {
+    pub(crate) fn newest_generation(&self) -> u32 {
         self.newest_generation.load(Ordering::Relaxed)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InodeSlot {
+pub(crate) enum InodeSlot {
     Free,
     Used(Inode),
     Damaged,
@@ -255,7 +255,7 @@ fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) ->
 }
 
 #[inline]
-pub fn inspect(region: &Region, offset: usize) -> InodeSlot {
+pub(crate) fn inspect(region: &Region, offset: usize) -> InodeSlot {
     let word = region.load(offset + inode::SELECTOR);
     let low = word as u32;
     if low & inode::IN_USE == 0 {
@@ -271,7 +271,7 @@ pub fn inspect(region: &Region, offset: usize) -> InodeSlot {
 
 /// ESTALE if it is not in use, EIO if it is damaged.
 #[inline]
-pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
+pub(crate) fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     match inspect(region, offset) {
         InodeSlot::Used(inode) => Ok(inode),
         InodeSlot::Free => Err(Errno::STALE),
@@ -284,13 +284,13 @@ pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
 
 /// Replaces an inode: writes and persists the other copy, then flips the selector.
 #[inline]
-pub fn commit(region: &Region, offset: usize, value: &Inode) {
+pub(crate) fn commit(region: &Region, offset: usize, value: &Inode) {
     commit_after(region, &mut Unsynced::default(), offset, value);
 }
 
 /// Replaces an inode as [`commit`]; `unsynced` stores become durable together with the other copy.
 #[inline]
-pub fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, value: &Inode) {
+pub(crate) fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, value: &Inode) {
     let low = region.load(offset + inode::SELECTOR) as u32 ^ inode::SECOND;
     let copy = active_copy(offset, low);
     let words = region.store_inode(copy, value);
@@ -300,20 +300,20 @@ pub fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, val
 }
 
 /// Creates an inode that is not in use.
-pub fn initialise(region: &Region, offset: usize, value: &Inode) {
+pub(crate) fn initialise(region: &Region, offset: usize, value: &Inode) {
     let low = (generation(region, offset).wrapping_add(1) << inode::GENERATION_SHIFT) | inode::IN_USE;
     let words = region.store_inode(offset + inode::COPY0, value);
     region.persist(offset + inode::COPY0, inode::COPY_BYTES);
     region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
-pub fn retire(region: &Region, offset: usize) {
+pub(crate) fn retire(region: &Region, offset: usize) {
     let low = region.load(offset + inode::SELECTOR) as u32 & !(inode::IN_USE | inode::SECOND);
     region.commit(offset + inode::SELECTOR, selector(offset, low, None));
 }
 
 /// Initialises a block of free inodes with generations from `generation` on. The caller persists it.
-pub fn clear_block(region: &Region, block: u32, generation: u32) {
+pub(crate) fn clear_block(region: &Region, block: u32, generation: u32) {
     for index in 0..INODES_PER_BLOCK as usize {
         let offset = byte(block) + index * INODE_BYTES;
         region.store(offset + inode::SELECTOR, selector(offset, generation << inode::GENERATION_SHIFT, None));
@@ -321,6 +321,6 @@ pub fn clear_block(region: &Region, block: u32, generation: u32) {
 }
 
 /// Generation of the inode at a byte offset, 30 bits.
-pub fn generation(region: &Region, offset: usize) -> u32 {
+pub(crate) fn generation(region: &Region, offset: usize) -> u32 {
     region.load(offset + inode::SELECTOR) as u32 >> inode::GENERATION_SHIFT
 }

@@ -13,18 +13,18 @@ use rustix::io::Errno;
 const FANOUT: u64 = 1 << NODE_BITS;
 
 /// Number of blocks that a tree of `height` can index.
-pub fn capacity(height: u8) -> u64 {
+pub(crate) fn capacity(height: u8) -> u64 {
     1 << (NODE_BITS * u32::from(height))
 }
 
 /// Minimum height that can index block `index`.
-pub fn height_for(index: u64) -> u8 {
+pub(crate) fn height_for(index: u64) -> u8 {
     (0..=MAX_HEIGHT).find(|height| index < capacity(*height)).unwrap_or(MAX_HEIGHT)
 }
 
 /// Maximum number of fresh blocks for an edit of blocks `first..=last` of the tree of `root`: leaves, nodes above them, and new
 /// roots.
-pub fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
+pub(crate) fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
     let leaves = last - first + 1;
     let height = u32::from(root.height().max(height_for(last)));
     let nodes: u64 = (1..=height).map(|level| (last >> (NODE_BITS * level)) - (first >> (NODE_BITS * level)) + 1).sum();
@@ -36,7 +36,7 @@ fn child_at(node: Pointer, child: u64) -> usize {
 }
 
 /// Finds pointers of adjacent blocks without a walk from the root each time.
-pub struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     region: &'a Region,
     root: Pointer,
     /// The last used node above the leaves, and the index of its first leaf.
@@ -44,11 +44,11 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(region: &'a Region, root: Pointer) -> Self {
+    pub(crate) fn new(region: &'a Region, root: Pointer) -> Self {
         Self { region, root, node: None }
     }
 
-    pub fn get(&mut self, index: u64) -> Pointer {
+    pub(crate) fn get(&mut self, index: u64) -> Pointer {
         match self.slot(index) {
             PointerLocation::Root => self.root.plain(),
             PointerLocation::Node(offset) => self.region.pointer(offset),
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub fn slot(&mut self, index: u64) -> PointerLocation {
+    pub(crate) fn slot(&mut self, index: u64) -> PointerLocation {
         let height = self.root.height();
         if self.root.is_hole() || index >= capacity(height) {
             return PointerLocation::Nowhere;
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PointerLocation {
+pub(crate) enum PointerLocation {
     Root,
     /// In a node, at this byte offset.
     Node(usize),
@@ -101,7 +101,13 @@ pub enum PointerLocation {
 
 /// Calls `visit(index, pointer)` for every existing leaf in `first..=last`, ascending, until it returns `false`. A lost node is
 /// passed as the first of its leaves.
-pub fn visit(region: &Region, root: Pointer, first: u64, last: u64, visit: &mut dyn FnMut(u64, Pointer) -> bool) {
+pub(crate) fn visit(
+    region: &Region,
+    root: Pointer,
+    first: u64,
+    last: u64,
+    visit: &mut dyn FnMut(u64, Pointer) -> bool,
+) {
     walk(region, root.plain(), root.height(), 0, (first, last), visit);
 }
 
@@ -135,7 +141,7 @@ fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visible {
+pub(crate) enum Visible {
     /// Stores each pointer in place, after its target is durable: each one is valid independently.
     InPlace,
     /// Stores pointers in place: all leaves are past the end, where content is invalid until the file's size changes.
@@ -171,7 +177,7 @@ impl<'c, 'fs, Leaf> Edit<'c, 'fs, Leaf>
 where
     Leaf: FnMut(&mut Change<'_>, u64, Pointer) -> FsResult<Pointer>,
 {
-    pub fn new(
+    pub(crate) fn new(
         region: &'c Region,
         change: &'c mut Change<'fs>,
         (first, last): (u64, u64),
@@ -182,7 +188,7 @@ where
     }
 
     /// Applies the edit. If the returned root differs from `root`, the caller commits it in the inode.
-    pub fn apply(mut self, root: Pointer) -> FsResult<Pointer> {
+    pub(crate) fn apply(mut self, root: Pointer) -> FsResult<Pointer> {
         let mut root = root;
         let needed = height_for(self.last);
         if self.punch && (root.is_hole() || self.first >= capacity(root.height())) {

@@ -9,7 +9,7 @@ use crate::region::{Region, byte};
 use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
 
-pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
 const RECORD_HEADER: usize = 8;
 const BLOCK_HEADER: usize = 16;
@@ -20,7 +20,7 @@ const MOST_BLOCKS: usize = 64;
 const MAX_VALUE: usize = 65_536;
 
 /// `None` if the records are malformed.
-pub fn decode(records: &[u8]) -> Option<Attributes> {
+pub(crate) fn decode(records: &[u8]) -> Option<Attributes> {
     let mut attributes = Vec::new();
     let mut rest = records;
     while !rest.is_empty() {
@@ -35,7 +35,7 @@ pub fn decode(records: &[u8]) -> Option<Attributes> {
 }
 
 /// `None` if there are too many records.
-pub fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
+pub(crate) fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
     let mut records = Vec::new();
     for (name, value) in attributes {
         records.extend([u8::try_from(name.len()).ok()?, 0, 0, 0]);
@@ -46,13 +46,13 @@ pub fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
     (records.len() <= MOST_BLOCKS * PAYLOAD).then_some(records)
 }
 
-pub struct Chain {
+pub(crate) struct Chain {
     pub attributes: Attributes,
     pub blocks: Vec<u32>,
 }
 
 /// Reads the chain that begins with `first`; `None` if it is damaged. The caller keeps writers out.
-pub fn read_chain(region: &Region, first: Pointer) -> Option<Chain> {
+pub(crate) fn read_chain(region: &Region, first: Pointer) -> Option<Chain> {
     let (mut records, mut blocks) = (Vec::new(), Vec::new());
     if first.is_hole() {
         return Some(Chain { attributes: Vec::new(), blocks });
@@ -114,7 +114,7 @@ impl TierFs {
     }
 
     /// ENODATA if it does not exist.
-    pub fn get_xattr(&self, ino: u32, name: &[u8]) -> FsResult<Vec<u8>> {
+    pub(crate) fn get_xattr(&self, ino: u32, name: &[u8]) -> FsResult<Vec<u8>> {
         let found = self.list_xattr(ino)?.into_iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value).ok_or(Errno::NODATA)
     }
@@ -145,7 +145,7 @@ impl TierFs {
     }
 
     /// ENODATA if it does not exist.
-    pub fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
+    pub(crate) fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
         self.change_xattrs(ino, true, |attributes| {
             let before = attributes.len();
             attributes.retain(|(known, _)| known != name);
@@ -154,7 +154,7 @@ impl TierFs {
     }
 
     /// Removes file capabilities, as every write does (capabilities(7), "File capabilities").
-    pub fn drop_capability(&self, ino: u32) -> FsResult<()> {
+    pub(crate) fn drop_capability(&self, ino: u32) -> FsResult<()> {
         match self.remove_xattr(ino, b"security.capability") {
             Err(Errno::NODATA) => Ok(()),
             other => other,

@@ -126,7 +126,7 @@ impl BlockDevice {
         Some(text.trim().to_string())
     }
 
-    pub fn is_partition(&self) -> bool {
+    pub(crate) fn is_partition(&self) -> bool {
         self.folder().join("partition").exists()
     }
 
@@ -140,7 +140,7 @@ impl BlockDevice {
 
     /// The device itself, its partitions, and the disk that contains it. Fails if its sysfs folder cannot be listed,
     /// for example after a detach or below another mount.
-    pub fn relatives(&self) -> Result<Vec<Self>, TargetError> {
+    pub(crate) fn relatives(&self) -> Result<Vec<Self>, TargetError> {
         let folder = self.folder();
         self.check_whole(&folder).map_err(|silent| silent.refusal(&self.path, "a partition or its disk is in use"))?;
         let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
@@ -170,12 +170,12 @@ impl BlockDevice {
         sys.certain(&format!("{below}/dev")).map(drop)
     }
 
-    pub fn holders(&self) -> Vec<String> {
+    pub(crate) fn holders(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder().join("holders")).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    pub fn made_of(&self) -> Vec<Self> {
+    pub(crate) fn made_of(&self) -> Vec<Self> {
         let entries = fs::read_dir(self.folder().join("slaves")).into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
         numbers.filter_map(Self::from_number).collect()
@@ -186,7 +186,7 @@ impl BlockDevice {
     }
 
     /// The words that name it in `--erase`: its path, and its serial number if it has one.
-    pub fn identities(&self) -> Vec<String> {
+    pub(crate) fn identities(&self) -> Vec<String> {
         let mut words = vec![self.path.display().to_string()];
         words.extend(self.serial());
         words
@@ -195,7 +195,7 @@ impl BlockDevice {
     /// An identifier that is unique on this machine and does not depend on /dev names: the serial number of its disk
     /// (or its name), the NVMe namespace unless it is the first (`-ns2`), and the first sector of a partition
     /// (`-at2048`).
-    pub fn word(&self) -> String {
+    pub(crate) fn word(&self) -> String {
         let disk = self.disk();
         let namespace = disk.attribute("nsid").and_then(|text| text.parse().ok());
         word_of(&self.serial().unwrap_or_else(|| disk.name.clone()), namespace, self.start())
@@ -220,7 +220,7 @@ impl BlockDevice {
     }
 
     /// The zone size of a device with sequential zones (Documentation/ABI/stable/sysfs-block, queue/chunk_sectors).
-    pub fn zone_bytes(&self) -> Option<u64> {
+    pub(crate) fn zone_bytes(&self) -> Option<u64> {
         let sectors: u64 = self.queue("chunk_sectors").filter(|_| self.is_zoned())?.parse().ok()?;
         Some(sectors * 512)
     }
@@ -240,7 +240,7 @@ impl BlockDevice {
 
     /// The read-ahead setting of the btrfs that is mounted from this device; `None` if there is not one. btrfs reads
     /// ahead by its own backing device, not by the queue's setting (fs/btrfs/sysfs.c, since Linux 5.9).
-    pub fn btrfs_read_ahead(&self) -> Option<PathBuf> {
+    pub(crate) fn btrfs_read_ahead(&self) -> Option<PathBuf> {
         let mounted = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
         let own = mounted.filter(|folder| folder.join("devices").join(&self.name).exists());
         own.map(|folder| folder.join("bdi/read_ahead_kb")).find(|path| path.exists())
@@ -254,14 +254,14 @@ impl BlockDevice {
 
 /// Writes a kernel setting and returns the previous value. ENOENT if this kernel or device does not have it, EINVAL if
 /// the kernel rejects the value.
-pub fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
+pub(crate) fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
     let before = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
     fs::write(path, value).map_err(TargetError::io(&format!("write {value} to"), path))?;
     Ok(chosen(&before).to_string())
 }
 
 /// The word in brackets of a choice ("none [mq-deadline] kyber"), or the whole text.
-pub fn chosen(text: &str) -> &str {
+pub(crate) fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
 }
 

@@ -19,7 +19,7 @@ pub struct CustomFileSystem {
 }
 
 impl CustomFileSystem {
-    pub fn make(&self, device: &ClaimedDevice) -> Result<String, TargetError> {
+    pub(crate) fn make(&self, device: &ClaimedDevice) -> Result<String, TargetError> {
         device.check_again()?;
         done(shell(&self.mkfs, device.path(), None)?)?;
         Ok(self.mkfs.clone())

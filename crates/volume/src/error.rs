@@ -33,7 +33,7 @@ impl TargetError {
         }
     }
 
-    pub fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
+    pub(crate) fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
         let wrap = Self::io(operation, path);
         move |errno| wrap(errno.into())
     }
@@ -53,7 +53,7 @@ impl TargetError {
         Self::Missing { what: what.into(), remedy: remedy.into() }
     }
 
-    pub fn damaged(path: &Path, problem: impl Into<String>) -> Self {
+    pub(crate) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
         Self::Damaged { path: path.into(), problem: problem.into() }
     }
 }

@@ -177,7 +177,7 @@ fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<Opened>, T
 /// Refuses an image that is in use: by a loop device, as swap space, or open or mapped in a process. No flag allows it.
 /// The caller holds its lock, and no descriptors except `file` and its duplicates. Releases devices that a killed
 /// senesce left attached.
-pub fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
+pub(crate) fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
     let known = Known::of(file, path)?;
     let swap = refuse_swap(&known, path)?;
     let attached = crate::open::release_stale_loops(file, &known, path)?;
@@ -224,7 +224,7 @@ fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<Testimony, TargetErro
 
 /// Refuses a missing directory, because a directory below an unmounted mount point would fill the system disk. Warns
 /// about a directory on the root file system. Refuses layers of mounted overlays.
-pub fn check_directory(path: &Path) -> Result<(), TargetError> {
+pub(crate) fn check_directory(path: &Path) -> Result<(), TargetError> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

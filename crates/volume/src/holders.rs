@@ -42,7 +42,7 @@ impl Identity {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Holder {
+pub(crate) struct Holder {
     pub who: String,
     pub how: String,
     pub remedy: String,

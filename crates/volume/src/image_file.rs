@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An image ready to be attached to a loop device; locked against other runs while it lives.
 #[derive(Debug)]
-pub struct ImageFile {
+pub(crate) struct ImageFile {
     active: File,
     file: Option<(File, PathBuf)>,
     /// Folder and name, if this process created the file.
@@ -42,7 +42,7 @@ pub(crate) struct CreatedFile {
 }
 
 impl CreatedFile {
-    pub fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ = self.folder.remove_same(&self.name, &self.file);
     }
 }
@@ -136,11 +136,12 @@ impl ImageFile {
         Some(CreatedFile { folder, name, file })
     }
 
-    pub fn active(&self) -> &File {
+    pub(crate) fn active(&self) -> &File {
         &self.active
     }
 
-    pub fn size(&self) -> Bytes {
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> Bytes {
         self.size
     }
 
@@ -155,11 +156,11 @@ impl ImageFile {
         }
     }
 
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(_, path)| path.as_path())
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 #[derive(Debug)]
-pub struct KernelLog {
+pub(crate) struct KernelLog {
     messages: Option<Arc<Mutex<Messages<File>>>>,
     /// `None` if no thread could be started: the log is then read on request.
     reader: Option<Reader>,
@@ -23,7 +23,7 @@ pub struct KernelLog {
 impl KernelLog {
     /// Starts to listen for messages that name `device`, or the disk of a partition, because request errors name only
     /// the disk.
-    pub fn since_now(device: Option<&BlockDevice>) -> Self {
+    pub(crate) fn since_now(device: Option<&BlockDevice>) -> Self {
         Self::of_names(device.map(names).unwrap_or_default())
     }
 
@@ -37,16 +37,12 @@ impl KernelLog {
         Self { messages: Some(messages), reader }
     }
 
-    pub fn is_readable(&self) -> bool {
-        self.messages.is_some()
-    }
-
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         self.up_to_date().map_or_else(Vec::new, |messages| messages.found.clone())
     }
 
     /// How often messages were overwritten before they were read.
-    pub fn gaps(&self) -> u64 {
+    pub(crate) fn gaps(&self) -> u64 {
         self.up_to_date().map_or(0, |messages| messages.gaps)
     }
 

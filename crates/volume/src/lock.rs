@@ -14,7 +14,7 @@ const START_LIMIT: Duration = Duration::from_secs(1);
 
 /// Locks `file` while it or a duplicate stays open. Refuses if a live process holds the lock. If its owner was killed,
 /// waits for the pending unmount.
-pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
     let begin = Instant::now();
     loop {
         match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {

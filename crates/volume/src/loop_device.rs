@@ -72,7 +72,7 @@ impl LoopDevice {
         &self.path
     }
 
-    pub fn direct_io(&self) -> bool {
+    pub(crate) fn direct_io(&self) -> bool {
         self.direct_io
     }
 }

@@ -51,7 +51,11 @@ impl Mount {
 
     /// The same by the commands of a custom file system. [`TargetError::Program`] if the command fails or leaves
     /// nothing mounted.
-    pub fn custom(device: &Path, file_system: CustomFileSystem, lock: Option<File>) -> Result<Self, TargetError> {
+    pub(crate) fn custom(
+        device: &Path,
+        file_system: CustomFileSystem,
+        lock: Option<File>,
+    ) -> Result<Self, TargetError> {
         Self::of(device, MountedKind::Custom(file_system), "", lock)
     }
 
@@ -82,11 +86,7 @@ impl Mount {
         &self.point
     }
 
-    pub fn options(&self) -> &str {
-        &self.options
-    }
-
-    pub fn file_system(&self) -> Option<FileSystem> {
+    pub(crate) fn file_system(&self) -> Option<FileSystem> {
         match &self.file_system {
             MountedKind::Known(file_system) => Some(*file_system),
             MountedKind::Custom(_) => None,
@@ -167,7 +167,7 @@ impl Mount {
 
     /// Makes a file system that is still in use elsewhere read-only, so that the content of its device is complete. It
     /// is unmounted even if that fails.
-    pub fn finish_in_use(&mut self) -> Result<(), TargetError> {
+    pub(crate) fn finish_in_use(&mut self) -> Result<(), TargetError> {
         self.mount()?;
         let read_only = rustix::mount::mount_remount(&self.point, MountFlags::RDONLY, "");
         let read_only = read_only.map_err(TargetError::errno("make read-only", &self.point));

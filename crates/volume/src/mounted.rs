@@ -182,7 +182,7 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// Runs `action` on the device of the unmounted target and mounts it again, also after an error.
     /// [`TargetError::Missing`] for a directory.
-    pub fn while_unmounted<T>(
+    pub(crate) fn while_unmounted<T>(
         &mut self,
         action: impl FnOnce(&BlockDevice) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
@@ -225,7 +225,7 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// Sets a file of the device's queue folder in sysfs until the target is closed. [`TargetError::Missing`] without a
     /// block device.
-    pub fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
+    pub(crate) fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
         let file = self.device()?.queue_file(name);
         self.settings.set(file, value)
     }
@@ -272,11 +272,6 @@ impl<D: Rooted> MountedTarget<D> {
             Backing::Image { image, .. } => image.space_left(),
             _ => None,
         }
-    }
-
-    /// If not, results are "measured without the kernel log".
-    pub fn kernel_log_is_readable(&self) -> bool {
-        self.log.is_readable()
     }
 
     /// Unmounts, detaches and writes an image held in memory into its file. A drop without this call undoes everything,

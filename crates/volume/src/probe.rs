@@ -32,10 +32,6 @@ impl DeviceProbe {
         Ok(Self { file, device, buffer: Vec::new() })
     }
 
-    pub fn device(&self) -> &BlockDevice {
-        &self.device
-    }
-
     pub fn rotational(&self) -> Option<bool> {
         self.device.queue("rotational").map(|text| text == "1")
     }

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub const OF_ROOT: &str = "/run/senesce";
+pub(crate) const OF_ROOT: &str = "/run/senesce";
 
 /// Creates the folder if it is missing. Refuses one of another user.
-pub fn folder() -> Result<PathBuf, TargetError> {
+pub(crate) fn folder() -> Result<PathBuf, TargetError> {
     let user = rustix::process::geteuid();
     let preferred = match user.is_root() {
         true => Some(PathBuf::from(OF_ROOT)),

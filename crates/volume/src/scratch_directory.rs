@@ -4,7 +4,6 @@ use crate::error::TargetError;
 use crate::guardian::{Guardian, Owner};
 use crate::runtime;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 pub(crate) const PREFIX: &str = "senesce-";
@@ -17,7 +16,7 @@ pub const MEMORY: &str = "/dev/shm";
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
-    handle: File,
+    _lock: File,
     _guardian: Guardian,
 }
 
@@ -45,18 +44,14 @@ impl ScratchDirectory {
         let (path, guardian) =
             make_unique(&parent, &format!("{PREFIX}{purpose}-{}-", Owner::current()), Guardian::of_tree)?;
         // Checked through its descriptor: it is ours and not a link.
-        let handle = runtime::private(&path)?;
+        let lock = runtime::private(&path)?;
         // On a shared file system another kernel can see the lock, but not this process.
-        let _ = rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-        Ok(Self { path, handle, _guardian: guardian })
+        let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        Ok(Self { path, _lock: lock, _guardian: guardian })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.handle.as_fd()
     }
 }
 

@@ -28,7 +28,7 @@ pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, Ta
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
 
-pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
+pub(crate) fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
     let mut ranges = Vec::new();
     let mut offset = within.start;
     while offset < within.end {
@@ -52,7 +52,7 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
     Ok(ranges)
 }
 
-pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
+pub(crate) fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     for range in data_ranges(file, size, path)? {
         if !is_zero(file, range.start, range.end, path)? {
             return Ok(false);
@@ -106,7 +106,7 @@ pub enum CopyBy {
     Memory,
 }
 
-pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+pub(crate) fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
         let left = (range.end - read_at).min(1 << 30) as usize;
@@ -170,13 +170,14 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
 
 /// The offset of the first difference within the first `size` bytes; holes read as zero. Fails if a file ends inside
 /// the other's data.
-pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
+#[cfg(test)]
+pub(crate) fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;
     ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
     first_difference_in(ours, theirs, &merge(ranges))
 }
 
-pub fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
+pub(crate) fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
     for range in ranges {
         if let Some(offset) = difference_in(ours, theirs, *range)? {
             return Ok(Some(offset));
@@ -201,7 +202,7 @@ fn difference_in(ours: Named, theirs: Named, range: Range) -> Result<Option<u64>
     Ok(None)
 }
 
-pub fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
+pub(crate) fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
     for range in ranges {

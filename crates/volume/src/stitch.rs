@@ -24,7 +24,7 @@ const SECTOR: u64 = 512;
 
 /// Divides `size` into `count` equal slices at equal distances. The first begins at the start of the device, the last
 /// ends at its end (rounded down to 1 MiB). [`TargetError::Usage`] if the slices are not whole MiB or do not fit.
-pub fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice>, TargetError> {
+pub(crate) fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice>, TargetError> {
     let usable = device.0 / ALIGNMENT * ALIGNMENT;
     let wrong = |problem: String| Err(TargetError::Usage(problem));
     if count == 0 {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 /// The number of non-empty zones in words; `None` if all are empty. ENOTTY for a device without zones.
-pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
+pub(crate) fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     let mut report = ZoneReport::default();
     let (mut sector, mut total, mut held, mut first) = (0, 0, 0, None);
     loop {

@@ -176,10 +176,6 @@ impl Bench {
         self.layouts.iter().map(summary).collect()
     }
 
-    pub fn workload(&self) -> &Workload {
-        &self.workload
-    }
-
     fn check_space(&self, target: &Path) -> Result<(), WorkloadError> {
         let needed: u64 = self.layouts.iter().map(Layout::existing_bytes).sum();
         let reused = self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree);

@@ -44,7 +44,10 @@ fn remedy(source: &io::Error) -> &'static str {
 
 impl WorkloadError {
     /// For `map_err`: `WorkloadError::io("create", path)`.
-    pub fn io<E: Into<io::Error>>(operation: impl Into<String>, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
+    pub(crate) fn io<E: Into<io::Error>>(
+        operation: impl Into<String>,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
         let (operation, path) = (operation.into(), path.into());
         move |source| {
             let source = source.into();

@@ -4,13 +4,13 @@ pub mod bench;
 pub mod builtin;
 mod consistency;
 pub mod engine;
-pub mod error;
+mod error;
 pub mod fileset;
 pub mod micro;
 pub mod model;
-pub mod result;
+mod result;
 pub mod together;
-pub mod wml;
+mod wml;
 
 pub use bench::{Bench, Execution, Finished, Options, draw};
 pub use builtin::{PERSONALITIES, builtin};

@@ -151,11 +151,14 @@ mod ordered {
     use std::fmt;
     use std::marker::PhantomData;
 
-    pub fn serialize<T: Serialize, S: Serializer>(list: &[(String, T)], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        list: &[(String, T)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_map(list.iter().map(|(name, value)| (name, value)))
     }
 
-    pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<(String, T)>, D::Error> {
         struct List<T>(PhantomData<T>);
@@ -177,10 +180,6 @@ mod ordered {
 }
 
 impl Repetition {
-    pub fn invalid(reason: impl Into<String>) -> Self {
-        Self { reason: Some(reason.into()), ..Self::default() }
-    }
-
     /// Marks the result as invalid, without rates, if a cross-check contradicts it.
     pub fn refute(&mut self, contradiction: Option<String>) {
         if let Some(contradiction) = contradiction {
@@ -193,7 +192,7 @@ impl Repetition {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
-    pub fn megabytes(bytes: u64, seconds: f64) -> f64 {
+    pub(crate) fn megabytes(bytes: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { bytes as f64 / MEGABYTE / seconds } else { 0.0 }
     }
 
@@ -235,7 +234,7 @@ impl Repetition {
 #[cfg(test)]
 impl FlowopResult {
     /// Reads of 1 MiB in 2 s, with their latencies from the minimum to the maximum.
-    pub fn of_reads(count: u64, mean_us: f64, latencies: [f64; 7]) -> Self {
+    pub(crate) fn of_reads(count: u64, mean_us: f64, latencies: [f64; 7]) -> Self {
         let rate = count as f64 / 2.0;
         let (kind, bytes, [min_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us]) =
             (FlowopKind::Read, count << 20, latencies);

@@ -147,7 +147,7 @@ fn status_words(status: u16) -> &'static str {
 
 impl ZoneFault {
     /// Takes an NVMe status (code type << 8 | code, without the do-not-retry bits).
-    pub fn from_status(status: u16) -> Self {
+    pub(crate) fn from_status(status: u16) -> Self {
         match status & 0x7ff {
             0x1b8 => Self::Boundary,
             0x1b9 => Self::Full,
@@ -182,7 +182,7 @@ impl ZoneFault {
         }
     }
 
-    pub fn loses_zone(self) -> bool {
+    pub(crate) fn loses_zone(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Offline)
     }
 }

@@ -26,7 +26,7 @@ pub enum ZoneState {
 }
 
 impl ZoneState {
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Empty,
         Self::ImplicitlyOpen,
         Self::ExplicitlyOpen,
@@ -37,7 +37,7 @@ impl ZoneState {
         Self::Conventional,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::ImplicitlyOpen => "implicitly open",
@@ -51,7 +51,7 @@ impl ZoneState {
     }
 
     /// The codes are the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
-    pub fn from_code(code: u8) -> Option<Self> {
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::Conventional,
             0x1 => Self::Empty,
@@ -104,7 +104,7 @@ impl ZoneInfo {
     }
 
     /// Whether the guard must assume that it holds data.
-    pub fn may_hold_data(&self) -> bool {
+    pub(crate) fn may_hold_data(&self) -> bool {
         !matches!(self.state, ZoneState::Empty | ZoneState::Offline)
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! `sim:MODEL` simulates a drive in virtual time, `null` completes commands at once.
 
-pub mod command;
-pub mod device;
-pub mod error;
+mod command;
+mod device;
+mod error;
 pub mod fit;
-pub mod geometry;
+mod geometry;
 pub mod hardware;
 pub mod job;
 pub mod manage;
-pub mod map;
+mod map;
 pub mod null;
 pub mod replay;
 pub mod run;
@@ -18,9 +18,9 @@ pub mod script;
 pub mod session;
 pub mod sim;
 pub mod survey;
-pub mod zone_table;
+mod zone_table;
 
-pub use command::{Command, Completion, Operation, ZoneFault};
-pub use device::{Clock, ZonedDevice};
+pub use command::{Command, Operation, ZoneFault};
+pub use device::ZonedDevice;
 pub use error::ZonedError;
 pub use geometry::{Geometry, LbaFormat, ZoneInfo, ZoneState};

@@ -7,7 +7,7 @@ use senesce_core::{Better, Figure, FigureKind};
 /// Maximum cells per row, for large drives.
 const CELLS_PER_ROW: usize = 64;
 
-pub fn zone_map(geometry: &Geometry, zones: &[ZoneInfo]) -> Figure {
+pub(crate) fn zone_map(geometry: &Geometry, zones: &[ZoneInfo]) -> Figure {
     let rows = zones.chunks(CELLS_PER_ROW).map(|chunk| {
         let last = chunk[chunk.len() - 1].zone;
         CellRow {

@@ -236,7 +236,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     Ok(Costed { result, cpu_ns })
 }
 
-pub fn workers_of(
+pub(crate) fn workers_of(
     checked: &CheckedJob,
     geometry: &Geometry,
     zones: &[ZoneInfo],

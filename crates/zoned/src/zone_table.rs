@@ -6,7 +6,7 @@ use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 
 /// Block counts are relative to the zone's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Zone {
+pub(crate) struct Zone {
     pub state: ZoneState,
     /// Blocks up to the write pointer.
     pub pointer: u32,
@@ -17,7 +17,7 @@ pub struct Zone {
 const EMPTY: Zone = Zone { state: ZoneState::Empty, pointer: 0, written: 0 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Effect {
+pub(crate) struct Effect {
     pub block: u64,
     pub before: Option<ZoneState>,
     /// Blocks the host had written to it before.
@@ -28,7 +28,7 @@ pub struct Effect {
 
 /// All zones of a drive, with open and active resources.
 #[derive(Debug, Clone)]
-pub struct ZoneTable {
+pub(crate) struct ZoneTable {
     zones: Vec<Zone>,
     zone_blocks: u64,
     capacity: u32,
@@ -41,7 +41,7 @@ pub struct ZoneTable {
 }
 
 impl ZoneTable {
-    pub fn new(geometry: &Geometry) -> Self {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
         let limit = |limit| if limit == 0 { u32::MAX } else { limit };
         Self {
             zones: vec![EMPTY; geometry.zones as usize],
@@ -56,13 +56,13 @@ impl ZoneTable {
     }
 
     /// Makes the first `count` zones conventional.
-    pub fn with_conventional(mut self, count: u32) -> Self {
+    pub(crate) fn with_conventional(mut self, count: u32) -> Self {
         self.zones.iter_mut().take(count as usize).for_each(|zone| zone.state = ZoneState::Conventional);
         self
     }
 
     /// Sets zones to the state that a drive reports.
-    pub fn with_zones(mut self, zones: &[ZoneInfo]) -> Self {
+    pub(crate) fn with_zones(mut self, zones: &[ZoneInfo]) -> Self {
         for info in zones {
             let Some(zone) = self.zones.get_mut(info.zone as usize) else { continue };
             let written = info.written() as u32;
@@ -76,19 +76,11 @@ impl ZoneTable {
         self
     }
 
-    pub fn zone(&self, zone: u32) -> Option<&Zone> {
+    pub(crate) fn zone(&self, zone: u32) -> Option<&Zone> {
         self.zones.get(zone as usize)
     }
 
-    pub fn open(&self) -> u32 {
-        self.open
-    }
-
-    pub fn active(&self) -> u32 {
-        self.active
-    }
-
-    pub fn info(&self, zone: u32) -> Option<ZoneInfo> {
+    pub(crate) fn info(&self, zone: u32) -> Option<ZoneInfo> {
         let found = self.zone(zone)?;
         let start = u64::from(zone) * self.zone_blocks;
         let conventional = found.state == ZoneState::Conventional;
@@ -102,7 +94,7 @@ impl ZoneTable {
     }
 
     /// Applies one command. On an error nothing changes.
-    pub fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
+    pub(crate) fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
         let index = command.zone as usize;
         let Some(zone) = self.zones.get(index).copied() else { return Err(ZoneFault::OutOfRange) };
         let effect = Effect {
@@ -122,7 +114,7 @@ impl ZoneTable {
     }
 
     /// Sets the state of a zone as if by earlier commands: empty, or opened and written up to `blocks`.
-    pub fn preset(&mut self, zone: u32, blocks: Option<u32>) -> Result<(), ZoneFault> {
+    pub(crate) fn preset(&mut self, zone: u32, blocks: Option<u32>) -> Result<(), ZoneFault> {
         let Some(found) = self.zones.get(zone as usize).copied() else { return Err(ZoneFault::OutOfRange) };
         self.reset(zone, found, Effect::default())?;
         match blocks {
@@ -141,7 +133,7 @@ impl ZoneTable {
     }
 
     /// Makes a zone read-only or offline, as a worn drive does (fault injection).
-    pub fn fail(&mut self, zone: u32, state: ZoneState) {
+    pub(crate) fn fail(&mut self, zone: u32, state: ZoneState) {
         if let Some(found) = self.zones.get(zone as usize).copied() {
             self.release(zone, found.state);
             self.zones[zone as usize].state = state;

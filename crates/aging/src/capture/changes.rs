@@ -115,12 +115,12 @@ impl Observed {
     }
 
     /// Whether the snapshots seem to be swapped: most files of both are newer in the earlier one.
-    pub fn is_reversed(&self) -> bool {
+    pub(crate) fn is_reversed(&self) -> bool {
         self.older > self.newer
     }
 
     /// The rates of a profile; empty without changes.
-    pub fn rows(&self) -> Vec<ChangeRow> {
+    pub(crate) fn rows(&self) -> Vec<ChangeRow> {
         let any = self.classes.iter().any(|class| class.changed() > 0);
         if any { self.classes.iter().map(ClassChanges::row).collect() } else { Vec::new() }
     }

@@ -19,7 +19,7 @@ pub struct AgeEdge {
 /// file is merged with its older neighbour, and the oldest with its younger one. A bin needs twice its share of files over its
 /// share of time; the oldest needs one over its share of time (Theorem A.1 of CMU-PDL-16-105). `fine` has (maximum age, files)
 /// of narrow bins, ascending.
-pub fn choose_edges(fine: &[(u64, u64)], oldest: u64, most: f64) -> Vec<AgeEdge> {
+pub(crate) fn choose_edges(fine: &[(u64, u64)], oldest: u64, most: f64) -> Vec<AgeEdge> {
     let mut bins = candidates(fine, oldest);
     let total: u64 = bins.iter().map(|(_, files)| files).sum();
     let mut left_out = Vec::new();

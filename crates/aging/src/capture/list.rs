@@ -19,7 +19,7 @@ const LINE_LIMIT: usize = 64 << 10;
 const DEPTH_LIMIT: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// Bytes.
     pub size: u64,
     /// Seconds since 1970.
@@ -28,7 +28,7 @@ pub struct Line<'a> {
     pub path: &'a [u8],
 }
 
-pub fn parse(line: &[u8]) -> Result<Line<'_>, String> {
+pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, String> {
     let (size, rest) = word(line).ok_or("a size is missing")?;
     let (time, rest) = word(rest).ok_or("a time is missing")?;
     let number = |text: &[u8]| String::from_utf8_lossy(text).into_owned();

@@ -6,8 +6,8 @@ pub mod list;
 mod tally;
 mod walk;
 
-pub use edges::AgeEdge;
-pub use tally::Tally;
+pub(crate) use edges::AgeEdge;
+pub(crate) use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;

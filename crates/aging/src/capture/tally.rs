@@ -54,7 +54,7 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts a regular file; `depth` is the number of directories between the top and the file.
-    pub fn file(&mut self, size: u64, age_seconds: u64, depth: usize) {
+    pub(crate) fn file(&mut self, size: u64, age_seconds: u64, depth: usize) {
         let bin = match size {
             0 => 0,
             _ => 1 + (64 - (size - 1).leading_zeros()) as usize,
@@ -76,7 +76,7 @@ impl Tally {
     /// Counts the ages of all files again, relative to the latest of their births and modifications, or only of modifications
     /// if births are useless (`by_birth`). Times after `now`, in seconds since 1970, are invalid and ignored, unless all are:
     /// then the clock is wrong.
-    pub fn age_anew(&mut self, files: &[FileState], by_birth: bool, now: i64) {
+    pub(crate) fn age_anew(&mut self, files: &[FileState], by_birth: bool, now: i64) {
         let born = |seen: &FileState| seen.born.filter(|_| by_birth);
         let time = |seen: &FileState| born(seen).unwrap_or(seen.modified).0;
         let times = files.iter().flat_map(|seen| [time(seen), seen.modified.0]);
@@ -91,11 +91,11 @@ impl Tally {
     }
 
     /// Counts a directory at a level (1: directly below the top).
-    pub fn directory(&mut self, level: usize) {
+    pub(crate) fn directory(&mut self, level: usize) {
         count(&mut self.directories, level, 1);
     }
 
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.sizes.iter_mut().zip(&other.sizes) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
         }

@@ -33,7 +33,7 @@ const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::MNT_ID);
 
 /// Counts every regular file below `top`, and keeps its state if `keep`; `now` is in seconds since 1970.
-pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
+pub(crate) fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
     let failed = |errno: Errno| AgingError::io("open directory", top, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(top, flags, Mode::empty()).map_err(failed)?;

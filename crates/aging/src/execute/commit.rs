@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 ///
 /// # Errors
 /// Those of syncfs(2) and fstatfs(2), and of the xfs request to finish deletes.
-pub fn commit(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn commit(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     if deletes_later(directory)? {
         finish_deletes_of_xfs(directory)?;
     }
@@ -25,11 +25,11 @@ fn deletes_later(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// xfs frees inode and blocks of a deleted file a moment later, and syncfs does not wait for it (fs/xfs/xfs_icache.c,
 /// `xfs_inodegc_queue`). Without waiting, the inode and location of the next file would depend on the load of the machine.
 #[derive(Debug)]
-pub struct Deletes(OwnedFd);
+pub(crate) struct Deletes(OwnedFd);
 
 impl Deletes {
     /// `None` if deletes are complete when they return, or if waiting needs root.
-    pub fn of(directory: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
+    pub(crate) fn of(directory: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
         match deletes_later(directory)? && finish_deletes_of_xfs(directory)? {
             true => Ok(Some(Self(
                 directory.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?,
@@ -38,7 +38,7 @@ impl Deletes {
         }
     }
 
-    pub fn finish(&self) -> Result<(), Errno> {
+    pub(crate) fn finish(&self) -> Result<(), Errno> {
         finish_deletes_of_xfs(self.0.as_fd()).map(|_| ())
     }
 }

@@ -5,18 +5,18 @@ use senesce_core::Seed;
 
 const BLOCK_WORDS: usize = 512;
 /// Bytes generated, written or compared at a time.
-pub const CHUNK: usize = 128 << 10;
+pub(crate) const CHUNK: usize = 128 << 10;
 
 /// Content of all files of one seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: all blocks differ
 /// and none compresses, at the cost of one exclusive or per word.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub(crate) struct Content {
     seed: u64,
     pool: Box<[u64; BLOCK_WORDS]>,
 }
 
 impl Content {
-    pub fn new(seed: Seed) -> Self {
+    pub(crate) fn new(seed: Seed) -> Self {
         let seed = seed.child("aging/content").0;
         let mut pool = Box::new([0; BLOCK_WORDS]);
         for (index, word) in pool.iter_mut().enumerate() {
@@ -26,7 +26,7 @@ impl Content {
     }
 
     /// Fills `buffer` with content of the file born at `birth`, from block `first_block` (of 4 KiB).
-    pub fn fill(&self, birth: u64, first_block: u64, buffer: &mut [u8]) {
+    pub(crate) fn fill(&self, birth: u64, first_block: u64, buffer: &mut [u8]) {
         let key = mix(self.seed ^ birth.wrapping_mul(GOLDEN));
         for (block, bytes) in buffer.chunks_mut(BLOCK_WORDS * 8).enumerate() {
             let mask = mix(key.wrapping_add(first_block + block as u64));

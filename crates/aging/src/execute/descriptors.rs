@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 
 /// Maximum number of descriptors of each of `threads` caches, if each thread also holds `files`. Raises the soft limit of the
 /// process to its hard limit.
-pub fn budget(threads: usize, files: usize) -> usize {
+pub(crate) fn budget(threads: usize, files: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -31,7 +31,7 @@ pub fn budget(threads: usize, files: usize) -> usize {
 }
 
 #[derive(Debug)]
-pub struct Descriptors {
+pub(crate) struct Descriptors {
     plan: Arc<AgingPlan>,
     top: OwnedFd,
     top_path: PathBuf,
@@ -50,16 +50,16 @@ struct CachedDescriptor {
 
 impl Descriptors {
     /// An empty cache over the aged directory `top`.
-    pub fn new(plan: Arc<AgingPlan>, top: OwnedFd, top_path: PathBuf, capacity: usize) -> Self {
+    pub(crate) fn new(plan: Arc<AgingPlan>, top: OwnedFd, top_path: PathBuf, capacity: usize) -> Self {
         let entry_of = vec![NONE; plan.directories().count() as usize];
         Self { plan, top, top_path, entry_of, entries: Vec::new(), capacity, clock: 0 }
     }
 
-    pub fn path(&self, directory: u32) -> PathBuf {
+    pub(crate) fn path(&self, directory: u32) -> PathBuf {
         self.top_path.join(self.plan.directories().path(directory))
     }
 
-    pub fn get(&mut self, directory: u32) -> Result<BorrowedFd<'_>, AgingError> {
+    pub(crate) fn get(&mut self, directory: u32) -> Result<BorrowedFd<'_>, AgingError> {
         if directory == 0 {
             return Ok(self.top.as_fd());
         }

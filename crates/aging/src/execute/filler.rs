@@ -8,21 +8,21 @@ use rustix::io::Errno;
 use senesce_core::Seed;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub type Failed = (&'static str, Errno);
+pub(crate) type Failed = (&'static str, Errno);
 
 #[derive(Debug)]
-pub struct Filler {
+pub(crate) struct Filler {
     data: Data,
     content: Content,
     buffer: Vec<u8>,
 }
 
 impl Filler {
-    pub fn new(data: Data, seed: Seed) -> Self {
+    pub(crate) fn new(data: Data, seed: Seed) -> Self {
         Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
     }
 
-    pub fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
+    pub(crate) fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
         // fallocate of length 0 fails with EINVAL.
         if from == to {
             return Ok(());
@@ -35,7 +35,7 @@ impl Filler {
     }
 
     /// Rewrites a part of a file with the same content; preallocated blocks read as zeros.
-    pub fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
+    pub(crate) fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
         self.write(opened, file.birth, from, from + bytes)
     }
 
@@ -54,7 +54,7 @@ impl Filler {
 }
 
 /// Truncates a file, or extends it without blocks.
-pub fn cut(opened: &OwnedFd, size: u64) -> Result<(), Failed> {
+pub(crate) fn cut(opened: &OwnedFd, size: u64) -> Result<(), Failed> {
     rustix::fs::ftruncate(opened, size).map_err(|errno| ("set the size of", errno))
 }
 

@@ -20,8 +20,8 @@ mod pool;
 mod task;
 mod witness;
 
-pub use content::Content;
-pub use directory::{DirectoryHand, DirectoryTarget, check};
+pub(crate) use content::Content;
+pub use directory::{DirectoryTarget, check};
 pub use pace::{Alone, Pace};
 pub use plan_target::{Hand, NullTarget, PlanTarget};
 pub use witness::CommitWitness;
@@ -64,7 +64,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    pub fn owns(self, directory: u32) -> bool {
+    pub(crate) fn owns(self, directory: u32) -> bool {
         directory % self.count == self.index
     }
 }

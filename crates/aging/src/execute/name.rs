@@ -12,7 +12,7 @@ pub(crate) struct Name {
 const FIRST: usize = 13;
 
 impl Name {
-    pub fn of(file: &File) -> Self {
+    pub(crate) fn of(file: &File) -> Self {
         let mut bytes = [0; 16];
         bytes[0] = b'f';
         for (index, byte) in bytes[1..FIRST].iter_mut().enumerate() {
@@ -26,15 +26,15 @@ impl Name {
         Self { bytes, length }
     }
 
-    pub fn as_c_str(&self) -> &CStr {
+    pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_with_nul(&self.bytes[..=self.length]).unwrap_or_default()
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 
-    pub fn parse(name: &[u8]) -> Option<(u64, bool)> {
+    pub(crate) fn parse(name: &[u8]) -> Option<(u64, bool)> {
         let first = name.strip_suffix(RENAMED.as_bytes());
         let digits = first.unwrap_or(name).strip_prefix(b"f").filter(|digits| digits.len() == 12)?;
         let lower = digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

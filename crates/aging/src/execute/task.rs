@@ -5,7 +5,7 @@ use crate::plan::ChangeCounts;
 use crate::planner::{Change, ChangeKind, File, Operation, OperationKind};
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub stalls: u64,
     pub executed: u64,
     pub commits: u64,
@@ -14,7 +14,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn agree(&self) -> Result<(), AgingError> {
+    pub(crate) fn agree(&self) -> Result<(), AgingError> {
         if self.planned == self.work.changes {
             return Ok(());
         }
@@ -26,53 +26,53 @@ impl Counts {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Work {
+pub(crate) struct Work {
     pub synced: u64,
     pub changes: ChangeCounts,
 }
 
 impl Work {
-    pub fn count(&mut self, task: &Task) {
+    pub(crate) fn count(&mut self, task: &Task) {
         self.synced += u64::from(task.sync);
         if let Act::Change(change) = &task.act {
             self.changes.count(change);
         }
     }
 
-    pub fn discount(&mut self, task: &Task) {
+    pub(crate) fn discount(&mut self, task: &Task) {
         let mut once = Self::default();
         once.count(task);
         self.changes.subtract(&once.changes);
     }
 
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.synced += other.synced;
         self.changes.add(&other.changes);
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Act {
+pub(crate) enum Act {
     Operation(Operation),
     Change(Change),
 }
 
 impl Act {
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         match self {
             Self::Operation(operation) => &operation.file,
             Self::Change(change) => &change.file,
         }
     }
 
-    pub fn is(&self, kind: OperationKind) -> bool {
+    pub(crate) fn is(&self, kind: OperationKind) -> bool {
         matches!(self, Self::Operation(operation) if operation.kind == kind)
     }
 }
 
 /// An operation, or a change that follows it, for a thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Task {
+pub(crate) struct Task {
     pub sequence: u64,
     /// 0: the operation itself; its changes follow from 1.
     pub step: u32,
@@ -82,18 +82,18 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn place(&self) -> (u64, u32) {
+    pub(crate) fn place(&self) -> (u64, u32) {
         (self.sequence, self.step)
     }
 
-    pub fn grew_by(&self) -> u64 {
+    pub(crate) fn grew_by(&self) -> u64 {
         match self.act {
             Act::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,
             _ => 0,
         }
     }
 
-    pub fn cut_again(&self) -> Self {
+    pub(crate) fn cut_again(&self) -> Self {
         let after = *self.act.file();
         let file = File { size: after.size - self.grew_by(), ..after };
         Self { act: Act::Change(Change { kind: ChangeKind::Truncate { from: after.size }, file }), ..*self }

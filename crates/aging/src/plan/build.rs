@@ -23,7 +23,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.creates.iter().sum::<u64>() + self.deletes.iter().sum::<u64>()
     }
 }
@@ -84,7 +84,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The segments of a run that represents `operations`, in the order of time, and their positions.
-    pub fn segments(&self, operations: u64) -> Result<(Vec<Segment>, Timeline), AgingError> {
+    pub(crate) fn segments(&self, operations: u64) -> Result<(Vec<Segment>, Timeline), AgingError> {
         let files = self.sizes.total_files;
         if operations < files {
             return Ok((vec![self.part_of_the_fill(operations)], Timeline::even(operations)));

@@ -24,7 +24,7 @@ pub struct ChangeCounts {
 }
 
 impl ChangeCounts {
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.appends += other.appends;
         self.truncations += other.truncations;
         self.overwrites += other.overwrites;
@@ -34,7 +34,7 @@ impl ChangeCounts {
         self.bytes_overwritten += other.bytes_overwritten;
     }
 
-    pub fn subtract(&mut self, other: &Self) {
+    pub(crate) fn subtract(&mut self, other: &Self) {
         self.appends -= other.appends;
         self.truncations -= other.truncations;
         self.overwrites -= other.overwrites;

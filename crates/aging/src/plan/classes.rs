@@ -97,7 +97,7 @@ impl Shortfall {
 
     /// Gives a stretch that replaces large files the pairs that fill the gap: one to stand in, two for the deletes at the start
     /// of a stretch. They come from the classes with most pairs to spare, large ones first if pairs are few.
-    pub fn provide(&self, pairs: &mut [u64], stay: &[u64]) {
+    pub(crate) fn provide(&self, pairs: &mut [u64], stay: &[u64]) {
         let Some(filler) = self.filler else { return };
         let few = pairs.iter().sum::<u64>() <= 2 * FILLER_PAIRS;
         while pairs[filler] < FILLER_PAIRS && pairs[self.large..].iter().sum::<u64>() > 0 {

@@ -144,7 +144,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    pub fn new(clock: &Clock, capacity: Bytes, fullness: f64) -> Self {
+    pub(crate) fn new(clock: &Clock, capacity: Bytes, fullness: f64) -> Self {
         let between = clock.bytes_between(capacity, fullness).map_or(u64::MAX, |bytes| bytes.0.max(1));
         let every = if clock.sync_every == 0 { u64::MAX } else { clock.sync_every };
         Self { between, every, next: (between, every), commits: 0 }
@@ -153,7 +153,7 @@ impl Ticks {
     /// Whether a commit follows the operation after which `turnover` bytes were freed (or created in the fill) and `operations`
     /// are done.
     #[inline]
-    pub fn tick(&mut self, turnover: u64, operations: u64) -> bool {
+    pub(crate) fn tick(&mut self, turnover: u64, operations: u64) -> bool {
         let (by_bytes, by_count) = (turnover >= self.next.0, operations >= self.next.1);
         if by_bytes {
             self.next.0 = (turnover / self.between + 1).saturating_mul(self.between);

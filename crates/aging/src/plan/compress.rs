@@ -65,11 +65,11 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub fn even(operations: u64) -> Self {
+    pub(crate) fn even(operations: u64) -> Self {
         Self { points: vec![(0, 0), (operations, operations)], classes: Vec::new() }
     }
 
-    pub fn new(spans: &[Span], operations: u64) -> Self {
+    pub(crate) fn new(spans: &[Span], operations: u64) -> Self {
         if spans.iter().all(|span| span.played == span.pairs) {
             return Self::even(operations);
         }
@@ -83,16 +83,16 @@ impl Timeline {
         Self { points, classes }
     }
 
-    pub fn played(&self) -> u64 {
+    pub(crate) fn played(&self) -> u64 {
         self.points.last().map_or(0, |(played, _)| *played)
     }
 
-    pub fn stood_for(&self) -> u64 {
+    pub(crate) fn stood_for(&self) -> u64 {
         self.points.last().map_or(0, |(_, operations)| *operations)
     }
 
     /// First birth of each age bin (oldest first) when `played` operations are executed.
-    pub fn starts(&self, bins: &[AgeBin], played: u64) -> Vec<u64> {
+    pub(crate) fn starts(&self, bins: &[AgeBin], played: u64) -> Vec<u64> {
         if self.classes.is_empty() {
             return bins.iter().map(|bin| first_birth(bin.begin, played)).collect();
         }

@@ -27,7 +27,7 @@ struct Choice<'a> {
 
 /// Files of each bin: the floor or ceiling of its share with the sum `total`, bytes near `target`, and an RMSE of at most 0.5 /
 /// K. All roundings of the largest bins are tried, the others by largest remainder; then pairs of bins are exchanged.
-pub fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -> Vec<u64> {
+pub(crate) fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -> Vec<u64> {
     let exact: Vec<f64> = bins.iter().map(|bin| bin.share * total as f64).collect();
     let floors: Vec<f64> = exact.iter().map(|exact| (exact + 1e-9).floor()).collect();
     let rests: Vec<f64> = exact.iter().zip(&floors).map(|(exact, floor)| (exact - floor).max(0.0)).collect();

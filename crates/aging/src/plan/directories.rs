@@ -11,7 +11,7 @@ pub struct DirectoryTree {
 
 impl DirectoryTree {
     /// The tree for a profile, down to its deepest file; a level without a listed directory gets one.
-    pub fn new(profile: &Profile) -> Self {
+    pub(crate) fn new(profile: &Profile) -> Self {
         let deepest = profile.depths.iter().filter(|row| row.weight > 0.0).map(|row| row.depth).max().unwrap_or(0);
         let mut first = vec![0, 1];
         for level in 1..=deepest {
@@ -40,14 +40,14 @@ impl DirectoryTree {
     }
 
     /// The directory above; `None` for the top.
-    pub fn parent(&self, directory: u32) -> Option<u32> {
+    pub(crate) fn parent(&self, directory: u32) -> Option<u32> {
         let level = self.level_of(directory);
         let (above, width) = self.level(level.checked_sub(1)?);
         let (first, _) = self.level(level);
         Some(above + (directory - first) % width)
     }
 
-    pub fn name(&self, directory: u32) -> String {
+    pub(crate) fn name(&self, directory: u32) -> String {
         let (first, _) = self.level(self.level_of(directory));
         format!("d{:x}", directory - first)
     }
@@ -63,7 +63,7 @@ impl DirectoryTree {
         names.iter().rev().map(|name| format!("{name}/")).collect()
     }
 
-    pub fn has_below(&self, directory: u32, name: &[u8]) -> bool {
+    pub(crate) fn has_below(&self, directory: u32, name: &[u8]) -> bool {
         let level = self.level_of(directory);
         if level + 1 >= self.levels() {
             return false;
@@ -75,7 +75,7 @@ impl DirectoryTree {
     }
 
     /// Rank of every directory when all paths of files are sorted bytewise.
-    pub fn ranks(&self) -> Vec<u32> {
+    pub(crate) fn ranks(&self) -> Vec<u32> {
         let paths: Vec<String> = (0..self.count()).map(|directory| self.path(directory) + "f").collect();
         let mut order: Vec<u32> = (0..self.count()).collect();
         order.sort_unstable_by(|a, b| -> Ordering { paths[*a as usize].cmp(&paths[*b as usize]) });

@@ -2,7 +2,7 @@
 
 /// Shares of `total` by largest remainder (Hamilton's method): each is the floor or ceiling of its share, their sum is `total`,
 /// and no other such choice has a smaller squared error.
-pub fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
+pub(crate) fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let shares: Vec<f64> = weights.iter().map(|weight| weight / sum * total as f64).collect();
     let high: Vec<u64> = weights.iter().map(|weight| if *weight > 0.0 { total } else { 0 }).collect();
@@ -11,12 +11,12 @@ pub fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
 
 /// The whole numbers nearest to `targets` (least squares) between `low` and `high` with the sum `total`; `None` if the bounds
 /// exclude it.
-pub fn fit(targets: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
+pub(crate) fn fit(targets: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     fit_scaled(targets, &vec![1.0; targets.len()], low, high, total)
 }
 
 /// Like [`fit`], with the difference shared in proportion to `scales`.
-pub fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
+pub(crate) fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     if low.iter().zip(high).any(|(low, high)| low > high) {
         return None;
     }
@@ -81,7 +81,7 @@ fn settle(exact: &[f64], low: &[u64], high: &[u64], total: u64, fitted: &mut [u6
 
 /// Controlled rounding (Cox 1987, JASA 82:398): the table `rows[i] * columns[j] / total` rounded so that every cell is its
 /// floor or ceiling and every row and column keeps its sum. Both margins must have the same sum.
-pub fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
+pub(crate) fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
     let total: u64 = rows.iter().sum();
     debug_assert_eq!(total, columns.iter().sum::<u64>());
     let total = total.max(1);

@@ -7,7 +7,7 @@ use super::rounding::fit;
 use crate::profile::Profile;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AgeBin {
+pub(crate) struct AgeBin {
     /// Start as a share of the run, 0 for the oldest.
     pub begin: f64,
     /// Share of time.
@@ -15,7 +15,7 @@ pub struct AgeBin {
     pub share: f64,
 }
 
-pub fn age_bins(profile: &Profile) -> Vec<AgeBin> {
+pub(crate) fn age_bins(profile: &Profile) -> Vec<AgeBin> {
     let last = profile.ages[profile.ages.len() - 1].edge;
     let total: f64 = profile.ages.iter().map(|row| row.weight).sum();
     let left = |index: usize| if index == 0 { 0.0 } else { profile.ages[index - 1].edge };
@@ -29,14 +29,14 @@ pub fn age_bins(profile: &Profile) -> Vec<AgeBin> {
 
 /// Minimum number of operations in which `files` live files can reach the age histogram if half of the operations after the
 /// fill are creates (Geriatrix, CMU-PDL-16-105, Theorem A.1).
-pub fn bound(bins: &[AgeBin], files: u64) -> f64 {
+pub(crate) fn bound(bins: &[AgeBin], files: u64) -> f64 {
     let files = files as f64;
     let young = bins.iter().skip(1).map(|bin| 2.0 * files * bin.share / bin.time);
     young.fold(files / bins[0].time, f64::max)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     pub start: u64,
     pub fill: u64,
     pub pairs: u64,
@@ -47,14 +47,14 @@ pub struct Span {
 }
 
 impl Span {
-    pub fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.fill + self.pairs
     }
 }
 
 /// Cuts a run of `operations`, of which the first `fill` are only creates, into age bins. Edges after the fill are moved down
 /// to an even distance from its end, so that every bin has as many creates as deletes.
-pub fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
+pub(crate) fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
     let edges: Vec<(u64, u8)> = bins.iter().map(|bin| edge(bin.begin * operations as f64, fill)).collect();
     let end = |index: usize| edges.get(index + 1).map_or(operations, |(start, _)| *start);
     (0..bins.len())
@@ -82,13 +82,13 @@ fn whole_up(exact: f64) -> u64 {
 }
 
 /// First birth in the bin that starts at the share `begin` of a run of `operations`.
-pub fn first_birth(begin: f64, operations: u64) -> u64 {
+pub(crate) fn first_birth(begin: f64, operations: u64) -> u64 {
     whole_up(begin * operations as f64)
 }
 
 /// Operations of the plan that meets the age histogram at the bound: the fill and whole pairs, slightly more if rounding leaves
 /// a bin one create short, at most 2 % above the bound.
-pub fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
+pub(crate) fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
     let bound = bound(bins, files);
     let least = whole_pairs((bound - 1e-6).ceil() as u64, files);
     let most = (bound * 1.02) as u64;
@@ -100,12 +100,12 @@ pub fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
 }
 
 /// The smallest number of operations, at least `operations`, that is the fill and whole pairs.
-pub fn whole_pairs(operations: u64, fill: u64) -> u64 {
+pub(crate) fn whole_pairs(operations: u64, fill: u64) -> u64 {
     fill + operations.saturating_sub(fill).next_multiple_of(2)
 }
 
 /// Files of each bin that stay: as close to their shares as the operations of the bins allow.
-pub fn stayers(bins: &[AgeBin], most: &[u64], files: u64) -> Option<Vec<u64>> {
+pub(crate) fn stayers(bins: &[AgeBin], most: &[u64], files: u64) -> Option<Vec<u64>> {
     let targets: Vec<f64> = bins.iter().map(|bin| bin.share * files as f64).collect();
     fit(&targets, &vec![0; bins.len()], most, files)
 }

@@ -19,7 +19,7 @@ type Tried = (u64, f64);
 impl Search {
     /// The lengths worth planning from the `first` guess, where a step creates about `mean` bytes: one, or the nearest on both
     /// sides of the target. Empty if even the minimum length creates too much.
-    pub fn lengths(
+    pub(crate) fn lengths(
         &self,
         first: u64,
         mean: impl Fn(u64) -> f64,

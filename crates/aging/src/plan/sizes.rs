@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const BLOCK: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct SizeBin {
+pub(crate) struct SizeBin {
     pub row: usize,
     /// Exclusive lower bound of sizes (equal to `high`: every file has exactly that size).
     pub low: u64,
@@ -34,7 +34,7 @@ pub struct Truncated {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     pub bins: Vec<SizeBin>,
     pub truncated: Vec<Truncated>,
     pub files: Vec<u64>,
@@ -44,7 +44,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// Applies `spec` to its profile. Refuses sizes that cannot fit and a volume too small for the histograms.
-    pub fn new(spec: &PlanSpec, fullness: f64) -> Result<Self, AgingError> {
+    pub(crate) fn new(spec: &PlanSpec, fullness: f64) -> Result<Self, AgingError> {
         let room = fullness * spec.capacity.0 as f64;
         let (bins, truncated) = truncate(spec, room)?;
         let mean: f64 = bins.iter().map(|bin| bin.share * bin.allocated).sum();
@@ -140,7 +140,7 @@ fn too_large(spec: &PlanSpec, room: f64, first: &SizeRow, cut: &[&SizeRow]) -> A
 }
 
 /// Mean of the size in whole blocks, for sizes spread log-uniformly over (`low`, `high`].
-pub fn mean_allocated(low: u64, high: u64) -> f64 {
+pub(crate) fn mean_allocated(low: u64, high: u64) -> f64 {
     if low == high {
         return Bytes(high).round_up(BLOCK).0 as f64;
     }
@@ -161,7 +161,7 @@ pub fn mean_allocated(low: u64, high: u64) -> f64 {
 
 /// Slots beyond the K files, empty at every edge of an age bin. They keep operations possible when all other files must stay:
 /// small files of the profile with about `budget` bytes, at most K / 20.
-pub fn ghosts(allocated: &[f64], shares: &[f64], files: &[u64], budget: f64) -> Vec<u64> {
+pub(crate) fn ghosts(allocated: &[f64], shares: &[f64], files: &[u64], budget: f64) -> Vec<u64> {
     let total: u64 = files.iter().sum();
     let small = |index: usize| files[index] > 0 && allocated[index] <= budget / 8.0;
     let weights: Vec<f64> = (0..files.len()).map(|index| if small(index) { shares[index] } else { 0.0 }).collect();

@@ -89,7 +89,7 @@ fn unit(draw: u64) -> f64 {
 }
 
 impl Changes {
-    pub fn new(plan: &AgingPlan) -> Option<Box<Self>> {
+    pub(crate) fn new(plan: &AgingPlan) -> Option<Box<Self>> {
         let rows = &plan.spec.profile.changes;
         let sums = |bytes: f64| {
             let mut sum = 0.0;
@@ -138,7 +138,7 @@ impl Changes {
         }
     }
 
-    pub fn now(&self, class: usize, file: File) -> File {
+    pub(crate) fn now(&self, class: usize, file: File) -> File {
         match (self.fate(class, file.birth, file.size), self.pending.contains(&file.birth)) {
             (Some(ChangeKind::Append { from } | ChangeKind::Truncate { from }), true) => File { size: from, ..file },
             (Some(ChangeKind::Rename), false) => File { renamed: true, ..file },
@@ -147,7 +147,7 @@ impl Changes {
     }
 
     /// A file of the plan is created; returns its initial form.
-    pub fn born(&mut self, class: usize, file: File) -> File {
+    pub(crate) fn born(&mut self, class: usize, file: File) -> File {
         if self.fate(class, file.birth, file.size).is_none() {
             return file;
         }
@@ -160,7 +160,7 @@ impl Changes {
     }
 
     /// A file of the plan is deleted; returns its current form.
-    pub fn gone(&mut self, class: usize, file: File) -> File {
+    pub(crate) fn gone(&mut self, class: usize, file: File) -> File {
         let now = self.now(class, file);
         if self.pending.contains(&file.birth) {
             self.freed += self.arrive(&now, &file);
@@ -179,7 +179,7 @@ impl Changes {
     }
 
     /// Collects the changes that follow the operation `now`; after the `last` one of a plan, all pending ones.
-    pub fn follow(&mut self, now: u64, last: bool, sizes: &SizeDraw) {
+    pub(crate) fn follow(&mut self, now: u64, last: bool, sizes: &SizeDraw) {
         self.due.clear();
         while let Some(next) = self.waiting.front() {
             let off = self.missing > self.budget || self.extra > self.budget;
@@ -201,20 +201,20 @@ impl Changes {
         }
     }
 
-    pub fn due(&self) -> &[Change] {
+    pub(crate) fn due(&self) -> &[Change] {
         &self.due
     }
 
-    pub fn done(&self) -> ChangeCounts {
+    pub(crate) fn done(&self) -> ChangeCounts {
         self.done
     }
 
-    pub fn under_way(&self) -> u64 {
+    pub(crate) fn under_way(&self) -> u64 {
         self.pending.len() as u64
     }
 
     /// Bytes by which live files are larger (negative: smaller) than planned, and bytes freed in addition to deletes.
-    pub fn bytes(&self) -> (i64, i64) {
+    pub(crate) fn bytes(&self) -> (i64, i64) {
         (self.extra as i64 - self.missing as i64, self.freed)
     }
 }

@@ -10,15 +10,15 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub fn new(birth: u64, class: usize, directory: u32) -> Self {
+    pub(crate) fn new(birth: u64, class: usize, directory: u32) -> Self {
         Self { birth_low: birth as u32, birth_high: (birth >> 32) as u16, class: class as u16, directory }
     }
 
-    pub fn birth(&self) -> u64 {
+    pub(crate) fn birth(&self) -> u64 {
         u64::from(self.birth_high) << 32 | u64::from(self.birth_low)
     }
 
-    pub fn class(&self) -> usize {
+    pub(crate) fn class(&self) -> usize {
         usize::from(self.class)
     }
 }
@@ -33,11 +33,11 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn empty(&self) -> u32 {
+    pub(crate) fn empty(&self) -> u32 {
         self.capacity - self.passing - self.staying
     }
 
-    pub fn live(&self) -> u32 {
+    pub(crate) fn live(&self) -> u32 {
         self.passing + self.staying
     }
 }
@@ -96,7 +96,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub fn new(capacities: impl Iterator<Item = u32>) -> Self {
+    pub(crate) fn new(capacities: impl Iterator<Item = u32>) -> Self {
         let mut base = 0;
         let mut classes = Vec::new();
         for capacity in capacities {
@@ -106,30 +106,30 @@ impl Live {
         Self { records: arena(base), classes }
     }
 
-    pub fn is_far(&self) -> bool {
+    pub(crate) fn is_far(&self) -> bool {
         self.records.len() > CACHED_RECORDS
     }
 
-    pub fn fetch(&self, class: usize, passing: u32) {
+    pub(crate) fn fetch(&self, class: usize, passing: u32) {
         if let Some(record) = self.records.get(self.classes[class].base + passing as usize) {
             prefetch(record);
         }
     }
 
-    pub fn class(&self, class: usize) -> &Slots {
+    pub(crate) fn class(&self, class: usize) -> &Slots {
         &self.classes[class]
     }
 
-    pub fn classes(&self) -> &[Slots] {
+    pub(crate) fn classes(&self) -> &[Slots] {
         &self.classes
     }
 
-    pub fn empty_slots(&self) -> usize {
+    pub(crate) fn empty_slots(&self) -> usize {
         self.classes.iter().map(|slots| slots.empty() as usize).sum()
     }
 
     /// Adds a file; returns whether it is the first of its class that can be deleted.
-    pub fn insert(&mut self, class: usize, stays: bool, record: Record) -> bool {
+    pub(crate) fn insert(&mut self, class: usize, stays: bool, record: Record) -> bool {
         let slots = &mut self.classes[class];
         if stays {
             slots.staying += 1;
@@ -141,7 +141,7 @@ impl Live {
         slots.passing == 1
     }
 
-    pub fn remove(&mut self, class: usize, passing: u32) -> Record {
+    pub(crate) fn remove(&mut self, class: usize, passing: u32) -> Record {
         let slots = &mut self.classes[class];
         slots.passing -= 1;
         let last = self.records[slots.base + slots.passing as usize];
@@ -149,7 +149,7 @@ impl Live {
     }
 
     /// Decides again which files stay; `records` are all live files.
-    pub fn rearrange(&mut self, records: &[Record], stays: &[bool]) {
+    pub(crate) fn rearrange(&mut self, records: &[Record], stays: &[bool]) {
         for slots in &mut self.classes {
             (slots.passing, slots.staying) = (0, 0);
         }
@@ -158,15 +158,15 @@ impl Live {
         }
     }
 
-    pub fn record(&self, index: u32) -> &Record {
+    pub(crate) fn record(&self, index: u32) -> &Record {
         &self.records[index as usize]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
         self.indices().map(|index| &self.records[index as usize])
     }
 
-    pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.classes.iter().flat_map(|slots| {
             let end = slots.base as u32 + slots.capacity;
             let base = slots.base as u32;

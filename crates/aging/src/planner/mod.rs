@@ -275,7 +275,7 @@ impl Planner {
 }
 
 impl Totals {
-    pub fn live_now(&self) -> u64 {
+    pub(crate) fn live_now(&self) -> u64 {
         self.bytes_live.wrapping_add_signed(self.bytes_under_way)
     }
 }

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 /// A number below `bound` (> 0) by multiplication (Lemire 2019); the bias is below `bound / 2^64`.
-pub fn below(generator: &mut Pcg64, bound: u64) -> u64 {
+pub(crate) fn below(generator: &mut Pcg64, bound: u64) -> u64 {
     scale(generator.next_u64(), bound)
 }
 
@@ -18,30 +18,30 @@ const AHEAD: usize = 8;
 /// The same numbers as [`below`], drawn in advance. The bounds change slowly, so the coming numbers can be predicted well
 /// enough to prefetch their records.
 #[derive(Debug, Clone)]
-pub struct Draws {
+pub(crate) struct Draws {
     generator: Pcg64,
     raw: [u64; AHEAD],
     next: usize,
 }
 
 impl Draws {
-    pub fn new(mut generator: Pcg64) -> Self {
+    pub(crate) fn new(mut generator: Pcg64) -> Self {
         Self { raw: std::array::from_fn(|_| generator.next_u64()), generator, next: 0 }
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let raw = std::mem::replace(&mut self.raw[self.next], self.generator.next_u64());
         self.next = (self.next + 1) % AHEAD;
         scale(raw, bound)
     }
 
-    pub fn farthest(&self, bound: u64) -> u64 {
+    pub(crate) fn farthest(&self, bound: u64) -> u64 {
         scale(self.raw[(self.next + AHEAD - 1) % AHEAD], bound)
     }
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-pub fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
@@ -49,18 +49,18 @@ pub fn mix(value: u64) -> u64 {
 
 /// A fair coin that uses one number for 64 tosses.
 #[derive(Debug, Clone)]
-pub struct Coin {
+pub(crate) struct Coin {
     generator: Pcg64,
     bits: u64,
     left: u32,
 }
 
 impl Coin {
-    pub fn new(generator: Pcg64) -> Self {
+    pub(crate) fn new(generator: Pcg64) -> Self {
         Self { generator, bits: 0, left: 0 }
     }
 
-    pub fn toss(&mut self) -> bool {
+    pub(crate) fn toss(&mut self) -> bool {
         if self.left == 0 {
             self.bits = self.generator.next_u64();
             self.left = 64;
@@ -74,13 +74,13 @@ impl Coin {
 
 /// Draws from fixed shares in constant time (Walker 1977, Vose 1991).
 #[derive(Debug, Clone)]
-pub struct Alias {
+pub(crate) struct Alias {
     columns: Vec<(u64, u32)>,
 }
 
 impl Alias {
     /// At least one share must be above 0.
-    pub fn new(shares: &[f64]) -> Self {
+    pub(crate) fn new(shares: &[f64]) -> Self {
         let sum: f64 = shares.iter().sum();
         let mut scaled: Vec<f64> = shares.iter().map(|share| share / sum * shares.len() as f64).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) =
@@ -100,7 +100,7 @@ impl Alias {
         Self { columns }
     }
 
-    pub fn draw(&self, generator: &mut Pcg64) -> usize {
+    pub(crate) fn draw(&self, generator: &mut Pcg64) -> usize {
         let product = u128::from(generator.next_u64()) * self.columns.len() as u128;
         let index = (product >> 64) as usize;
         let (threshold, other) = self.columns[index];
@@ -110,22 +110,22 @@ impl Alias {
 
 /// Changing weights with draws and updates in logarithmic time (Fenwick 1994).
 #[derive(Debug, Clone)]
-pub struct Fenwick {
+pub(crate) struct Fenwick {
     tree: Vec<u64>,
     weights: Vec<u64>,
     total: u64,
 }
 
 impl Fenwick {
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self { tree: vec![0; count.next_power_of_two() + 1], weights: vec![0; count], total: 0 }
     }
 
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    pub fn set(&mut self, index: usize, weight: u64) {
+    pub(crate) fn set(&mut self, index: usize, weight: u64) {
         let old = self.weights[index];
         if weight >= old {
             self.add(index, weight - old);
@@ -134,7 +134,7 @@ impl Fenwick {
         }
     }
 
-    pub fn add(&mut self, index: usize, weight: u64) {
+    pub(crate) fn add(&mut self, index: usize, weight: u64) {
         self.total += weight;
         self.weights[index] += weight;
         let mut at = index + 1;
@@ -144,7 +144,7 @@ impl Fenwick {
         }
     }
 
-    pub fn subtract(&mut self, index: usize, weight: u64) {
+    pub(crate) fn subtract(&mut self, index: usize, weight: u64) {
         self.total -= weight;
         self.weights[index] -= weight;
         let mut at = index + 1;
@@ -155,7 +155,7 @@ impl Fenwick {
     }
 
     /// The index for `place`, which must be below the total.
-    pub fn find(&self, mut place: u64) -> usize {
+    pub(crate) fn find(&self, mut place: u64) -> usize {
         let mut at = 0;
         let mut step = (self.tree.len() - 1) / 2;
         while step > 0 {

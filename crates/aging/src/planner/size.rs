@@ -19,7 +19,7 @@ struct SizeClass {
 }
 
 impl SizeDraw {
-    pub fn new(key: u64, classes: &[Class]) -> Self {
+    pub(crate) fn new(key: u64, classes: &[Class]) -> Self {
         let class = |class: &Class| SizeClass {
             size: class.high as u64,
             allocated: class.allocated as u64,
@@ -30,7 +30,7 @@ impl SizeDraw {
         Self { key, classes: classes.iter().map(class).collect() }
     }
 
-    pub fn size(&self, class: usize, birth: u64) -> u64 {
+    pub(crate) fn size(&self, class: usize, birth: u64) -> u64 {
         let class = &self.classes[class];
         if class.ratio == 1.0 {
             return class.size;
@@ -39,12 +39,12 @@ impl SizeDraw {
         ((class.low * libm::pow(class.ratio, unit)).ceil() as u64).min(class.size)
     }
 
-    pub fn allocated(&self, class: usize, size: u64) -> u64 {
+    pub(crate) fn allocated(&self, class: usize, size: u64) -> u64 {
         let class = &self.classes[class];
         if class.ratio == 1.0 { class.allocated } else { size.next_multiple_of(crate::plan::BLOCK) }
     }
 
-    pub fn allocated_most(&self, class: usize) -> u64 {
+    pub(crate) fn allocated_most(&self, class: usize) -> u64 {
         self.classes[class].allocated_most
     }
 }

@@ -26,11 +26,11 @@ pub struct ChangeRow {
 }
 
 impl ChangeRow {
-    pub fn rates(&self) -> [f64; 4] {
+    pub(crate) fn rates(&self) -> [f64; 4] {
         [self.appends, self.truncations, self.overwrites, self.renames]
     }
 
-    pub fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
+    pub(crate) fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
         rows.iter().find(|row| bytes <= row.bytes.0).or(rows.last())
     }
 }

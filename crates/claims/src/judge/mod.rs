@@ -17,14 +17,14 @@ use crate::truth::{Case, Truth};
 const ALPHA: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub evidence: Evidence<'a>,
     pub published: &'a [f64],
     pub rows: &'a [Row],
 }
 
 /// The cases of a rule; empty if nothing that it needs was measured.
-pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
     match rule {
         Rule::Value { of, within } => points::value(of, within, context),
         Rule::Correlation { of, with, each, within } => points::correlation(of, with, each, within, context),

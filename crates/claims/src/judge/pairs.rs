@@ -8,16 +8,16 @@ use crate::selection::{Condition, Selection};
 use crate::truth::{Case, Truth};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     Times,
     Percent,
 }
 
-pub fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
+pub(crate) fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }
 
-pub fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, context: &Context<'_>) -> Vec<Case> {
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let pairs = context.evidence.pairs(of, to);
     let alpha = level(pairs.len());
@@ -39,7 +39,7 @@ pub fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, contex
 }
 
 /// One case per pair of pairs that agree in every condition that both leave free.
-pub fn interaction(
+pub(crate) fn interaction(
     (of, to): (&Selection, &Selection),
     (than_of, than_to): (&Selection, &Selection),
     within: &Bounds,
@@ -68,7 +68,7 @@ pub fn interaction(
 }
 
 /// One case per neighbouring pair; empty if one of the selections was not measured.
-pub fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
     let pairs: Vec<Vec<(Cell, Cell)>> = of.windows(2).map(|two| context.evidence.pairs(&two[0], &two[1])).collect();
     if pairs.iter().any(Vec::is_empty) {
         return Vec::new();
@@ -87,7 +87,7 @@ pub fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
 type Quartet = [Cell; 4];
 
 /// One case over all pairs of systems; empty if fewer than two systems were measured in both states.
-pub fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, context: &Context<'_>) -> Vec<Case> {
     let both = context.evidence.pairs(from, to);
     let mut quartets: Vec<Quartet> = Vec::new();
     for (index, (before, after)) in both.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::truth::{Case, Truth};
 use senesce_stats::{Correlation, pearson};
 use std::collections::BTreeMap;
 
-pub fn value(of: &Selection, within: &Bounds, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn value(of: &Selection, within: &Bounds, context: &Context<'_>) -> Vec<Case> {
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let cells = context.evidence.cells(of);
     let alpha = level(cells.len());
@@ -24,7 +24,7 @@ pub fn value(of: &Selection, within: &Bounds, context: &Context<'_>) -> Vec<Case
 }
 
 /// One case over all points, or one per value of `each`.
-pub fn correlation(
+pub(crate) fn correlation(
     of: &Selection,
     with: &Selection,
     each: &[String],
@@ -60,8 +60,8 @@ fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), publish
 }
 
 /// Fisher's interval needs at least this number of pairs.
-pub const LEAST_PAIRS: usize = 4;
+pub(crate) const LEAST_PAIRS: usize = 4;
 
-pub fn of_correlation(found: &Correlation) -> Interval {
+pub(crate) fn of_correlation(found: &Correlation) -> Interval {
     Interval { value: found.value, low: found.low, high: found.high, units: found.count }
 }

@@ -35,7 +35,7 @@ fn stated(interval: &Interval, from: f64, to: f64) -> String {
 }
 
 /// One case per series of at least two points (three for bends).
-pub fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
     let least = if matches!(shape, Shape::BendsUp | Shape::BendsDown) { 3 } else { 2 };
     let all: Vec<(Condition, Series)> =
         series(of, along, context).into_iter().filter(|(_, series)| series.len() >= least).collect();
@@ -110,7 +110,7 @@ fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lac
 }
 
 /// One case per series with both points and at least one other.
-pub fn step(
+pub(crate) fn step(
     of: &Selection,
     along: &str,
     (from, to): (f64, f64),
@@ -157,7 +157,7 @@ fn stepped(
 }
 
 /// One case per series of at least four points. Equal values neither rise nor fall.
-pub fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
         if x.len() < LEAST_PAIRS {

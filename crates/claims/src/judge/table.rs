@@ -16,7 +16,7 @@ struct Point<'a> {
     value: f64,
 }
 
-pub fn table(
+pub(crate) fn table(
     pattern: &Selection,
     beside: &[String],
     (mean_error, worst_error): (f64, f64),

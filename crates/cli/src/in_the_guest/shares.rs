@@ -18,7 +18,7 @@ const OUTPUTS_OF: [(&str, &str, bool); 4] =
 
 /// Folders for the guest. A folder created for it is removed if it stays empty.
 #[derive(Debug, Default)]
-pub struct Shares {
+pub(crate) struct Shares {
     pub folders: Vec<PathBuf>,
     made: Vec<PathBuf>,
 }
@@ -34,7 +34,7 @@ impl Shares {
     ///
     /// # Errors
     /// The folder of an output is missing, or its name is taken.
-    pub fn of(verb: &str, arguments: &ArgMatches, here: &Path) -> Result<Self, Failure> {
+    pub(crate) fn of(verb: &str, arguments: &ArgMatches, here: &Path) -> Result<Self, Failure> {
         let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
         let named = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());
         let (runs, mut shares) = (here.join(runs_directory()), Self::default());

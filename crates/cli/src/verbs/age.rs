@@ -26,7 +26,7 @@ use std::path::PathBuf;
 #[command(mut_arg("resume", not_with_resume))]
 #[command(mut_arg("profile", |arg| arg.add(ArgValueCompleter::new(arguments::complete_profile))))]
 #[command(mut_arg("file_system", |arg| arg.add(ArgValueCompleter::new(arguments::complete_file_system))))]
-pub struct Age {
+pub(crate) struct Age {
     #[command(flatten)]
     spec: AgeSpec,
     #[command(flatten)]

@@ -30,7 +30,7 @@ enum Format {
 
 /// Measure a workload, file operations, writes by size, or a cold read
 #[derive(Args)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// Directory, block device, image:FILE[,size=1G] or memory:1G
     target: Option<String>,
     /// Built-in workload or benchmark (--list), or a workload FILE.f

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// Compare runs: the environments first, then every metric in words
 #[derive(Args)]
-pub struct Compare {
+pub(crate) struct Compare {
     /// Run directories; without --against the first is the reference
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]

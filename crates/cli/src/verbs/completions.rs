@@ -12,7 +12,7 @@ pub const VARIABLE: &str = "COMPLETE";
 
 /// Print shell completions
 #[derive(Args)]
-pub struct Completions {
+pub(crate) struct Completions {
     /// Shell
     #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
     shell: String,

@@ -24,7 +24,7 @@ const SIMULATED: &str = "zns-intra-zone";
 
 /// Age something small and write its report, in seconds
 #[derive(Args)]
-pub struct Demo {
+pub(crate) struct Demo {
     /// image (root), directory or simulator [default: first to work]
     #[arg(long, value_name = "WHAT", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
           help_heading = "Target")]

@@ -25,7 +25,7 @@ const ALIGNED_READS: usize = 2000;
 
 /// Measure a device, or show the models that traces are timed on
 #[derive(Args)]
-pub struct Device {
+pub(crate) struct Device {
     #[command(subcommand)]
     action: Action,
 }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Diagnose a file system without changing it
 #[derive(Args)]
-pub struct Diagnose {
+pub(crate) struct Diagnose {
     /// Mounted directory, image or block device; never written
     target: String,
     /// Drive model for the times
@@ -195,6 +195,6 @@ fn trend_table(trends: &[Trend]) -> Option<Table> {
 }
 
 /// Accepts `image:FILE` like other verbs; here a plain FILE means the same.
-pub fn path_of(target: &str) -> PathBuf {
+pub(crate) fn path_of(target: &str) -> PathBuf {
     PathBuf::from(target.strip_prefix("image:").unwrap_or(target))
 }

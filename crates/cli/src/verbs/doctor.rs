@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 /// Say what works on this machine and how to get what does not
 #[derive(Args)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// Remove mounts, loop devices and files of killed runs
     #[arg(long, help_heading = "Clean-up")]
     sweep: bool,

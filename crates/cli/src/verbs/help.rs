@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Show the documentation of a verb, an experiment or a topic
 #[derive(Args)]
-pub struct Help {
+pub(crate) struct Help {
     #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_page),
           help = "Verb, experiment or topic [default: list of pages]")]
     page: Option<String>,

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Copy, pack and keep images
 #[derive(Args)]
-pub struct Image {
+pub(crate) struct Image {
     #[command(subcommand)]
     action: Action,
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Show where files lie
 #[derive(Args)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Mounted directories, images or block devices to compare
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Keep directories in a content-addressed object store
 #[derive(Args)]
-pub struct Objects {
+pub(crate) struct Objects {
     #[command(subcommand)]
     action: Action,
 }

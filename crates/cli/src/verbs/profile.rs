@@ -24,7 +24,7 @@ const BEGINNING: &[u8] = b"name =";
 
 /// List, show, capture and import profiles
 #[derive(Args)]
-pub struct ProfileVerb {
+pub(crate) struct ProfileVerb {
     #[command(subcommand)]
     action: Action,
 }

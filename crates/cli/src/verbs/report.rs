@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// Write the results of runs; needs neither root nor the device
 #[derive(Args)]
-pub struct Report {
+pub(crate) struct Report {
     /// Run directories
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
@@ -175,12 +175,12 @@ fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Fail
 }
 
 /// Writes the report of a run into its directory, as `senesce report RUN` does.
-pub fn write_default(run: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn write_default(run: &Path) -> Result<PathBuf, Failure> {
     write(run, None, Output::default())
 }
 
 /// Refuses what [`write_default`] would refuse for an existing run.
-pub fn check_default(run: &Path) -> Result<(), Failure> {
+pub(crate) fn check_default(run: &Path) -> Result<(), Failure> {
     match run.is_dir() {
         true => Output::default().check(Some(&page_of(run, None)), Format::Html, b""),
         false => Ok(()),
@@ -188,7 +188,7 @@ pub fn check_default(run: &Path) -> Result<(), Failure> {
 }
 
 /// Prints the name of a file, unless standard output or a device received its content.
-pub fn say_written(file: &Path) {
+pub(crate) fn say_written(file: &Path) {
     if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
         println!("{}", file.display());
     }

@@ -71,7 +71,7 @@ fn with_flags(command: Command) -> Command {
     global::complete(command)
 }
 
-pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
+pub(crate) fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     if matches.get_flag("list") {
         let json = matches.get_flag("json");
         return if matches.get_flag("claims") {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// Recorded runs
 #[derive(Args)]
-pub struct Runs {
+pub(crate) struct Runs {
     #[command(subcommand)]
     action: Action,
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// Snapshots of an image or a device
 #[derive(Args)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     #[command(subcommand)]
     action: Action,
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Measure a matrix of file systems, states and workloads
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["study", "example", "purpose"]))]
-pub struct Study {
+pub(crate) struct Study {
     /// Study to run (format: senesce help study)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Make, mount and check a file system that keeps hot blocks in memory and cold ones on disk
 #[derive(Args)]
-pub struct Tier {
+pub(crate) struct Tier {
     #[command(subcommand)]
     action: Action,
 }

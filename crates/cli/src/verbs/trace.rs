@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Trace the requests of a device while a command runs
 #[derive(Args)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// Image, block device or directory of a mounted file system
     target: String,
     /// Mount options of an image or a device

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Check an aged target against its record
 #[derive(Args)]
-pub struct Verify {
+pub(crate) struct Verify {
     /// Run directory of an aging
     #[arg(value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Guests with emulated drives
 #[derive(Args)]
-pub struct Vm {
+pub(crate) struct Vm {
     #[command(subcommand)]
     action: Action,
 }

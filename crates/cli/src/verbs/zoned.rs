@@ -16,7 +16,7 @@ use zones::{Drive, Range};
 
 /// Zoned drives, real, emulated or simulated
 #[derive(Args)]
-pub struct Zoned {
+pub(crate) struct Zoned {
     #[command(subcommand)]
     action: Action,
 }

@@ -80,7 +80,7 @@ impl Within {
     ///
     /// # Errors
     /// As [`Self::file`] and [`super::open_for_memory`].
-    pub fn file_for_memory(&self, path: &Path) -> io::Result<(File, u64)> {
+    pub(crate) fn file_for_memory(&self, path: &Path) -> io::Result<(File, u64)> {
         for_memory(self.file(path)?)
     }
 
@@ -96,7 +96,7 @@ impl Within {
     ///
     /// # Errors
     /// As [`Self::file`]; those of read(2).
-    pub fn read_at_most(&self, path: &Path, most: Bytes) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read_at_most(&self, path: &Path, most: Bytes) -> io::Result<Option<Vec<u8>>> {
         let file = self.file(path)?;
         if file.metadata()?.len() > most.0 {
             return Ok(None);

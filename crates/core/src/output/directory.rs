@@ -20,7 +20,7 @@ pub struct Obstacle {
 
 impl Obstacle {
     /// Exit code of the process.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         if self.planted { ExitCode::Refused } else { ExitCode::Usage }
     }
 }

@@ -40,7 +40,7 @@ impl Planted {
     }
 
     /// The refused link that caused an error, if any.
-    pub fn in_error(error: &io::Error) -> Option<&Self> {
+    pub(crate) fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -150,7 +150,7 @@ impl Folder {
     ///
     /// # Errors
     /// As dup(2).
-    pub fn try_clone(&self) -> io::Result<Self> {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 }

@@ -25,7 +25,7 @@ pub enum Format {
 
 impl Format {
     /// Name in messages.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Html => "HTML",
             Self::Svg => "SVG",

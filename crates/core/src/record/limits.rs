@@ -77,7 +77,7 @@ impl Held {
     ///
     /// # Errors
     /// [`RecordError::TooLong`] with the line that passes a limit.
-    pub fn and(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn and(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
         let mut held = self;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             held = Self { lines: held.lines + 1, bytes: held.bytes + line.len() as u64 + PER_EVENT };
@@ -90,7 +90,7 @@ impl Held {
     }
 
     /// As [`Self::and`], for lines that are written: those whose values would not be read back are refused too.
-    pub fn and_written(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn and_written(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
         let too_many = lines.split_inclusive(|byte| *byte == b'\n').position(exceed_memory);
         match too_many {
             Some(at) => Err(RecordError::TooLong { path: path.into(), line: self.lines + at + 1, most: MOST_VALUES }),

@@ -20,7 +20,7 @@ pub(crate) struct Segments {
 const RECENT: usize = 8;
 
 impl Segments {
-    pub fn new(cache: Cache) -> Self {
+    pub(crate) fn new(cache: Cache) -> Self {
         Self {
             starts: Vec::new(),
             ends: Vec::new(),
@@ -32,19 +32,19 @@ impl Segments {
         }
     }
 
-    pub fn holding(&self, start: u64, end: u64) -> Option<usize> {
+    pub(crate) fn holding(&self, start: u64, end: u64) -> Option<usize> {
         let mut ranges = self.starts.iter().zip(&self.ends);
         // Most ranges are in no segment, so all are compared without branches first.
         let is_any = ranges.clone().fold(false, |any, (from, to)| any | ((*from <= start) & (end <= *to)));
         if is_any { ranges.position(|(from, to)| *from <= start && end <= *to) } else { None }
     }
 
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
     /// Contents of the segments extended after the first `changes` extensions; `None` if no longer known.
-    pub fn changed_since(&self, changes: u64) -> Option<impl Iterator<Item = Range<u64>>> {
+    pub(crate) fn changed_since(&self, changes: u64) -> Option<impl Iterator<Item = Range<u64>>> {
         let numbers = (changes..self.changes).map(|change| self.recent[change as usize % RECENT]);
         (self.changes - changes <= RECENT as u64).then(|| numbers.map(|number| self.starts[number]..self.ends[number]))
     }
@@ -54,17 +54,17 @@ impl Segments {
         self.changes += 1;
     }
 
-    pub fn touch(&mut self, number: usize) {
+    pub(crate) fn touch(&mut self, number: usize) {
         self.clock += 1;
         self.used[number] = self.clock;
     }
 
-    pub fn start(&self, number: usize) -> u64 {
+    pub(crate) fn start(&self, number: usize) -> u64 {
         self.starts[number]
     }
 
     /// Extends a segment to `end`; keeps as much data before as fits.
-    pub fn extend(&mut self, number: usize, end: u64) {
+    pub(crate) fn extend(&mut self, number: usize, end: u64) {
         let (from, to) = (&mut self.starts[number], &mut self.ends[number]);
         if *to >= end {
             return;
@@ -74,7 +74,7 @@ impl Segments {
         self.changed(number);
     }
 
-    pub fn open(&mut self, start: u64, end: u64) -> usize {
+    pub(crate) fn open(&mut self, start: u64, end: u64) -> usize {
         self.clock += 1;
         let start = start.max(end.saturating_sub(self.cache.segment_bytes));
         if self.starts.len() < self.cache.segments as usize {
@@ -92,7 +92,7 @@ impl Segments {
     }
 
     /// Invalidates overwritten bytes.
-    pub fn forget(&mut self, start: u64, end: u64) {
+    pub(crate) fn forget(&mut self, start: u64, end: u64) {
         for (from, to) in self.starts.iter().zip(&mut self.ends) {
             if *from < end && start < *to {
                 // Keeps the part before; a segment cannot have a hole.

@@ -69,7 +69,7 @@ fn mask(is_set: bool) -> u32 {
 }
 
 impl Rough {
-    pub fn of(layout: &Layout, write_settle_ns: f64) -> Self {
+    pub(crate) fn of(layout: &Layout, write_settle_ns: f64) -> Self {
         let steps_per_ns = f64::from(ROTATION) / layout.rotation_ns;
         let last = layout.cylinders.saturating_sub(1);
         let shift = (0..64).find(|shift| last >> shift < BANDS as u64).unwrap_or(63);
@@ -89,7 +89,7 @@ impl Rough {
     }
 
     /// `near`: addresses that need an exact time.
-    pub fn view(&self, here: &Here, head_ns: f64, near: &Range<u64>) -> View {
+    pub(crate) fn view(&self, here: &Here, head_ns: f64, near: &Range<u64>) -> View {
         View {
             band: (here.cylinder >> self.shift) as u32,
             commanded_ns: here.commanded,
@@ -126,21 +126,21 @@ pub(super) struct Window {
 
 impl Window {
     /// An empty window of at most `most` candidates.
-    pub fn of(most: u32) -> Self {
+    pub(crate) fn of(most: u32) -> Self {
         let [bands, angles, pages] = Default::default();
         Self { most: most.max(1) as usize, bands, angles, pages, steps: Vec::new(), least: 0 }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bands.len()
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.len() == self.most
     }
 
     /// Adds the position of a request at a byte address; `exactly`: it does not need the arm.
-    pub fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settles: bool, exactly: bool) {
+    pub(crate) fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settles: bool, exactly: bool) {
         let exactly = exactly || place.stream_ns > FARTHEST_NS;
         let marks = (SETTLES & mask(settles)) | (EXACTLY & mask(exactly));
         self.bands.push((place.cylinder >> rough.shift) as u32 | marks);
@@ -148,30 +148,30 @@ impl Window {
         self.pages.push((address / PAGE) as u32);
     }
 
-    pub fn remove(&mut self, number: usize) {
+    pub(crate) fn remove(&mut self, number: usize) {
         for column in [&mut self.bands, &mut self.angles, &mut self.pages] {
             column.remove(number);
         }
     }
 
     /// Marks those of the first `count` that may not need the arm because they are in a range of addresses.
-    pub fn may_need_none(&mut self, count: usize, range: &Range<u64>) {
+    pub(crate) fn may_need_none(&mut self, count: usize, range: &Range<u64>) {
         let held = Pages::of(range);
         for (band, page) in self.bands.iter_mut().zip(&self.pages).take(count) {
             *band |= held.mask(*page) & EXACTLY;
         }
     }
 
-    pub fn needs_none(&mut self, number: usize) {
+    pub(crate) fn needs_none(&mut self, number: usize) {
         self.bands[number] |= EXACTLY;
     }
 
-    pub fn is_exact(&self, number: usize) -> bool {
+    pub(crate) fn is_exact(&self, number: usize) -> bool {
         self.bands[number] & EXACTLY != 0
     }
 
     /// Estimates the steps until the head reaches each of the first `count` candidates.
-    pub fn look(&mut self, rough: &Rough, view: &View, count: usize) {
+    pub(crate) fn look(&mut self, rough: &Rough, view: &View, count: usize) {
         let (bands, angles, pages) = (&self.bands[..count], &self.angles[..count], &self.pages[..count]);
         let seek = |band: &u32| rough.least[(band % EXACTLY).abs_diff(view.band) as usize % BANDS] as i32;
         self.steps.clear();
@@ -191,7 +191,7 @@ impl Window {
     }
 
     /// The estimated candidate that is reached first (the oldest if tied) and its time; `reached` returns exact times.
-    pub fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
+    pub(crate) fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
         let guess = self.until(self.least).next().unwrap_or(0);
         let (mut best, mut soonest) = (guess, reached(guess));
         for number in self.until(rough.until(view, soonest)) {

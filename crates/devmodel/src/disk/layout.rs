@@ -42,7 +42,7 @@ pub(crate) struct SectorPosition {
 }
 
 impl Layout {
-    pub fn of(disk: &Disk) -> Self {
+    pub(crate) fn of(disk: &Disk) -> Self {
         let rotation_ns = 60e9 / disk.rpm;
         let track_ns = rotation_ns + disk.track_skew_ms * 1e6;
         let heads = u64::from(disk.heads);
@@ -71,7 +71,7 @@ impl Layout {
         layout
     }
 
-    pub fn place(&self, address: u64) -> SectorPosition {
+    pub(crate) fn place(&self, address: u64) -> SectorPosition {
         let sector = address / SECTOR;
         let zone = self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
         let band = &self.bands[zone];
@@ -88,13 +88,13 @@ impl Layout {
     }
 
     /// The last sector before the byte address `end`, and the stream coordinate at which it has passed.
-    pub fn end(&self, end: u64) -> (SectorPosition, f64) {
+    pub(crate) fn end(&self, end: u64) -> (SectorPosition, f64) {
         let last = self.place(end.saturating_sub(SECTOR));
         (last, last.stream_ns + self.bands[last.zone as usize].sector_ns)
     }
 
     /// The same for a range from `start` with known position, which usually ends on that track.
-    pub fn end_from(&self, place: &SectorPosition, start: u64, end: u64) -> (SectorPosition, f64) {
+    pub(crate) fn end_from(&self, place: &SectorPosition, start: u64, end: u64) -> (SectorPosition, f64) {
         let band = &self.bands[place.zone as usize];
         let sector = u64::from(place.sector) + ((end - start) / SECTOR).saturating_sub(1);
         if end - start < SECTOR || sector >= band.sectors_per_track {
@@ -108,7 +108,7 @@ impl Layout {
 
     /// First byte address that has not passed at a stream coordinate, with cylinder and head. `near` is a position that is
     /// probably on that track.
-    pub fn reached(&self, stream_ns: f64, near: &SectorPosition) -> (u64, u64, u32) {
+    pub(crate) fn reached(&self, stream_ns: f64, near: &SectorPosition) -> (u64, u64, u32) {
         self.reached_on_track(stream_ns, near).unwrap_or_else(|| self.reached_anywhere(stream_ns))
     }
 
@@ -150,12 +150,12 @@ impl Layout {
     }
 
     /// Time to move the arm between two different cylinders.
-    pub fn seek_ns(&self, from: u64, to: u64) -> f64 {
+    pub(crate) fn seek_ns(&self, from: u64, to: u64) -> f64 {
         self.seek.ns(from.abs_diff(to))
     }
 
     /// Lower bound of seek times over this distance or longer.
-    pub fn least_seek_ns(&self, distance: u64) -> f64 {
+    pub(crate) fn least_seek_ns(&self, distance: u64) -> f64 {
         self.seek.curve.as_ref().map_or(0.0, |curve| curve.least_ms(distance as f64 / self.seek.stroke) * 1e6)
     }
 }

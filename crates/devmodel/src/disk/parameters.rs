@@ -70,12 +70,12 @@ pub struct Cache {
 }
 
 impl Disk {
-    pub fn track_sectors(&self) -> u64 {
+    pub(crate) fn track_sectors(&self) -> u64 {
         let zone = |zone: &Zone| u64::from(zone.cylinders) * u64::from(zone.sectors_per_track);
         self.zones.iter().map(zone).fold(0u64, u64::saturating_add).saturating_mul(u64::from(self.heads))
     }
 
-    pub fn check(&self, name: &str) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| ModelError::Parameter { name: name.into(), parameter, value, expected };
         let malformed = |problem: &str| ModelError::Malformed { name: name.into(), problem: problem.into() };

@@ -32,7 +32,7 @@ struct Open {
 
 impl Waiting {
     /// An empty queue with a window of at most `queue_depth`.
-    pub fn of(queue_depth: u32) -> Self {
+    pub(crate) fn of(queue_depth: u32) -> Self {
         let window = Window::of(queue_depth);
         Self { requests: VecDeque::new(), window, count: 0, flushes: 0, compared: 0, changes: 0 }
     }

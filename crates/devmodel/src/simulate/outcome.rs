@@ -102,7 +102,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub fn new(window_ns: u64) -> Self {
+    pub(crate) fn new(window_ns: u64) -> Self {
         // The bounds are valid, so creation cannot fail; longer latencies count as the bound.
         let histogram =
             || Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!("sound bounds"));
@@ -118,7 +118,7 @@ impl Account {
         }
     }
 
-    pub fn add(&mut self, finished: &Finished) {
+    pub(crate) fn add(&mut self, finished: &Finished) {
         let kind = match finished.operation {
             Operation::Read => 0,
             Operation::Write => 1,
@@ -146,7 +146,7 @@ impl Account {
         self.windows[window] += finished.bytes;
     }
 
-    pub fn finish(self, model: &DeviceModel, drive: Option<(&Drive, (Counters, Vec<u32>))>) -> Outcome {
+    pub(crate) fn finish(self, model: &DeviceModel, drive: Option<(&Drive, (Counters, Vec<u32>))>) -> Outcome {
         let seconds = self.end_ns as f64 * 1e-9;
         let bytes = self.read_bytes + self.written_bytes;
         let window_seconds = self.window_ns as f64 * 1e-9;

@@ -19,12 +19,12 @@ pub struct Finished {
 }
 
 impl Finished {
-    pub fn latency_ns(&self) -> u64 {
+    pub(crate) fn latency_ns(&self) -> u64 {
         self.done_ns - self.issued_ns
     }
 }
 
-pub trait Queue {
+pub(crate) trait Queue {
     /// Submits a request that reaches the device at `at_ns`, not before the last submitted one.
     fn submit(&mut self, command: &Command, at_ns: u64);
 
@@ -66,7 +66,7 @@ pub(crate) fn opened(request: &Request, index: u64, at_ns: u64) -> Finished {
 }
 
 impl<D: Hinted> Immediate<D> {
-    pub fn new(device: D) -> Self {
+    pub(crate) fn new(device: D) -> Self {
         Self { device, open: BinaryHeap::new(), requests: std::collections::VecDeque::new(), first: 0, free: 0 }
     }
 

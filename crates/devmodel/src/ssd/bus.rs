@@ -20,12 +20,12 @@ pub(crate) struct Bus {
 
 impl Bus {
     /// An idle bus; rate in MiB/s.
-    pub fn new(mib_per_s: f64) -> Self {
+    pub(crate) fn new(mib_per_s: f64) -> Self {
         Self { ns_per_byte: 1e9 / (mib_per_s * f64::from(1u32 << 20)), first: 0, left: VecDeque::new() }
     }
 
     /// Forgets the time before `now_ns`; no data will be ready earlier.
-    pub fn forget_before(&mut self, now_ns: u64) {
+    pub(crate) fn forget_before(&mut self, now_ns: u64) {
         let first = now_ns / SLOT_NS;
         if first > self.first {
             let past = usize::try_from(first - self.first).unwrap_or(usize::MAX).min(self.left.len());
@@ -35,7 +35,7 @@ impl Bus {
     }
 
     /// Transfers `bytes` that are ready at `ready_ns`; returns the end of the transfer.
-    pub fn transfer(&mut self, ready_ns: u64, bytes: u64) -> u64 {
+    pub(crate) fn transfer(&mut self, ready_ns: u64, bytes: u64) -> u64 {
         let whole = (bytes as f64 * self.ns_per_byte).ceil() as u64;
         let mut need = whole;
         let mut slot = (ready_ns / SLOT_NS).max(self.first);

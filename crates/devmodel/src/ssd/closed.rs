@@ -20,7 +20,7 @@ pub(crate) struct Closed {
 }
 
 impl Closed {
-    pub fn new(policy: Policy, blocks: u32, pages: u32) -> Self {
+    pub(crate) fn new(policy: Policy, blocks: u32, pages: u32) -> Self {
         let lists = policy == Policy::Greedy;
         let links = if lists { blocks as usize } else { 0 };
         Self {
@@ -33,7 +33,7 @@ impl Closed {
         }
     }
 
-    pub fn add(&mut self, block: u32, valid: u32) {
+    pub(crate) fn add(&mut self, block: u32, valid: u32) {
         match self.policy {
             Policy::Greedy => self.push(block, valid),
             Policy::Fifo | Policy::CostBenefit => self.order.push_back(block),
@@ -41,7 +41,7 @@ impl Closed {
     }
 
     /// A full block has lost a valid page; `valid` are left.
-    pub fn lost_a_page(&mut self, block: u32, valid: u32) {
+    pub(crate) fn lost_a_page(&mut self, block: u32, valid: u32) {
         if self.policy == Policy::Greedy {
             self.unlink(block, valid + 1);
             self.push(block, valid);
@@ -49,7 +49,7 @@ impl Closed {
     }
 
     /// Takes the block to clean. `state` returns valid pages, capacity in pages, and age of a block.
-    pub fn take(&mut self, state: impl Fn(u32) -> (u32, u32, u64)) -> Option<u32> {
+    pub(crate) fn take(&mut self, state: impl Fn(u32) -> (u32, u32, u64)) -> Option<u32> {
         match self.policy {
             Policy::Greedy => {
                 let valid = (self.least..self.heads.len()).find(|valid| self.heads[*valid] != NONE)?;

@@ -13,11 +13,11 @@ pub(crate) struct Collisions {
 }
 
 impl Collisions {
-    pub fn new(dies: u32) -> Self {
+    pub(crate) fn new(dies: u32) -> Self {
         Self { per_die: vec![0; dies.max(1) as usize], reads: 0, busiest: 0, even: 0 }
     }
 
-    pub fn read(&mut self, die: u32) {
+    pub(crate) fn read(&mut self, die: u32) {
         self.per_die[die as usize] += 1;
         self.reads += 1;
         if self.reads == READS_PER_DIE * self.per_die.len() as u32 {
@@ -29,7 +29,7 @@ impl Collisions {
 
     /// Reads of the busiest die of each group over their even share: 1 if reads are spread evenly, the number of dies if one die
     /// has them all.
-    pub fn index(&self) -> Option<f64> {
+    pub(crate) fn index(&self) -> Option<f64> {
         let (busiest, even) = self.sums();
         (even > 0).then(|| busiest as f64 / even as f64)
     }

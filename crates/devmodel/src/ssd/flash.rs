@@ -41,7 +41,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub fn new(flash: &Flash) -> Self {
+    pub(crate) fn new(flash: &Flash) -> Self {
         let (geometry, timing) = (&flash.geometry, &flash.timing);
         let times = |us: &[f64]| us.iter().map(|us| ns(*us)).collect();
         let slc = flash.slc_cache.as_ref();
@@ -68,19 +68,19 @@ impl Units {
         }
     }
 
-    pub fn advance(&mut self, now: u64) {
+    pub(crate) fn advance(&mut self, now: u64) {
         self.channels.iter_mut().for_each(|bus| bus.forget_before(now));
         self.interface.forget_before(now);
         self.now = now;
     }
 
     /// Index of the unit that reads a physical page together with others.
-    pub fn read_unit(&self, physical: u32) -> u32 {
+    pub(crate) fn read_unit(&self, physical: u32) -> u32 {
         physical / self.pages_per_read
     }
 
     /// Reads `pages` with one read of a die; returns when the host (`host`) or the controller has them.
-    pub fn fetch(&mut self, shape: &Shape, physical: u32, pages: u32, slc: bool, host: bool, at: u64) -> u64 {
+    pub(crate) fn fetch(&mut self, shape: &Shape, physical: u32, pages: u32, slc: bool, host: bool, at: u64) -> u64 {
         let bytes = u64::from(pages) * PAGE;
         let die = shape.die(physical) as usize;
         let channel = die % self.channels.len();
@@ -109,7 +109,7 @@ impl Units {
     }
 
     /// Reads a page of map entries; they are spread over the dies by number.
-    pub fn read_table(&mut self, page: u64, at: u64) -> u64 {
+    pub(crate) fn read_table(&mut self, page: u64, at: u64) -> u64 {
         let die = (page % self.dies.len() as u64) as usize;
         let read = self.dies[die].max(at) + self.reads.small[0];
         let channel = die % self.channels.len();
@@ -118,14 +118,14 @@ impl Units {
     }
 
     /// Writes a page of map entries; no command waits for it.
-    pub fn write_table(&mut self, page: u64, at: u64) {
+    pub(crate) fn write_table(&mut self, page: u64, at: u64) {
         let die = (page % self.dies.len() as u64) as usize;
         let channel = die % self.channels.len();
         self.dies[die] = self.channels[channel].transfer(self.dies[die].max(at), PAGE) + self.program;
     }
 
     /// When the write buffer has space for `bytes`, not before `at`; reserves it.
-    pub fn buffer(&mut self, bytes: u64, at: u64) -> u64 {
+    pub(crate) fn buffer(&mut self, bytes: u64, at: u64) -> u64 {
         let mut when = at;
         while let Some(Reverse((time, freed))) = self.buffered.peek().copied() {
             if time > when && self.buffer_free >= bytes {

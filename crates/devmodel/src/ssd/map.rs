@@ -9,7 +9,7 @@ use super::parameters::{Flash, PAGE, Placement};
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Allocation units: the whole drive, or each die.
     pub units: u32,
     pub dies: u32,
@@ -23,7 +23,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub fn of(flash: &Flash) -> Self {
+    pub(crate) fn of(flash: &Flash) -> Self {
         let geometry = &flash.geometry;
         let units = if flash.placement == Placement::RoundRobin { 1 } else { geometry.dies() };
         let rows = geometry.pages_per_block / geometry.pages_per_program;
@@ -37,7 +37,7 @@ impl Shape {
         }
     }
 
-    pub fn block_pages(&self) -> u32 {
+    pub(crate) fn block_pages(&self) -> u32 {
         self.rows * self.dies * self.slots
     }
 
@@ -46,21 +46,21 @@ impl Shape {
     }
 
     /// Number of the program of a physical page, counted over the drive.
-    pub fn program(&self, physical: u32) -> u32 {
+    pub(crate) fn program(&self, physical: u32) -> u32 {
         physical / self.slots
     }
 
     /// Counted over all units.
-    pub fn block(&self, physical: u32) -> u32 {
+    pub(crate) fn block(&self, physical: u32) -> u32 {
         physical / self.block_pages()
     }
 
     /// Counted over all units; neighbours are on different channels.
-    pub fn die(&self, physical: u32) -> u32 {
+    pub(crate) fn die(&self, physical: u32) -> u32 {
         self.block(physical) / self.blocks * self.dies + self.program(physical) % self.dies
     }
 
-    pub fn row(&self, physical: u32) -> u32 {
+    pub(crate) fn row(&self, physical: u32) -> u32 {
         self.program(physical) / self.dies % self.rows
     }
 }
@@ -134,7 +134,7 @@ pub struct Map {
 
 impl Map {
     /// An empty drive; its parameters must have been checked.
-    pub fn new(flash: &Flash) -> Self {
+    pub(crate) fn new(flash: &Flash) -> Self {
         let shape = Shape::of(flash);
         let unit = |unit: u32| Unit {
             valid: 0,
@@ -159,11 +159,11 @@ impl Map {
         }
     }
 
-    pub fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.counters
     }
 
@@ -172,7 +172,7 @@ impl Map {
     }
 
     /// Erases of each block, counted over all units.
-    pub fn erases(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn erases(&self) -> impl Iterator<Item = u32> {
         self.blocks.iter().map(|block| block.erases)
     }
 
@@ -184,14 +184,14 @@ impl Map {
     }
 
     /// Whether the program of a page is still being filled, so that its pages are in memory.
-    pub fn is_buffered(&self, physical: u32) -> bool {
+    pub(crate) fn is_buffered(&self, physical: u32) -> bool {
         let block = &self.blocks[self.shape.block(physical) as usize];
         let within = physical % self.shape.block_pages();
         !block.full && within / self.shape.slots == block.written / self.shape.slots
     }
 
     /// Whether a page is in a block with one bit per cell.
-    pub fn is_slc(&self, physical: u32) -> bool {
+    pub(crate) fn is_slc(&self, physical: u32) -> bool {
         self.blocks[self.shape.block(physical) as usize].slc
     }
 

@@ -26,10 +26,10 @@ pub(crate) struct MappingCache {
 
 impl MappingCache {
     /// Entries per page of the map, four bytes each.
-    pub const ENTRIES: u64 = PAGE / 4;
+    pub(crate) const ENTRIES: u64 = PAGE / 4;
 
     /// An empty cache of `bytes` for a map of `pages` pages of entries.
-    pub fn new(bytes: u64, pages: u64) -> Self {
+    pub(crate) fn new(bytes: u64, pages: u64) -> Self {
         Self {
             state: vec![ABSENT; pages as usize],
             ring: Vec::new(),
@@ -38,7 +38,7 @@ impl MappingCache {
         }
     }
 
-    pub fn touch(&mut self, page: u64, dirties: bool) -> Touched {
+    pub(crate) fn touch(&mut self, page: u64, dirties: bool) -> Touched {
         let mark = PRESENT | USED | if dirties { DIRTY } else { 0 };
         let state = &mut self.state[page as usize];
         let missed = *state == ABSENT;

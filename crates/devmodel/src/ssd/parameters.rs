@@ -4,7 +4,7 @@ use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a mapped page, the unit of the map.
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Allowed relative difference between physical and declared size: drives round their capacity.
 const ROUNDING: f64 = 0.002;
 const LONGEST_US: f64 = 1e7;
@@ -165,7 +165,7 @@ impl Geometry {
     }
 
     /// Mapped pages fetched by one read of a die: a page on all planes.
-    pub fn pages_per_read(&self) -> u32 {
+    pub(crate) fn pages_per_read(&self) -> u32 {
         (self.page_bytes * u64::from(self.planes_per_die) / PAGE) as u32
     }
 

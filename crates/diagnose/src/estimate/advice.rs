@@ -59,7 +59,7 @@ impl Advice {
         advice
     }
 
-    pub fn advised(&self) -> Option<Defragmenter> {
+    pub(crate) fn advised(&self) -> Option<Defragmenter> {
         self.defragmenter.filter(|_| self.refused.is_none())
     }
 

@@ -94,7 +94,7 @@ pub struct Creatable {
 }
 
 impl Creatable {
-    pub fn ends_text(&self) -> String {
+    pub(crate) fn ends_text(&self) -> String {
         match self.ends_by_after_sync {
             Some(after) => format!("{}; after a sync {}", self.ends_by.text(), after.text()),
             None => self.ends_by.text().into(),
@@ -126,7 +126,7 @@ impl Estimate {
 }
 
 /// All sizes, for users and for root, with names of this length. Empty without a rule for the file system.
-pub fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
+pub(crate) fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
     let all = SIZES.map(|size| NewFiles { size, name_bytes });
     let of = |user: User| in_order(all.into_iter().filter_map(|new| one(space, new, user)).collect());
     let (users, roots) = (of(User::User), of(User::Root));
@@ -165,7 +165,7 @@ pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<Creatab
 }
 
 /// Free blocks that a mount for writing would not show.
-pub fn not_set_aside(space: &FileSystemSpace) -> u64 {
+pub(crate) fn not_set_aside(space: &FileSystemSpace) -> u64 {
     match &space.kind {
         Particulars::Xfs(xfs) => xfs.to_set_aside,
         _ => 0,
@@ -174,7 +174,7 @@ pub fn not_set_aside(space: &FileSystemSpace) -> u64 {
 
 /// The number that df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the
 /// free inodes.
-pub fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option<u64> {
+pub(crate) fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option<u64> {
     let blocks = if user == User::Root { space.free_blocks } else { space.user_blocks };
     let blocks = blocks.saturating_sub(not_set_aside(space));
     match size {
@@ -207,7 +207,7 @@ fn held_back(space: &FileSystemSpace) -> u64 {
 
 /// Whether files can be preallocated (fallocate). Not possible for files of ext2 and ext3, which are mapped block by
 /// block.
-pub fn can_preallocate(space: &FileSystemSpace) -> bool {
+pub(crate) fn can_preallocate(space: &FileSystemSpace) -> bool {
     !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
 }
 
@@ -224,7 +224,7 @@ pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
 }
 
 /// Why a known kind of file system has no rule.
-pub fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
+pub(crate) fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
         Particulars::Xfs(found) if !xfs::is_known(found) => {
             Some("no rule predicts how many files can be created on XFS with a realtime device")

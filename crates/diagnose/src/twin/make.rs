@@ -41,7 +41,7 @@ pub struct Made {
     pub checked_by: Option<String>,
 }
 
-pub struct Source {
+pub(crate) struct Source {
     shown: String,
     path: PathBuf,
     size: u64,
@@ -51,7 +51,7 @@ pub struct Source {
 
 impl Source {
     /// Finds the device below a target: a mounted directory, an image or a device.
-    pub fn of(target: &Path) -> Result<Self, PrognosisError> {
+    pub(crate) fn of(target: &Path) -> Result<Self, PrognosisError> {
         let found = target.metadata().map_err(PrognosisError::io("look at", target))?;
         let kind = found.file_type();
         let no_twin =
@@ -137,7 +137,7 @@ impl Source {
         self.mounted.as_ref().is_some_and(|line| line.options.split(',').any(|word| word == "rw"))
     }
 
-    pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
+    pub(crate) fn file_system(&self) -> Result<FileSystem, PrognosisError> {
         let found = self.file_system;
         match found {
             Some(known) if known.entry().twin.is_some() => Ok(known),

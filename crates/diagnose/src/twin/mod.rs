@@ -13,8 +13,9 @@ mod make;
 mod sink;
 mod trial;
 
-pub use fill::{Ended, Filled, Probe, ends_by};
-pub use make::{Made, Source, make};
+pub(crate) use fill::Filled;
+pub use fill::{Ended, Probe, ends_by};
+pub use make::{Made, make};
 pub use trial::Trial;
 
 use crate::error::PrognosisError;
@@ -24,7 +25,6 @@ use crate::plan::Step;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Failure, Progress};
 use senesce_devmodel::DeviceModel;
-use senesce_layout::FileSystemSpace;
 use senesce_volume::FileSystem;
 use senesce_volume::file_system::Defragmenter;
 use serde::Serialize;
@@ -283,11 +283,4 @@ impl TrialSetup<'_> {
 
 pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
     fill::fill(directory, new, user)
-}
-
-pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
-    let trial = Trial::begin(twin, file_system, "")?;
-    let space = FileSystemSpace::of(trial.directory())?;
-    trial.end()?;
-    Ok(space)
 }

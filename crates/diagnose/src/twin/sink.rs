@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-pub const NAME: &str = "twin";
+pub(crate) const NAME: &str = "twin";
 const ROOT: u64 = 1;
 const IMAGE: u64 = 2;
 const TTL: Duration = Duration::from_secs(3600);
@@ -33,7 +33,7 @@ enum BlockIn {
 }
 
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     below: File,
     above: File,
     size: u64,
@@ -42,12 +42,12 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new(below: File, above: File, size: u64) -> Self {
+    pub(crate) fn new(below: File, above: File, size: u64) -> Self {
         Self { below, above, size, places: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
     /// Whether the scratch file had no space for something that was written.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Bytes after the end of the image read as zeros.
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;
         let mut at = offset;
@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Writes to the scratch file, which may fail with ENOSPC. Blocks before the failed one are written.
-    pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut at = offset;
         let mut rest = data;
@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// Zeroes whole blocks; partial blocks at the ends are written.
-    pub fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+    pub(crate) fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.saturating_add(length).min(self.size);
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
         if first >= last {
@@ -168,7 +168,7 @@ fn read_or_zero(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Resu
     Ok(())
 }
 
-pub struct Sink(pub Arc<Store>);
+pub(crate) struct Sink(pub Arc<Store>);
 
 impl Sink {
     fn attributes(&self, inode: u64) -> Option<FileAttr> {

@@ -47,7 +47,7 @@ impl Trial {
     }
 
     /// What went wrong, or that the scratch directory was full: then the kernel reports other errors.
-    pub fn explain(&self, error: PrognosisError) -> PrognosisError {
+    pub(crate) fn explain(&self, error: PrognosisError) -> PrognosisError {
         of_full(&self.store, error)
     }
 
@@ -55,19 +55,15 @@ impl Trial {
         self.mount.point()
     }
 
-    pub fn device(&self) -> &Path {
-        self.device.path()
-    }
-
     /// Makes btrfs recompute its checksums from the data as they read here.
-    pub fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
+    pub(crate) fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let device = self.device.path().to_string_lossy().into_owned();
         super::make::program("btrfs", &["check", "--force", "--init-csum-tree", &device], FileSystem::Btrfs)?;
         Ok(self.mount.mount()?)
     }
 
-    pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
+    pub(crate) fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
         self.mount.unmount().map_err(|error| of_full(&self.store, error.into()))?;
         let report = self.mount.check(self.device.path()).map_err(|error| of_full(&self.store, error.into()))?;
         self.end()?;
@@ -101,7 +97,7 @@ pub(super) fn full(directory: &Path) -> PrognosisError {
 }
 
 /// A new file for its owner only; EEXIST if the name is taken.
-pub fn new_private(path: &Path) -> Result<File, PrognosisError> {
+pub(crate) fn new_private(path: &Path) -> Result<File, PrognosisError> {
     OpenOptions::new()
         .read(true)
         .write(true)

@@ -16,12 +16,12 @@ pub struct ExtendedSpec {
 }
 
 impl ExtendedSpec {
-    pub fn new(spec: AgeSpec) -> Self {
+    pub(crate) fn new(spec: AgeSpec) -> Self {
         Self { spec, replans: Vec::new() }
     }
 
     /// The course of a run of `spec` after these events: the last specification and the limits after it.
-    pub fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
+    pub(crate) fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
         let mut course = Self::new(spec.clone());
         for event in events {
             match event {
@@ -34,7 +34,7 @@ impl ExtendedSpec {
         course
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         self.replans.last().map_or(&self.spec.limits, |replan| &replan.limits)
     }
 
@@ -46,7 +46,7 @@ impl ExtendedSpec {
     }
 
     /// Whether both have the same plan. A time limit only ends its execution, so it is ignored.
-    pub fn plans_as(&self, other: &Self) -> bool {
+    pub(crate) fn plans_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }
 
@@ -56,7 +56,7 @@ impl ExtendedSpec {
         Self { spec, replans: self.replans.iter().map(replan).collect() }
     }
 
-    pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
+    pub(crate) fn planner(&self, part: u32) -> Result<Planner, Failure> {
         let parts = self.spec.parts;
         let mut planner = self.spec.planner(part)?;
         for replan in &self.replans {
@@ -67,7 +67,7 @@ impl ExtendedSpec {
         Ok(planner)
     }
 
-    pub fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
+    pub(crate) fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
         let mut planner = self.planner(part)?;
         planner.skip_to(Interleaved::operations_of(part, self.spec.parts, position));
         Ok(planner)

@@ -150,12 +150,12 @@ pub struct Executed {
 }
 
 impl Executed {
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }
 
     /// A contradiction between the values, in words: the rate must follow from operations and seconds.
-    pub fn contradiction(&self) -> Option<String> {
+    pub(crate) fn contradiction(&self) -> Option<String> {
         let (stated, rate) = (self.ops_per_second, self.measures.operations as f64 / self.execute_seconds.max(1e-9));
         let is_equal = (stated - rate).abs() <= 1e-6 * rate.abs();
         (!is_equal).then(|| format!("ops_per_second is {stated}, and {rate} follows from operations and seconds"))
@@ -212,7 +212,7 @@ pub(super) mod tests {
     use senesce_core::{Bytes, Seed};
     use std::sync::Arc;
 
-    pub fn executed(stopped_by: &str, unasked_commits: u64) -> Event {
+    pub(crate) fn executed(stopped_by: &str, unasked_commits: u64) -> Event {
         let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(1));
         let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };
         let mut planner = Arc::new(AgingPlan::new(&spec).unwrap()).operations();

@@ -18,7 +18,7 @@ use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-pub struct Execution<'a> {
+pub(crate) struct Execution<'a> {
     pub course: &'a ExtendedSpec,
     /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
     pub continues: bool,
@@ -48,7 +48,7 @@ const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
 /// Measuring many live files takes long; this bounds it to 1/50 of the time.
 const DISTANCE_SHARE: u32 = 50;
 
-pub fn run(
+pub(crate) fn run(
     execution: &Execution<'_>,
     root: &ClaimedDirectory,
     context: &mut Context<'_, Age>,
@@ -94,7 +94,7 @@ fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f6
     }
 }
 
-pub struct Played {
+pub(crate) struct Played {
     pub stop: Stop,
     pub completed: u64,
     /// Operations executed by this process in this part of the run.
@@ -158,7 +158,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     })
 }
 
-pub struct Watch<'a, 'b> {
+pub(crate) struct Watch<'a, 'b> {
     execution: &'a Execution<'a>,
     context: &'a mut Context<'b, Age>,
     begun: Instant,
@@ -174,7 +174,7 @@ pub struct Watch<'a, 'b> {
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    pub fn begin(execution: &'a Execution<'a>, context: &'a mut Context<'b, Age>) -> Result<Self, Failure> {
+    pub(crate) fn begin(execution: &'a Execution<'a>, context: &'a mut Context<'b, Age>) -> Result<Self, Failure> {
         context.progress.phase("aging", execution.len, "operations");
         let reached = Checkpoint { operation: execution.from, seconds: execution.seconds_before };
         context.record_now(Event::Checkpoint(reached))?;
@@ -195,13 +195,13 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     /// Records the final position; returns whether the time limit expired, and the estimated duration.
-    pub fn end(self, completed: u64, seconds: f64) -> Result<(bool, Option<f64>), Failure> {
+    pub(crate) fn end(self, completed: u64, seconds: f64) -> Result<(bool, Option<f64>), Failure> {
         let seconds = self.execution.seconds_before + seconds;
         self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
-    pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
+    pub(crate) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
@@ -265,12 +265,12 @@ fn distance(parts: &Interleaved<'_>) -> Option<f64> {
     Some(rmse.age.max(rmse.size).max(rmse.depth))
 }
 
-pub fn process_cpu_seconds() -> (f64, f64) {
+pub(crate) fn process_cpu_seconds() -> (f64, f64) {
     let used = usage::this_process();
     (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
-pub fn since(before: (f64, f64)) -> (f64, f64) {
+pub(crate) fn since(before: (f64, f64)) -> (f64, f64) {
     let now = process_cpu_seconds();
     (now.0 - before.0, now.1 - before.1)
 }

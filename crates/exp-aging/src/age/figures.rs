@@ -2,7 +2,7 @@
 
 mod summary;
 
-pub use summary::{plan_table, summary_table};
+pub(crate) use summary::{plan_table, summary_table};
 
 use super::events::{Executed, LayoutSeen, Sample};
 use senesce_aging::measure::{Histogram, Measures};

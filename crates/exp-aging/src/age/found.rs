@@ -14,7 +14,7 @@ pub(super) struct RecordedAging<'a> {
 }
 
 impl<'a> RecordedAging<'a> {
-    pub fn of(events: impl Iterator<Item = &'a Event>) -> Self {
+    pub(crate) fn of(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut found = Self::default();
         for event in events {
             match event {

@@ -35,7 +35,7 @@ impl Limits {
     ///
     /// # Errors
     /// Those of `make`; a usage error for a limit of confidence with more than one part.
-    pub fn plan<T: AsRef<AgingPlan>>(
+    pub(crate) fn plan<T: AsRef<AgingPlan>>(
         &self,
         parts: u32,
         make: &dyn Fn(Limit) -> Result<T, AgingError>,
@@ -62,7 +62,7 @@ impl Limits {
     }
 
     /// A warning if a plan misses the requested overwrites by more than its largest file.
-    pub fn missed(&self, summary: &Summary) -> Option<String> {
+    pub(crate) fn missed(&self, summary: &Summary) -> Option<String> {
         let asked = self.overwrites?;
         let miss = (summary.overwrites - asked).abs() * summary.capacity.0 as f64;
         let largest = summary.largest_file.0 as f64 * f64::from(summary.parts);
@@ -73,7 +73,7 @@ impl Limits {
     }
 
     /// A warning if the files at the end of a plan do not pass the requested tests.
-    pub fn unmet(&self, measures: &Measures) -> Option<String> {
+    pub(crate) fn unmet(&self, measures: &Measures) -> Option<String> {
         let (asked, reached) = (self.confidence?, measures.chi_square.least_p());
         (reached < asked).then(|| {
             format!(
@@ -83,7 +83,7 @@ impl Limits {
         })
     }
 
-    pub fn max_time(&self) -> Option<Duration> {
+    pub(crate) fn max_time(&self) -> Option<Duration> {
         self.max_seconds.map(Duration::from_secs_f64)
     }
 

@@ -9,11 +9,11 @@ use senesce_volume::ClaimedDirectory;
 use senesce_volume::limits::memory_left;
 use serde::{Deserialize, Serialize};
 
-pub fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
+pub(crate) fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
     (0..parts).filter(|part| part % ranks == rank).collect()
 }
 
-pub struct Own {
+pub(crate) struct Own {
     parts: u32,
     planners: Vec<(u32, Planner)>,
     pub shard: Option<Shard>,
@@ -21,7 +21,7 @@ pub struct Own {
 
 impl Own {
     /// The planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
-    pub fn new(course: &ExtendedSpec, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
+    pub(crate) fn new(course: &ExtendedSpec, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
         let parts = course.spec.parts;
         let numbers = match shard {
             Some(shard) if parts > 1 => parts_of(parts, shard.index, shard.count),
@@ -32,13 +32,18 @@ impl Own {
         Ok(Self { parts, planners, shard: shard.filter(|_| parts == 1) })
     }
 
-    pub fn operations(&mut self, from: u64, len: u64) -> Interleaved<'_> {
+    pub(crate) fn operations(&mut self, from: u64, len: u64) -> Interleaved<'_> {
         let own = self.planners.iter_mut().map(|(part, planner)| (*part, planner)).collect();
         Interleaved::new(self.parts, own, from, len)
     }
 
     /// The back ends: the directory itself, or one subdirectory per part. `writers` files are written concurrently.
-    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data, writers: u32) -> Vec<DirectoryTarget<'a>> {
+    pub(crate) fn backends<'a>(
+        &self,
+        root: &'a ClaimedDirectory,
+        data: Data,
+        writers: u32,
+    ) -> Vec<DirectoryTarget<'a>> {
         let backend = |(part, planner): &(u32, Planner)| {
             let backend = DirectoryTarget::new(planner.plan().clone(), root, data).writers(writers as usize);
             if self.parts > 1 { backend.below(part_name(*part)) } else { backend }
@@ -46,12 +51,16 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    pub fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<Cleared>, AgingError> {
+    pub(crate) fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<Cleared>, AgingError> {
         let parts = self.planners.iter().zip(backends);
         parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
     }
 
-    pub fn restore(&self, backends: &[DirectoryTarget<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
+    pub(crate) fn restore(
+        &self,
+        backends: &[DirectoryTarget<'_>],
+        cleared: Vec<Cleared>,
+    ) -> Result<Reconciled, AgingError> {
         let mut all = Reconciled::default();
         for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
             let done = cleared.restore(planner, backend)?;
@@ -62,14 +71,14 @@ impl Own {
         Ok(all)
     }
 
-    pub fn states(&self) -> Vec<PartState> {
+    pub(crate) fn states(&self) -> Vec<PartState> {
         self.planners.iter().map(|(part, planner)| PartState::of(*part, planner)).collect()
     }
 }
 
 /// State of a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PartState {
+pub(crate) struct PartState {
     part: u32,
     summary: Summary,
     limit: Limit,
@@ -78,7 +87,7 @@ pub struct PartState {
 }
 
 impl PartState {
-    pub fn of(part: u32, planner: &Planner) -> Self {
+    pub(crate) fn of(part: u32, planner: &Planner) -> Self {
         // The clock of a divided plan is that of its first part.
         let commits = if part == 0 { planner.commits() } else { 0 };
         Self {
@@ -91,7 +100,7 @@ impl PartState {
     }
 }
 
-pub struct Whole {
+pub(crate) struct Whole {
     pub summary: Summary,
     pub ends_by: &'static str,
     pub measures: Measures,
@@ -101,7 +110,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    pub fn of(course: &ExtendedSpec, mut states: Vec<PartState>) -> Result<Self, Failure> {
+    pub(crate) fn of(course: &ExtendedSpec, mut states: Vec<PartState>) -> Result<Self, Failure> {
         states.sort_by_key(|state| state.part);
         let mut tally = Tally::default();
         states.iter().for_each(|state| tally.add(&state.tally));
@@ -134,14 +143,14 @@ fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static s
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Memory {
+pub(crate) struct Memory {
     bytes: Bytes,
     whose: &'static str,
 }
 
 impl Memory {
     /// Memory of this machine or of its control group; `None` if the kernel reports neither.
-    pub fn here() -> Option<Self> {
+    pub(crate) fn here() -> Option<Self> {
         Self::least(machine::memory_total(), memory_left())
     }
 
@@ -154,7 +163,7 @@ impl Memory {
 
 /// A warning if the planners on this machine need more than a quarter of `memory`: `ranks` execute the plan, `here` of them on
 /// this machine.
-pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
+pub(crate) fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
     let held = if summary.parts > 1 { summary.parts.div_ceil(ranks) } else { 1 };
     let each = summary.planner_bytes(held);
     let needed = Bytes(each.0 * u64::from(here));

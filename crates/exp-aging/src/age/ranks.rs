@@ -104,7 +104,7 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
 }
 
 /// On rank 0: checks that all ranks see `root`, and arranges that the failure of a rank is recorded.
-pub fn share(
+pub(crate) fn share(
     cluster: &Cluster,
     root: &ClaimedDirectory,
     course: &ExtendedSpec,
@@ -149,7 +149,7 @@ pub fn check_target(target: Option<&TargetSpec>) -> Result<(), Failure> {
 }
 
 /// On rank 0: has each rank rehearse the parts of a course that it will execute.
-pub fn rehearse(
+pub(crate) fn rehearse(
     cluster: &Cluster,
     course: &ExtendedSpec,
     context: &Context<'_, Age>,
@@ -169,7 +169,7 @@ fn rehearse_own(
     super::rehearse::rehearse(course, &parts, progress, &|| stop() || cluster.ending().is_some())
 }
 
-pub fn lead(
+pub(crate) fn lead(
     cluster: &Cluster,
     execution: &Execution<'_>,
     root: &ClaimedDirectory,

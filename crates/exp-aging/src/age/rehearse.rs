@@ -11,14 +11,14 @@ const BETWEEN_LOOKS: u64 = 1 << 22;
 
 /// Rehearsal by one process.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Rehearsed {
+pub(crate) struct Rehearsed {
     states: Vec<PartState>,
     cpu_seconds: f64,
     operations: u64,
 }
 
 /// Streams the rest of some parts of a course and measures their ends, one part at a time to bound memory.
-pub fn rehearse(
+pub(crate) fn rehearse(
     course: &ExtendedSpec,
     parts: &[u32],
     progress: &dyn Progress,
@@ -54,7 +54,7 @@ pub fn rehearse(
 }
 
 impl Rehearsal {
-    pub fn of(course: &ExtendedSpec, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
+    pub(crate) fn of(course: &ExtendedSpec, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
         let plan_cpu_seconds: f64 = rehearsed.iter().map(|one| one.cpu_seconds).sum();
         let operations: u64 = rehearsed.iter().map(|one| one.operations).sum();
         let states = rehearsed.into_iter().flat_map(|one| one.states).collect();

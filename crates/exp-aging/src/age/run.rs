@@ -99,7 +99,7 @@ fn was_out_of_time(recorded: &Recorded<Age>) -> bool {
 }
 
 /// The number of requests (other limits, or more time), and whether the time limit has expired now.
-pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
+pub(crate) fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
     recorded.events().fold((0, false), |(rounds, is_over), event| match event {
         Event::Replanned(_) | Event::Spec(_) => (rounds + 1, false),
         Event::TimeLimit(_) if is_over => (rounds + 1, false),
@@ -109,14 +109,14 @@ pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Start {
+pub(crate) struct Start {
     pub continues: bool,
     operation: u64,
     seconds: f64,
 }
 
 impl Start {
-    pub fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
+    pub(crate) fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
         let is_memory = matches!(spec.target, Some(TargetSpec::Memory { .. }));
         // An image in memory is written to its file only when it is closed.
@@ -129,7 +129,7 @@ impl Start {
     }
 }
 
-pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
+pub(crate) fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
     recorded.events().rev().find_map(|event| match event {
         Event::Checkpoint(checkpoint) => Some(*checkpoint),
         _ => None,
@@ -138,7 +138,7 @@ pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
 
 /// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, also if the
 /// run ends before it ages anything.
-pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
+pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
     let mut course = ExtendedSpec::of(spec, context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
     let earlier = earlier_order(&course.spec, start.continues)?;
@@ -236,7 +236,7 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
     Ok(left.iter().try_for_each(Leftover::remove)?)
 }
 
-pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
+pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
     // Planning and restoring count towards the time limit.
     let begun = Instant::now();
     let (course, start) = (&age.course, age.start);
@@ -326,6 +326,6 @@ fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>
     Ok(warned)
 }
 
-pub fn peak_rss_bytes() -> u64 {
+pub(crate) fn peak_rss_bytes() -> u64 {
     senesce_sys::memory::peak_resident_bytes().unwrap_or(0)
 }

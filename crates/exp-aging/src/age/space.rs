@@ -8,7 +8,7 @@ use senesce_volume::FileSystem;
 use std::path::Path;
 
 /// Refuses a plan that the file system below `root` cannot hold; the error names the largest possible fullness.
-pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
+pub(crate) fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
     let stat = rustix::fs::statvfs(root).map_err(|errno| {
         let words = senesce_core::failure::errno_message(&errno.into());
@@ -54,7 +54,7 @@ fn files(summary: &Summary) -> u64 {
 }
 
 /// Upper bound of the bytes that a plan writes to an image; `None`: possibly all of it.
-pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
+pub(crate) fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
     match spec.data {
         Data::Write => None,
         Data::Fallocate | Data::Sparse => metadata_bytes(spec.file_system?, summary),
@@ -73,7 +73,7 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 const SLACK: u64 = 64 << 20;
 const RESERVE: u64 = 256 << 20;
 
-pub fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
+pub(crate) fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
     let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
     match free {
         Some(free) if free.0 < reserve => Err(Failure::new(
@@ -88,7 +88,7 @@ pub fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u6
 }
 
 /// Adds the planned state of a full file system to the error that ended an execution.
-pub fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root: &Path) -> Failure {
+pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root: &Path) -> Failure {
     if !error.is_full() {
         return error.into();
     }

@@ -171,17 +171,17 @@ impl AgeSpec {
     }
 
     /// The clock. A time scale that is named replaces the default one.
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         let is_named = self.sync_every > 0 || self.pace.is_some();
         let default = if is_named { CommitShare::NONE } else { CommitShare::DEFAULT };
         Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
     }
 
-    pub fn shard(&self) -> Option<Shard> {
+    pub(crate) fn shard(&self) -> Option<Shard> {
         self.shard.map(|(index, count)| Shard { index, count })
     }
 
-    pub fn target_words(&self) -> String {
+    pub(crate) fn target_words(&self) -> String {
         self.target.as_ref().map_or_else(|| "-".into(), ToString::to_string)
     }
 
@@ -189,7 +189,7 @@ impl AgeSpec {
     ///
     /// # Errors
     /// The profile was not found, cannot be read or has changed.
-    pub fn load_profile(&self) -> Result<Profile, Failure> {
+    pub(crate) fn load_profile(&self) -> Result<Profile, Failure> {
         let profile = Profile::load(&self.profile)?;
         let hash = profile_hash(&profile);
         if !self.profile_hash.is_empty() && hash != self.profile_hash {
@@ -206,7 +206,7 @@ impl AgeSpec {
     ///
     /// # Errors
     /// A usage error when neither `size` nor the target has a size; the device cannot be opened.
-    pub fn capacity(&self) -> Result<Bytes, Failure> {
+    pub(crate) fn capacity(&self) -> Result<Bytes, Failure> {
         self.size.map_or_else(|| self.own_size(), Ok)
     }
 
@@ -240,7 +240,7 @@ impl AgeSpec {
     }
 
     /// The specification with the strongest compression certified for its profile and file system.
-    pub fn compressed(mut self) -> Result<Self, Failure> {
+    pub(crate) fn compressed(mut self) -> Result<Self, Failure> {
         let file_system = self.file_system.ok_or_else(|| {
             Failure::usage(match self.target {
                 None => "cannot compress a plan without a file system\nhint: name it with --fs",
@@ -328,7 +328,7 @@ impl AgeSpec {
     ///
     /// # Errors
     /// A usage error for files without written blocks, and for a target that is not an image.
-    pub fn check_recording(&self) -> Result<(), Failure> {
+    pub(crate) fn check_recording(&self) -> Result<(), Failure> {
         if !self.record_order {
             return Ok(());
         }
@@ -343,11 +343,11 @@ impl AgeSpec {
         }
     }
 
-    pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
+    pub(crate) fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
         Ok(self.plan_of(0)?.measures(self.parts, tally))
     }
 
-    pub fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
+    pub(crate) fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
         let target = &self.target_words();
         if let Some(file_system) = self.file_system {
             plan.step(format!("make {file_system}"), target);

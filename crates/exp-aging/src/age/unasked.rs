@@ -12,7 +12,7 @@ pub(super) enum Unasked {
 }
 
 impl Unasked {
-    pub fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
+    pub(crate) fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut ended: Vec<Option<u64>> = Vec::new();
         let mut begun = 1;
         let mut goes_on = false;
@@ -45,14 +45,14 @@ impl Unasked {
         }
     }
 
-    pub fn commits(self) -> Option<u64> {
+    pub(crate) fn commits(self) -> Option<u64> {
         match self {
             Self::Of(commits) => Some(commits),
             Self::AtLeast(_) | Self::Unknown => None,
         }
     }
 
-    pub fn caveat(self) -> Option<String> {
+    pub(crate) fn caveat(self) -> Option<String> {
         let times = match self {
             Self::Unknown | Self::Of(0) => return None,
             Self::Of(commits) => format!("{commits} times"),

@@ -14,7 +14,7 @@ fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(Value::String(word)))
 }
 
-pub fn churn() -> impl TypedValueParser<Value = Churn> {
+pub(crate) fn churn() -> impl TypedValueParser<Value = Churn> {
     word(&["profile", "bins"])
 }
 
@@ -22,7 +22,7 @@ pub fn truncate() -> impl TypedValueParser<Value = Truncate> {
     word(&["refuse", "drop", "clamp"])
 }
 
-pub fn data() -> impl TypedValueParser<Value = Data> {
+pub(crate) fn data() -> impl TypedValueParser<Value = Data> {
     word(&["fallocate", "write", "sparse"])
 }
 
@@ -41,26 +41,26 @@ pub fn share(text: &str) -> Result<f64, String> {
     if share.is_finite() { Ok(share) } else { Err(wrong()) }
 }
 
-pub fn pace(text: &str) -> Result<f64, String> {
+pub(crate) fn pace(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(pace) if pace >= 0.01 && pace.is_finite() => Ok(pace),
         _ => Err("write operations per second, at least 0.01".into()),
     }
 }
 
-pub fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
         _ => Err("write a probability above 0 and below 1, such as 0.95".into()),
     }
 }
 
-pub fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     parse_duration(text).map(|time| time.as_secs_f64()).map_err(|error| error.to_string())
 }
 
 /// Reads `--shard`: `I/N` with I from 0 to N-1.
-pub fn shard(text: &str) -> Result<(u32, u32), String> {
+pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     match parts {
         Some((part, of)) if part < of => Ok((part, of)),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A profile that was executed on a file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Executed {
+pub(crate) struct Executed {
     pub(super) profile: String,
     pub(super) operations: u64,
     pub(super) seconds: f64,
@@ -21,7 +21,7 @@ pub struct Executed {
 /// Parameters of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Pace {
+pub(crate) struct Pace {
     /// On a fresh file system in memory.
     pub fs: FileSystem,
     /// Worker threads.
@@ -39,7 +39,7 @@ const SIZE: Bytes = Bytes(400_000_000);
 const FULLNESS: f64 = 0.8;
 
 /// All combinations, each `repeats` times and in random order, so that background load affects none of them systematically.
-pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
+pub(crate) fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
     let ways = [(1, Data::Fallocate), (2, Data::Fallocate), (2, Data::Write)];
     let mut order = seed.stream("age-convergence/rates");
     let round = |repeat| {
@@ -57,11 +57,11 @@ pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
 }
 
 impl Pace {
-    pub fn of_play(threads: usize) -> Self {
+    pub(crate) fn of_play(threads: usize) -> Self {
         Self { fs: FileSystem::Ext4, threads, data: Data::Fallocate, repeat: 0 }
     }
 
-    pub fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
+    pub(crate) fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
         let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
         self.play_plan(&plan, RATED, context)
     }
@@ -70,7 +70,7 @@ impl Pace {
     ///
     /// # Errors
     /// The image cannot be made or closed, an operation fails, or the user interrupts the run.
-    pub fn play_plan(
+    pub(crate) fn play_plan(
         &self,
         plan: &Arc<AgingPlan>,
         name: &str,

@@ -6,7 +6,7 @@ use senesce_aging::{AgingPlan, Data};
 use senesce_core::analysis::Better;
 use senesce_core::{Bytes, Finite, Measurement};
 
-pub fn allowance(plan: &AgingPlan) -> f64 {
+pub(crate) fn allowance(plan: &AgingPlan) -> f64 {
     let summary = plan.summary();
     let cut = summary.truncated.iter().map(|truncated| truncated.bytes).chain(summary.empty_sizes.iter().copied());
     let cut: Vec<Bytes> = cut.collect();
@@ -15,7 +15,7 @@ pub fn allowance(plan: &AgingPlan) -> f64 {
     (largest as f64 / plan.spec().capacity.0 as f64).max(0.01)
 }
 
-pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
+pub(crate) fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     let mut found = Vec::new();
     let mut add = |metric: &str, unit: &str, conditions: &[(&str, &str)], value: f64| {
         let under = |one: Measurement, (name, word): &(&str, &str)| one.under(name, *word);
@@ -63,13 +63,13 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
 }
 
 /// The rate of a short aging, which is repeated on each file system.
-pub const RATE: &str = "aging rate";
+pub(crate) const RATE: &str = "aging rate";
 
 /// The rate of a profile that is executed once in full, at another size.
-pub const RATE_IN_FULL: &str = "aging rate in full";
+pub(crate) const RATE_IN_FULL: &str = "aging rate in full";
 
 /// The rate of an execution in memory, as [`RATE`] or [`RATE_IN_FULL`], because both may use one profile.
-pub fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
+pub(crate) fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
     let one = Measurement::new(metric, "operations/s", Better::Higher, rate.get()).ok()?;
     let data = if pace.data == Data::Write { "write" } else { "fallocate" };

@@ -8,20 +8,20 @@ use senesce_runner::Context;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Waypoint {
+pub(crate) struct Waypoint {
     pub operations: u64,
     pub overwrites: f64,
     pub rmse: Rmse,
 }
 
 impl Waypoint {
-    pub fn of(planner: &Planner) -> Self {
+    pub(crate) fn of(planner: &Planner) -> Self {
         let rmse = planner.measures().rmse;
         Self { operations: planner.operations_done(), overwrites: planner.overwrites(), rmse }
     }
 }
 
-pub fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
+pub(crate) fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
     way.iter().map(|point| error(&point.rmse)).fold(0.0, f64::max)
 }
 
@@ -30,7 +30,7 @@ const LONGER_PLANS: u64 = 10;
 
 /// Operations after which the ages are first as close to the profile as whole files allow. If that never happens, the
 /// operations of the first longer plan that ends so, or twice those of the plan.
-pub fn operations_until_met(
+pub(crate) fn operations_until_met(
     plan: &AgingPlan,
     way: &[Waypoint],
     context: &Context<'_, AgeConvergence>,

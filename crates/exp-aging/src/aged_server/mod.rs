@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-pub trait Server: 'static {
+pub(crate) trait Server: 'static {
     const KIND: &'static str;
     const TITLE: &'static str;
     const PERSONALITY: &'static str;
@@ -28,12 +28,12 @@ pub trait Server: 'static {
     const FILES: [f64; 3];
 }
 
-pub struct Aged<S>(Matrix, PhantomData<S>);
+pub(crate) struct Aged<S>(Matrix, PhantomData<S>);
 
 /// A comparison of the technical report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub(crate) enum Variant {
     /// The comparison of the Btrfs paper.
     BtrfsPaper,
     /// The comparison of the F2FS paper.
@@ -59,7 +59,7 @@ impl Variant {
 /// A published drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Drive {
+pub(crate) enum Drive {
     /// The first drive of the comparison.
     Auto,
     /// The disk drive.
@@ -75,7 +75,7 @@ pub enum Drive {
 /// A profile of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum ProfileName {
+pub(crate) enum ProfileName {
     /// Agrawal.
     Agrawal,
     /// Meyer.
@@ -84,7 +84,7 @@ pub enum ProfileName {
 
 /// A value, or the published one
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Published<T> {
+pub(crate) enum Published<T> {
     Published,
     Said(T),
 }
@@ -126,7 +126,7 @@ const PUBLISHED_VOLUMES: [(Variant, Drive, Bytes, f64); 4] = [
 /// Volumes, agings and workload of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// published comparison to repeat
     #[arg(long)]
     pub variant: Variant,

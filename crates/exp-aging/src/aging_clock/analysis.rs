@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// All agings of one plan on one file system at one share.
 #[derive(Debug, Serialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     profile: String,
     file_system: String,
     commit_share: Option<f64>,

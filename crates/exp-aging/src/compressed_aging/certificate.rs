@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Measurements of one profile on one file system at one maximum: an entry of `cells` in the experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Profile.
     pub profile: String,
     /// File system.
@@ -41,7 +41,7 @@ const MEASURED: &str = include_str!("../../data/compressed-aging.json");
 const FULLNESS_REACH: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct CertificateRequest<'a> {
+pub(crate) struct CertificateRequest<'a> {
     pub profile: &'a str,
     pub file_system: FileSystem,
     pub size: Bytes,
@@ -52,7 +52,7 @@ pub struct CertificateRequest<'a> {
 }
 
 /// The strongest certified compression for these agings.
-pub fn certified(wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {
+pub(crate) fn certified(wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {
     let cells: Vec<Cell> = serde_json::from_str(MEASURED)
         .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;
     choose(&cells, wanted)

@@ -22,7 +22,7 @@ const LARGEST_BLOCKS: u64 = 128;
 const BLOCK: u64 = 4096;
 const FOLDERS: u64 = 16;
 
-pub struct Aged {
+pub(crate) struct Aged {
     pub history: Vec<Request>,
     pub reads: Vec<Request>,
     pub caveat: Option<&'static str>,
@@ -33,7 +33,7 @@ impl Aged {
     ///
     /// # Errors
     /// The volume cannot be made, written or read cold, or the user interrupts the run.
-    pub fn make(
+    pub(crate) fn make(
         target: &TargetSpec,
         fs: FileSystem,
         bytes: u64,

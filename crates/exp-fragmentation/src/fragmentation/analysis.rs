@@ -30,7 +30,7 @@ pub struct RoundData {
 
 impl RoundData {
     /// Reads events; `round` is the word for a round.
-    pub fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
+    pub(crate) fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
         let mut seen = Self { round, ..Self::default() };
         let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());
         for event in events.cloned() {
@@ -66,12 +66,12 @@ impl RoundData {
         })
     }
 
-    pub fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
+    pub(crate) fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
         self.points.iter().filter(|point| point.fs == fs && point.aged == aged).max_by_key(|point| point.round)
     }
 
     /// Read time of aged files over that of their copy, in the last round with both.
-    pub fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
+    pub(crate) fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
         let setting = figures::usual(self, clock);
         let of = |point: &Point| Some((point.round, point.cost(point.reading(setting)?, clock)?));
         let costs = |aged| self.points.iter().filter(move |point| point.fs == fs && point.aged == aged).filter_map(of);
@@ -80,19 +80,19 @@ impl RoundData {
         both.max_by_key(|(round, _)| *round).map(|(_, times)| times.get())
     }
 
-    pub fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
+    pub(crate) fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
         let point = self.last(fs, aged)?;
         point.cost(point.reading(figures::usual(self, clock))?, clock)
     }
 
-    pub fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
+    pub(crate) fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
         let setting = figures::usual(self, clock);
         let aged = self.points.iter().filter(move |point| point.fs == fs && point.aged);
         aged.filter_map(move |point| point.cost(point.reading(setting)?, clock))
     }
 }
 
-pub fn analyse<P: Procedure>(
+pub(crate) fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
 ) -> Result<Analysis, Failure> {

@@ -19,7 +19,7 @@ pub struct ScoreCost {
     pub spearman: Option<Correlation>,
 }
 
-pub fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
+pub(crate) fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
     let chosen = points.iter().filter(|point| point.aged && fs.is_none_or(|fs| fs == point.fs));
     chosen
         .filter_map(|point| {
@@ -29,7 +29,7 @@ pub fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: O
         .collect()
 }
 
-pub fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Vec<ScoreCost> {
+pub(crate) fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Vec<ScoreCost> {
     let mut found = Vec::new();
     for clock in Clock::ALL {
         for &read_ahead_kib in settings {
@@ -52,13 +52,13 @@ pub fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Ve
     found
 }
 
-pub fn overall(found: &[ScoreCost], clock: Clock, read_ahead_kib: Option<u64>) -> Option<Correlation> {
+pub(crate) fn overall(found: &[ScoreCost], clock: Clock, read_ahead_kib: Option<u64>) -> Option<Correlation> {
     let one = |one: &&ScoreCost| one.fs == "all" && one.device == clock.key() && one.read_ahead_kib == read_ahead_kib;
     found.iter().find(one)?.pearson
 }
 
 /// Formats `-0.93 (-0.96 to -0.88, 33 points)`.
-pub fn text_of(correlation: &Correlation) -> String {
+pub(crate) fn text_of(correlation: &Correlation) -> String {
     format!(
         "{:.2} ({:.2} to {:.2}, {} points)",
         correlation.value, correlation.low, correlation.high, correlation.count

@@ -10,7 +10,7 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
-pub fn all(seen: &RoundData) -> Vec<Figure> {
+pub(crate) fn all(seen: &RoundData) -> Vec<Figure> {
     let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
     for (clock, setting) in views(seen) {
         figures.extend(cost(seen, clock, setting));
@@ -41,14 +41,14 @@ pub(super) fn figure(
 }
 
 /// The read-ahead setting of a device's figures: on for a disk drive, off for an SSD, as published.
-pub fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
+pub(crate) fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     match clock {
         Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
         _ => seen.settings.iter().copied().max().flatten(),
     }
 }
 
-pub fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
+pub(crate) fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
     let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
     match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
         Some((_, cost)) => *cost,
@@ -56,7 +56,7 @@ pub fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
     }
 }
 
-pub fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
+pub(crate) fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
     let cost = |model: &DeviceModel| models::sequential_seconds_per_gib(model);
     let (disk, flash) = (drives.disk().ok(), drives.flash().ok());
     [(Clock::Hdd, disk.as_ref().and_then(cost)), (Clock::Ssd, flash.as_ref().and_then(cost))]
@@ -87,7 +87,7 @@ fn short(clock: Clock) -> &'static str {
     }
 }
 
-pub fn device_text(seen: &RoundData, clock: Clock) -> String {
+pub(crate) fn device_text(seen: &RoundData, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),
         Clock::Hdd => format!("modelled: disk drive {}", seen.models.disk),

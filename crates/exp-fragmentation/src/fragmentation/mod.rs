@@ -4,19 +4,19 @@
 //! cold, and one thread reads all files in directory order while the device's requests are traced. Each aged point has an
 //! unaged one: the same files copied in that order to a fresh volume of the same size.
 
-pub mod analysis;
-pub mod beside;
-pub mod correlations;
-pub mod experiment;
-pub mod figures;
-pub mod models;
-pub mod parameters;
-pub mod point;
-pub mod read;
-pub mod rounds;
-pub mod sketch;
-pub mod strips;
-pub mod volume;
+pub(crate) mod analysis;
+pub(crate) mod beside;
+pub(crate) mod correlations;
+pub(crate) mod experiment;
+pub(crate) mod figures;
+pub(crate) mod models;
+pub(crate) mod parameters;
+pub(crate) mod point;
+pub(crate) mod read;
+pub(crate) mod rounds;
+pub(crate) mod sketch;
+pub(crate) mod strips;
+pub(crate) mod volume;
 
 use clap::Args;
 use senesce_core::interrupt::Interrupt;
@@ -94,7 +94,7 @@ pub struct Round {
 }
 
 /// Numbers from 0 to the last one, which is always included.
-pub fn numbers(last: u64, step: u64) -> Vec<u64> {
+pub(crate) fn numbers(last: u64, step: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..=last).step_by(step.max(1) as usize).collect();
     if numbers.last() != Some(&last) {
         numbers.push(last);

@@ -18,18 +18,18 @@ impl Default for Models {
 }
 
 impl Models {
-    pub fn disk(&self) -> Result<DeviceModel, ModelError> {
+    pub(crate) fn disk(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.disk)
     }
 
-    pub fn flash(&self) -> Result<DeviceModel, ModelError> {
+    pub(crate) fn flash(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.flash)
     }
 }
 
 /// Everything written to a drive before it is read: first, in address order, blocks that are read but were not written while
 /// tracing (the initial file system), then the traced writes.
-pub fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
+pub(crate) fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
     let mut all = written.to_vec();
     all.extend(reads);
     let mut history = history_of_reads(&all);
@@ -38,7 +38,7 @@ pub fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
 }
 
 /// Seconds per GiB of a sequential read in requests of 128 KiB, four at a time, after a write in the same order.
-pub fn sequential_seconds_per_gib(model: &DeviceModel) -> Option<f64> {
+pub(crate) fn sequential_seconds_per_gib(model: &DeviceModel) -> Option<f64> {
     const READ: u64 = 128 << 10;
     let one = |number: u64| Request { queue_depth: 4, ..Request::read_bytes(number * READ, READ) };
     model.time(&(0..2048).map(one).collect::<Vec<_>>()).ok()?.seconds_per_gib

@@ -137,7 +137,7 @@ macro_rules! stored_as_text {
 stored_as_text!(Target, GuestSystems);
 
 impl Common {
-    pub fn defaults(level: Level) -> Self {
+    pub(crate) fn defaults(level: Level) -> Self {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
         Self {
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
@@ -153,7 +153,7 @@ impl Common {
     }
 
     /// Checks where volumes are made. Without root nothing can be mounted, so a directory in the run directory is used.
-    pub fn place(&self) -> Result<VolumeSource, Failure> {
+    pub(crate) fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
             Target::Memory if !volume::mounting().are_met() => Ok(VolumeSource::Directory(None)),
@@ -186,34 +186,34 @@ impl Common {
         }
     }
 
-    pub fn file_systems(&self, place: &VolumeSource) -> Vec<String> {
+    pub(crate) fn file_systems(&self, place: &VolumeSource) -> Vec<String> {
         match place {
             VolumeSource::Directory(_) => vec![volume::AS_FOUND.to_string()],
             VolumeSource::Made(_) => self.fs.iter().map(|fs| fs.name().to_string()).collect(),
         }
     }
 
-    pub fn in_guest(&self, fs: FileSystem) -> Self {
+    pub(crate) fn in_guest(&self, fs: FileSystem) -> Self {
         Self { fs: vec![fs], target: Target::Memory, guest: GuestSystems(Vec::new()), ..self.clone() }
     }
 
-    pub fn models(&self) -> Models {
+    pub(crate) fn models(&self) -> Models {
         Models { disk: self.disk.clone(), flash: self.flash.clone() }
     }
 
-    pub fn draw(&self, fs: &str, state: &str, seed: Seed) -> Seed {
+    pub(crate) fn draw(&self, fs: &str, state: &str, seed: Seed) -> Seed {
         let state = if self.directory_hash == DirectoryHash::One { "any" } else { state };
         seed.child("fragmentation").child(&format!("volume/{fs}/{state}"))
     }
 
     /// Rough duration of a round: two volumes, each read once per read-ahead setting.
-    pub fn seconds_of_round(&self, data: Bytes) -> f64 {
+    pub(crate) fn seconds_of_round(&self, data: Bytes) -> f64 {
         let reads = 2.0 * self.read_ahead.len() as f64;
         1.0 + reads * (0.3 + self.settle.seconds() + data.0 as f64 / 200e6)
     }
 
     /// Refuses data that the volume cannot hold; a fifth of it is reserved for the file system.
-    pub fn check_space(&self, place: &VolumeSource, data: Bytes) -> Result<(), Failure> {
+    pub(crate) fn check_space(&self, place: &VolumeSource, data: Bytes) -> Result<(), Failure> {
         let most = self.size.bytes() / 5 * 4;
         if matches!(place, VolumeSource::Made(_)) && data.0 > most {
             return Err(Failure::usage(format!(

@@ -74,16 +74,16 @@ pub struct Traced {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Clock {
+pub(crate) enum Clock {
     Wall,
     Hdd,
     Ssd,
 }
 
 impl Clock {
-    pub const ALL: [Self; 3] = [Self::Hdd, Self::Ssd, Self::Wall];
+    pub(crate) const ALL: [Self; 3] = [Self::Hdd, Self::Ssd, Self::Wall];
 
-    pub fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Wall => "volume",
             Self::Hdd => "hdd",
@@ -93,14 +93,14 @@ impl Clock {
 }
 
 impl Clock {
-    pub fn stated(self, one: Option<Measurement>) -> Option<Measurement> {
+    pub(crate) fn stated(self, one: Option<Measurement>) -> Option<Measurement> {
         if self == Self::Wall { one } else { one.map(Measurement::modelled) }
     }
 }
 
 impl Point {
     /// Seconds per GiB of [`Self::gib`]; `None` for times of an emulator.
-    pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
+    pub(crate) fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         if self.emulated && clock == Clock::Wall { None } else { self.stated_cost(reading, clock) }
     }
 
@@ -114,34 +114,34 @@ impl Point {
     }
 
     /// The GiB that values refer to: allocated bytes, or [read ones](Self::is_by_bytes_read). `None` for no bytes.
-    pub fn gib(&self, reading: &Reading) -> Option<f64> {
+    pub(crate) fn gib(&self, reading: &Reading) -> Option<f64> {
         let bytes = if self.is_by_bytes_read(reading) { reading.bytes } else { self.allocated_bytes };
         (bytes > 0).then(|| bytes as f64 / f64::from(1u32 << 30))
     }
 
     /// Whether the read bytes count because the file system reports less than half of them as allocated. ZFS does so until its
     /// transaction group is written.
-    pub fn is_by_bytes_read(&self, reading: &Reading) -> bool {
+    pub(crate) fn is_by_bytes_read(&self, reading: &Reading) -> bool {
         self.allocated_bytes < reading.bytes / 2
     }
 
-    pub fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
+    pub(crate) fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
         self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
     }
 
     /// The score of a reading: from the trace, or from the tree without a trace.
-    pub fn score(&self, reading: &Reading) -> Option<f64> {
+    pub(crate) fn score(&self, reading: &Reading) -> Option<f64> {
         match &reading.traced {
             Some(traced) => traced.dynamic_layout_score,
             None => self.tree_layout_score,
         }
     }
 
-    pub fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> &'static str {
         if self.aged { "aged" } else { "unaged" }
     }
 
-    pub fn measurements(&self) -> Vec<Measurement> {
+    pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let bytes = self.extents.map(|extents| Finite::per(self.allocated_bytes as f64, extents as f64));
         let bytes = bytes.and_then(Result::ok).map(Finite::get);
         let requests = self.requests_after_mounting.map(|count| count as f64);
@@ -173,12 +173,12 @@ impl Point {
     }
 }
 
-pub fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) -> Option<Measurement> {
+pub(crate) fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) -> Option<Measurement> {
     Measurement::new(metric, unit, better, value?).ok()
 }
 
 /// Formats `128 KiB`, `off` or `as it was`.
-pub fn read_ahead_text(kib: Option<u64>) -> String {
+pub(crate) fn read_ahead_text(kib: Option<u64>) -> String {
     match kib {
         None => "as it was".into(),
         Some(0) => "off".into(),
@@ -191,7 +191,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::fragmentation::analysis::RoundData;
 
-    pub fn seen(points: Vec<Point>) -> RoundData {
+    pub(crate) fn seen(points: Vec<Point>) -> RoundData {
         RoundData {
             round: "round",
             points,
@@ -205,7 +205,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub fn read_of_a_gib(allocated_bytes: u64) -> Point {
+    pub(crate) fn read_of_a_gib(allocated_bytes: u64) -> Point {
         let traced = Traced {
             dynamic_layout_score: Some(0.5),
             discontinuities: 3,

@@ -16,7 +16,7 @@ use senesce_workload::micro::ColdRead;
 use std::time::{Duration, Instant};
 
 /// A point, with data that is too large to be kept for every point.
-pub struct Reads {
+pub(crate) struct Reads {
     pub point: Point,
     /// 4 KiB block addresses of the requests of the last reading, in issue order.
     pub requests: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct Reads {
 }
 
 #[derive(Clone, Copy)]
-pub struct State<'a> {
+pub(crate) struct State<'a> {
     pub fs: &'a str,
     pub round: u64,
     pub aged: bool,
@@ -37,7 +37,12 @@ pub struct State<'a> {
 ///
 /// # Errors
 /// The volume cannot be made cold, read or traced, or the user interrupts the run.
-pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: &Interrupt) -> Result<Reads, Failure> {
+pub(crate) fn read(
+    volume: &mut Volume,
+    state: &State<'_>,
+    common: &Common,
+    interrupt: &Interrupt,
+) -> Result<Reads, Failure> {
     let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);
     for &kib in &common.read_ahead {
@@ -115,7 +120,7 @@ fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Resu
 }
 
 /// Sleeps in short pieces, so that an interrupt is noticed.
-pub fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
+pub(crate) fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
     let end = Instant::now() + length;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         check(interrupt)?;

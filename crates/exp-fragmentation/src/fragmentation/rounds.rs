@@ -33,7 +33,7 @@ pub struct Sequential {
     pub seconds_per_gib: Finite,
 }
 
-pub struct Aging<S> {
+pub(crate) struct Aging<S> {
     pub(super) volume: Volume,
     state: S,
     reached: Option<u64>,
@@ -213,7 +213,7 @@ fn is_drawn(rounds: &[u64], round: u64) -> bool {
     rounds.iter().step_by(every).chain(rounds.last()).any(|drawn| *drawn == round)
 }
 
-pub fn large_file(common: &Common) -> Bytes {
+pub(crate) fn large_file(common: &Common) -> Bytes {
     Bytes((common.size.bytes() / 8).min(64 << 20) >> 20 << 20)
 }
 

@@ -28,7 +28,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    pub fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
+    pub(crate) fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
         let every = seen.requests.len().div_ceil(REQUESTS).max(1);
         let numbered = (0u64..).zip(seen.requests.iter().copied());
         Ok(Self {

@@ -15,7 +15,7 @@ const NOTHING: i32 = -2;
 /// Maximum number of colours; with more files, neighbours in directory order share one.
 const COLOURS: u32 = 12;
 
-pub fn strips(seen: &RoundData) -> Option<Figure> {
+pub(crate) fn strips(seen: &RoundData) -> Option<Figure> {
     let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
     let systems: Vec<&String> =
         seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
@@ -64,12 +64,12 @@ pub fn strips(seen: &RoundData) -> Option<Figure> {
     ))
 }
 
-pub fn blocks<'a>(sketches: impl Iterator<Item = &'a &'a Sketch>) -> Vec<(u64, u64)> {
+pub(crate) fn blocks<'a>(sketches: impl Iterator<Item = &'a &'a Sketch>) -> Vec<(u64, u64)> {
     sketches.flat_map(|one| one.extents.iter().map(|(start, blocks, _)| (*start, start + blocks))).collect()
 }
 
 /// The joined stretches of an address space that hold blocks in any of several states.
-pub struct Lens {
+pub(crate) struct Lens {
     /// First block, end, and number of blocks in the previous stretches.
     stretches: Vec<(u64, u64, u64)>,
 }
@@ -78,7 +78,7 @@ impl Lens {
     /// Stretches separated by fewer blocks are joined.
     const NEAR: u64 = 8;
 
-    pub fn of(mut blocks: Vec<(u64, u64)>) -> Self {
+    pub(crate) fn of(mut blocks: Vec<(u64, u64)>) -> Self {
         blocks.sort_unstable();
         let mut stretches: Vec<(u64, u64, u64)> = Vec::new();
         for (start, end) in blocks {
@@ -100,7 +100,7 @@ impl Lens {
         total.div_ceil(cells as u64).max(1)
     }
 
-    pub fn place(&self, block: u64) -> Option<u64> {
+    pub(crate) fn place(&self, block: u64) -> Option<u64> {
         let after = self.stretches.partition_point(|(start, ..)| *start <= block);
         let (start, end, before) = self.stretches[after.checked_sub(1)?];
         (block < end).then(|| before + block - start)

@@ -12,9 +12,9 @@ use senesce_volume::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub const AS_FOUND: &str = "as found";
+pub(crate) const AS_FOUND: &str = "as found";
 
-pub fn mounting() -> Needs {
+pub(crate) fn mounting() -> Needs {
     Needs::root("fresh volumes are mounted")
 }
 
@@ -22,14 +22,14 @@ pub fn mounting() -> Needs {
 const FOLDER: &str = "data";
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum VolumeSource {
+pub(crate) enum VolumeSource {
     Made(TargetSpec),
     Directory(Option<PathBuf>),
 }
 
 impl VolumeSource {
     /// The location of copies while the aging volume is in use; `run` is the run directory.
-    pub fn second(&self, run: &Path) -> Result<Self, Failure> {
+    pub(crate) fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
             Self::Made(spec) => Err(Failure::usage(format!(
@@ -44,7 +44,7 @@ impl VolumeSource {
         }
     }
 
-    pub fn text(&self, size: Bytes) -> String {
+    pub(crate) fn text(&self, size: Bytes) -> String {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => format!("images of {size} in memory"),
             Self::Made(spec) => spec.to_string(),
@@ -54,7 +54,7 @@ impl VolumeSource {
     }
 }
 
-pub struct Volume {
+pub(crate) struct Volume {
     target: MountedTarget,
     folder: PathBuf,
     /// Requests to the device while files were written, or the reason why they were not traced.
@@ -63,7 +63,7 @@ pub struct Volume {
 
 impl Volume {
     /// An empty volume; `draw` replaces the random seed of mkfs.
-    pub fn fresh<R: Run>(
+    pub(crate) fn fresh<R: Run>(
         place: &VolumeSource,
         fs: &str,
         draw: Seed,
@@ -92,7 +92,7 @@ impl Volume {
     }
 
     /// Writes with traced requests, which are added to the history, and syncs.
-    pub fn write(&mut self, writing: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, writing: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = match (&self.history, self.device()) {
             (Err(_), _) => None,
             (Ok(_), None) => {
@@ -122,41 +122,41 @@ impl Volume {
         Ok(())
     }
 
-    pub fn history(&self) -> Result<&[Request], &str> {
+    pub(crate) fn history(&self) -> Result<&[Request], &str> {
         self.history.as_deref().map_err(String::as_str)
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    pub fn target(&self) -> &MountedTarget {
+    pub(crate) fn target(&self) -> &MountedTarget {
         &self.target
     }
 
     /// Whether its file system was made for it, so that no other program uses the device.
-    pub fn is_made(&self) -> bool {
+    pub(crate) fn is_made(&self) -> bool {
         !matches!(self.target.spec(), TargetSpec::Directory(_))
     }
 
-    pub fn device(&self) -> Option<BlockDevice> {
+    pub(crate) fn device(&self) -> Option<BlockDevice> {
         self.target.block_device_info()
     }
 
-    pub fn file_system(&self) -> String {
+    pub(crate) fn file_system(&self) -> String {
         self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
     }
 
-    pub fn environment(&self) -> senesce_core::Environment {
+    pub(crate) fn environment(&self) -> senesce_core::Environment {
         self.target.environment()
     }
 
-    pub fn sync(&self) -> Result<(), Failure> {
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
         Ok(self.target.sync()?)
     }
 
     /// Makes the volume cold; returns a note about caches that stayed warm.
-    pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
+    pub(crate) fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
         if !mounting().are_met() {
             self.target.sync()?;
             Tree::below(&self.folder)?.forget(&self.folder)?;
@@ -174,13 +174,13 @@ impl Volume {
     ///
     /// # Errors
     /// The volume has no device of its own, or the device refuses the value.
-    pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
+    pub(crate) fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
         self.target.set_read_ahead(kib)?;
         Ok(())
     }
 
     /// Unmounts it; a warning of the kernel is an error.
-    pub fn close(self) -> Result<(), Failure> {
+    pub(crate) fn close(self) -> Result<(), Failure> {
         senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
     }

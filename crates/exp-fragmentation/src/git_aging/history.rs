@@ -111,7 +111,7 @@ impl History {
     }
 }
 
-pub fn generate(
+pub(crate) fn generate(
     git: &Git,
     folder: &Path,
     seed: Seed,

@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 
 /// The program git, isolated from the user's configuration.
 #[derive(Debug, Clone)]
-pub struct Git {
+pub(crate) struct Git {
     home: PathBuf,
 }
 
 impl Git {
-    pub fn at_home(home: &Path) -> Self {
+    pub(crate) fn at_home(home: &Path) -> Self {
         Self { home: home.into() }
     }
 
@@ -41,13 +41,13 @@ impl Git {
     ///
     /// # Errors
     /// git cannot be started or fails (the error has its message), or the user interrupts the run.
-    pub fn run(&self, folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
+    pub(crate) fn run(&self, folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
         check(interrupt)?;
         finish(self.command(folder, arguments), arguments, folder)
     }
 
     /// The first commits, oldest first: one more than `pulls`, if there are enough.
-    pub fn commits(
+    pub(crate) fn commits(
         &self,
         folder: &Path,
         branch: &str,
@@ -66,14 +66,14 @@ impl Git {
     }
 
     /// Total size of the files of a commit, each rounded up to blocks of 4 KiB.
-    pub fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
+    pub(crate) fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
         // Each line has mode, type, name, size and path (git-ls-tree(1)); only files have a size.
         let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
         let sizes = list.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
         Ok(sizes.map(|size| size.next_multiple_of(4096)).sum())
     }
 
-    pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
+    pub(crate) fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
         let arguments = ["fast-import", "--quiet"];
         let mut command = self.command(folder, &arguments);
         command.stdin(File::open(stream).map_err(failed("open", stream))?);

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Data to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CellKind {
+pub(crate) enum CellKind {
     /// This number of files of 1 KiB.
     ManyFiles(u64),
     /// One file of this number of bytes.
@@ -25,14 +25,14 @@ pub enum CellKind {
 }
 
 impl CellKind {
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::ManyFiles(count) => count * SMALL_BYTES,
             Self::FileSize(size) => size,
         }
     }
 
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             Self::ManyFiles(count) => format!("{count} files"),
             Self::FileSize(size) => format!("a file of {}", Bytes(size)),
@@ -42,7 +42,7 @@ impl CellKind {
 
 /// A cell of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     pub system: System,
     pub kind: CellKind,
     pub repeat: u64,
@@ -50,21 +50,21 @@ pub struct Cell {
 
 /// A program that is not installed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Skipped {
+pub(crate) struct Skipped {
     pub system: String,
     pub program: String,
     pub package: String,
 }
 
 impl Skipped {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{} is skipped: {} is not installed (apt-get install {})", self.system, self.program, self.package)
     }
 }
 
 /// Total time of the commands of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StepTime {
+pub(crate) struct StepTime {
     pub step: String,
     pub seconds: f64,
     pub user_seconds: f64,
@@ -76,7 +76,7 @@ pub struct StepTime {
 
 /// A measured cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     pub system: String,
     pub kind: CellKind,
     pub repeat: u64,
@@ -95,7 +95,7 @@ pub struct Measured {
 /// Kinds of an early end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub(crate) enum Ended {
     /// A commit was rejected by its system.
     Rejected,
     /// Another command failed, or the restored version differs.
@@ -105,11 +105,11 @@ pub enum Ended {
 }
 
 impl Measured {
-    pub fn step(&self, name: &str) -> Option<&StepTime> {
+    pub(crate) fn step(&self, name: &str) -> Option<&StepTime> {
         self.steps.iter().find(|step| step.step == name)
     }
 
-    pub fn size(&self, name: &str) -> Option<u64> {
+    pub(crate) fn size(&self, name: &str) -> Option<u64> {
         self.sizes.iter().find(|(step, _)| step == name).map(|(_, bytes)| *bytes)
     }
 }
@@ -117,7 +117,7 @@ impl Measured {
 const TREE: &str = "tree";
 
 impl Cell {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{}, {}, round {}", self.system.name(), self.kind.text(), self.repeat + 1)
     }
 

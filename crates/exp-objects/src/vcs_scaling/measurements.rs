@@ -6,12 +6,12 @@ use senesce_core::{Better, Measurement};
 const STEPS: [&str; 4] = ["commit1", "commit2", "status1", "status2"];
 
 impl Measured {
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.verified != Some(false)
     }
 
     /// Times and sizes if the store holds the committed data; and whether it does.
-    pub fn measurements(&self) -> Vec<Measurement> {
+    pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let mut found = Vec::new();
         let mut put = |metric: &str, unit: &str, better, value: f64| {
             found.extend(Measurement::new(metric, unit, better, value).ok().map(|one| self.under_condition(one)));
@@ -61,7 +61,7 @@ pub(super) mod tests {
     use senesce_core::{Level, Verdict};
     use senesce_runner::Run;
 
-    pub fn cell(system: &str, kind: CellKind, repeat: u64) -> Measured {
+    pub(crate) fn cell(system: &str, kind: CellKind, repeat: u64) -> Measured {
         let step = |step: &str| StepTime {
             step: step.into(),
             seconds: 1.0,

@@ -10,7 +10,7 @@ use serde_json::json;
 /// A cost up to this share counts as no cost.
 const NO_COST: f64 = 0.05;
 
-pub struct Cost {
+pub(crate) struct Cost {
     pub condition: String,
     /// Anticache over bpfs mode, within a round.
     pub ratio: Option<Middle>,
@@ -20,14 +20,14 @@ pub struct Cost {
     pub again_decision: Decision,
 }
 
-pub struct Costs {
+pub(crate) struct Costs {
     pub all: Vec<Cost>,
     /// Plural noun for conditions, such as "operations".
     noun: &'static str,
 }
 
 impl Costs {
-    pub fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
+    pub(crate) fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
         let rule = Rule { direction: Direction::LowerIsBetter, margin: NO_COST };
         let judged = |subject: &str| -> (Vec<Option<Middle>>, Vec<Decision>) {
             let pairs: Vec<_> = conditions.iter().map(|condition| pairs(condition, subject, values)).collect();
@@ -49,16 +49,16 @@ impl Costs {
         Self { all: conditions.into_iter().zip(sides).map(cost).collect(), noun }
     }
 
-    pub fn overall(&self) -> Option<f64> {
+    pub(crate) fn overall(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.ratio?.value)).collect::<Vec<_>>())
     }
 
     /// The same for bpfs mode over itself.
-    pub fn overall_again(&self) -> Option<f64> {
+    pub(crate) fn overall_again(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.again?.value)).collect::<Vec<_>>())
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Some(overall) = self.overall() else { return "anticache and bpfs mode were not both measured".into() };
         let measured = self.all.iter().filter(|cost| cost.ratio.is_some()).count();
         let mut text = format!(
@@ -73,15 +73,15 @@ impl Costs {
     }
 
     /// Number of conditions in which anticache is worse by more than 5 %.
-    pub fn worse(&self) -> usize {
+    pub(crate) fn worse(&self) -> usize {
         self.all.iter().filter(|cost| cost.decision.verdict == Verdict::Worse).count()
     }
 
-    pub fn worse_than_itself(&self) -> usize {
+    pub(crate) fn worse_than_itself(&self) -> usize {
         self.all.iter().filter(|cost| cost.again_decision.verdict == Verdict::Worse).count()
     }
 
-    pub fn table(&self, condition: &str) -> Table {
+    pub(crate) fn table(&self, condition: &str) -> Table {
         let columns = [
             condition,
             "anticache / bpfs",
@@ -103,7 +103,7 @@ impl Costs {
         table
     }
 
-    pub fn series(&self) -> [Series; 2] {
+    pub(crate) fn series(&self) -> [Series; 2] {
         let series = |name: &str, pick: fn(&Cost) -> Option<Middle>| {
             let mut series = Series { name: name.into(), mark: Mark::Measured, ..Series::default() };
             for (index, ratio) in self.all.iter().map(pick).enumerate() {

@@ -39,7 +39,7 @@ impl fmt::Display for Disk {
 }
 
 impl Disk {
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         let found = statfs(&self.0).map_err(|error| failed("inspect", &self.0)(error.into()))?;
         if IN_MEMORY.contains(&found.f_type) {
             let words = format!("--disk {self} lies in memory; name a directory on a disk");
@@ -48,7 +48,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
+    pub(crate) fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
         self.check()?;
         Ok(ScratchDirectory::create(&self.0, "tier")?)
     }

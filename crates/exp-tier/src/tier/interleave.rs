@@ -9,7 +9,7 @@ use senesce_tierfs::Stats;
 use serde::{Deserialize, Serialize};
 
 /// Bpfs mode measured a second time. Its difference from itself is the noise of this machine.
-pub const AGAIN: &str = "bpfs again";
+pub(crate) const AGAIN: &str = "bpfs again";
 
 /// An event in addition to the measured values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub enum Event {
     },
 }
 
-pub struct Turns<'a> {
+pub(crate) struct Turns<'a> {
     pub kinds: &'a [SubjectKind],
     pub setup: &'a Setup,
     pub key: &'a str,
@@ -35,7 +35,7 @@ pub struct Turns<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub(crate) struct Reading {
     pub metric: &'static str,
     pub unit: &'static str,
     pub value: f64,
@@ -43,17 +43,17 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn new(metric: &'static str, unit: &'static str, value: f64) -> Self {
+    pub(crate) fn new(metric: &'static str, unit: &'static str, value: f64) -> Self {
         Self { metric, unit, value, under: None }
     }
 
-    pub fn under(self, name: &'static str, word: &'static str) -> Self {
+    pub(crate) fn under(self, name: &'static str, word: &'static str) -> Self {
         Self { under: Some((name, word)), ..self }
     }
 }
 
 /// The turns: index of a subject, and the name of its values.
-pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
+pub(crate) fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
     if kinds.contains(&SubjectKind::Anticache) {
         turns.extend(kinds.iter().position(|kind| *kind == SubjectKind::Bpfs).map(|index| (index, AGAIN)));
@@ -64,7 +64,7 @@ pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
 impl Turns<'_> {
     /// Runs one round on fresh file systems: calls `measure` with a subject and the index of a condition, and records the
     /// values. The order of the turns is random for each condition.
-    pub fn round<R: Run<Event = Event>>(
+    pub(crate) fn round<R: Run<Event = Event>>(
         &self,
         round: u64,
         context: &mut Context<'_, R>,

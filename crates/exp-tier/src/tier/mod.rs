@@ -1,13 +1,13 @@
 //! Shared by the experiments on the anti-caching file system: the compared file systems, and their rounds.
 
-pub mod costs;
-pub mod disk;
-pub mod interleave;
-pub mod peaks;
-pub mod results;
-pub mod settle;
-pub mod sizes;
-pub mod subject;
+pub(crate) mod costs;
+pub(crate) mod disk;
+pub(crate) mod interleave;
+pub(crate) mod peaks;
+pub(crate) mod results;
+pub(crate) mod settle;
+pub(crate) mod sizes;
+pub(crate) mod subject;
 
 use disk::Disk;
 use senesce_claims::Facts;
@@ -58,21 +58,21 @@ impl fmt::Display for ColdLatency {
 }
 
 impl ColdLatency {
-    pub fn ssd() -> Self {
+    pub(crate) fn ssd() -> Self {
         Self { said: "ssd".into(), model: Latency::SSD }
     }
 
     /// Facts for claims: results that depend on this input latency can only agree or differ.
-    pub fn stated(&self, facts: Facts) -> Facts {
+    pub(crate) fn stated(&self, facts: Facts) -> Facts {
         Facts { model: Some(format!("the modelled disk ({})", self.model)), ..facts }
     }
 
     /// Seconds of a read before its first byte.
-    pub fn read_seconds(&self) -> f64 {
+    pub(crate) fn read_seconds(&self) -> f64 {
         self.model.read.as_secs_f64()
     }
 
-    pub fn caveats(&self, disk: &Disk) -> Vec<String> {
+    pub(crate) fn caveats(&self, disk: &Disk) -> Vec<String> {
         vec![
             format!("modelled: latency of the cold store of anticache-model and of the disk of ext4-model: {self}"),
             format!("the disk is that of {disk}; its other users affect the times"),
@@ -80,21 +80,27 @@ impl ColdLatency {
     }
 }
 
-pub fn needs(memory: Size) -> Needs {
+pub(crate) fn needs(memory: Size) -> Needs {
     Needs::default().and_memory(senesce_core::Bytes(2 * memory.bytes()))
 }
 
-pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, (latency, disk): (Latency, &Disk)) -> Setup {
+pub(crate) fn setup(
+    memory: Size,
+    threshold: Size,
+    period: Span,
+    threads: u64,
+    (latency, disk): (Latency, &Disk),
+) -> Setup {
     let disk = disk.clone();
     Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency, disk }
 }
 
 /// Checks that there is a disk if one of the subjects needs it.
-pub fn check_disk(kinds: &[SubjectKind], disk: &Disk) -> Result<(), Failure> {
+pub(crate) fn check_disk(kinds: &[SubjectKind], disk: &Disk) -> Result<(), Failure> {
     if kinds.iter().any(|kind| kind.on_disk()) { disk.check() } else { Ok(()) }
 }
 
-pub fn with_subject<T>(
+pub(crate) fn with_subject<T>(
     kind: SubjectKind,
     setup: &Setup,
     body: impl FnOnce(&Subject) -> Result<T, Failure>,
@@ -107,7 +113,7 @@ pub fn with_subject<T>(
 }
 
 /// Every round with every item of `list`, in a random order drawn from the stream `name` and the round.
-pub fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<(u64, T)> {
+pub(crate) fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<(u64, T)> {
     let round = |round: u64| {
         let mut order = list.to_vec();
         shuffle(&mut order, seed, &format!("{name}/{round}"));
@@ -117,14 +123,14 @@ pub fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<
 }
 
 /// Values of a round as measurements: metric, unit, direction, value; values that are not numbers are omitted.
-pub fn measurements<const N: usize>(round: u64, values: [(&str, &str, Better, f64); N]) -> Vec<Measurement> {
+pub(crate) fn measurements<const N: usize>(round: u64, values: [(&str, &str, Better, f64); N]) -> Vec<Measurement> {
     let one = |(metric, unit, better, value)| Measurement::new(metric, unit, better, value).ok();
     let of_round = |one| Measurement { repetition: round as u32, ..one };
     values.into_iter().filter_map(one).map(of_round).collect()
 }
 
 /// Fisher-Yates shuffle with a named stream.
-pub fn shuffle<T>(list: &mut [T], seed: Seed, stream: &str) {
+pub(crate) fn shuffle<T>(list: &mut [T], seed: Seed, stream: &str) {
     use rand::Rng;
     let mut rng = seed.stream(stream);
     for last in (1..list.len()).rev() {

@@ -11,19 +11,19 @@ use senesce_tierfs::TierFs;
 use senesce_workload::micro::Watch;
 use std::path::Path;
 
-pub const COLD_AT_START: &str = "cold at the start";
-pub const FETCHED: &str = "calls that fetched";
+pub(crate) const COLD_AT_START: &str = "cold at the start";
+pub(crate) const FETCHED: &str = "calls that fetched";
 /// Share of calls beyond the middle between the peaks, by their latency.
-pub const SLOW: &str = "calls beyond the middle of the peaks";
-pub const PEAK: &str = "peak latency";
-pub const BLOCKS: &str = "blocks fetched";
+pub(crate) const SLOW: &str = "calls beyond the middle of the peaks";
+pub(crate) const PEAK: &str = "peak latency";
+pub(crate) const BLOCKS: &str = "blocks fetched";
 
 const LEAST_CALLS: usize = 5;
 /// Allowed difference between counter and latencies, in percent of the calls.
 const ALLOWANCE: f64 = 10.0;
 
 /// Observes calls that write to a tier file system with eviction.
-pub struct Peaks<'a> {
+pub(crate) struct Peaks<'a> {
     fs: &'a TierFs,
     settle_to: Option<Bytes>,
     cold_at_start: Option<Result<f64, Failure>>,
@@ -35,7 +35,7 @@ pub struct Peaks<'a> {
 
 impl<'a> Peaks<'a> {
     /// With a threshold, waits until the written file has settled before the calls begin.
-    pub fn new(fs: &'a TierFs, settle_to: Option<Bytes>) -> Self {
+    pub(crate) fn new(fs: &'a TierFs, settle_to: Option<Bytes>) -> Self {
         let fetched = fs.stats().fetched;
         Self {
             fs,
@@ -48,7 +48,7 @@ impl<'a> Peaks<'a> {
         }
     }
 
-    pub fn readings(self) -> Result<Vec<Reading>, Failure> {
+    pub(crate) fn readings(self) -> Result<Vec<Reading>, Failure> {
         let blocks = (self.fs.stats().fetched - self.fetched_before) as f64;
         let mut readings = vec![Reading::new(BLOCKS, "", blocks)];
         if let Some(cold) = self.cold_at_start {

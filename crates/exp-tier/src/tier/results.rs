@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub(crate) struct Value {
     pub subject: String,
     pub condition: String,
     pub round: u64,
@@ -16,7 +16,7 @@ pub struct Value {
 }
 
 impl Value {
-    pub fn of<'m>(measured: impl Iterator<Item = &'m Measurement>, metric: &str, key: &str) -> Vec<Self> {
+    pub(crate) fn of<'m>(measured: impl Iterator<Item = &'m Measurement>, metric: &str, key: &str) -> Vec<Self> {
         let value = |one: &Measurement| {
             Some(Self {
                 subject: one.condition.get("subject")?.clone(),
@@ -29,14 +29,14 @@ impl Value {
     }
 }
 
-pub struct Medians {
+pub(crate) struct Medians {
     pub conditions: Vec<String>,
     pub subjects: Vec<String>,
     cells: BTreeMap<(String, String), Vec<f64>>,
 }
 
 impl Medians {
-    pub fn new(values: &[Value]) -> Self {
+    pub(crate) fn new(values: &[Value]) -> Self {
         let (mut conditions, mut subjects) = (Vec::new(), Vec::new());
         let mut cells: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for value in values {
@@ -52,22 +52,22 @@ impl Medians {
         Self { conditions, subjects, cells }
     }
 
-    pub fn values(&self, condition: &str, subject: &str) -> &[f64] {
+    pub(crate) fn values(&self, condition: &str, subject: &str) -> &[f64] {
         self.cells.get(&(condition.to_string(), subject.to_string())).map_or(&[], Vec::as_slice)
     }
 
     /// Median over the rounds, with its interval if there are enough rounds.
-    pub fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
+    pub(crate) fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
         middle(self.values(condition, subject))
     }
 
-    pub fn ratio(&self, condition: &str, subject: &str, reference: &str) -> Option<f64> {
+    pub(crate) fn ratio(&self, condition: &str, subject: &str, reference: &str) -> Option<f64> {
         let (ours, theirs) = (self.estimate(condition, subject)?, self.estimate(condition, reference)?);
         (theirs.value > 0.0).then(|| ours.value / theirs.value)
     }
 
     /// A row per condition, with median and interval per subject, and the ratio of anticache to bpfs mode.
-    pub fn table(&self, id: &str, title: &str, condition: &str, unit: &str) -> Table {
+    pub(crate) fn table(&self, id: &str, title: &str, condition: &str, unit: &str) -> Table {
         let mut columns = vec![condition.to_string()];
         for subject in &self.subjects {
             columns.extend([format!("{subject} ({unit})"), format!("{subject}, 95 % interval ({unit})")]);
@@ -87,7 +87,7 @@ impl Medians {
         table
     }
 
-    pub fn series(&self, x: impl Fn(usize, &str) -> f64) -> Vec<Series> {
+    pub(crate) fn series(&self, x: impl Fn(usize, &str) -> f64) -> Vec<Series> {
         self.subjects
             .iter()
             .map(|subject| {
@@ -104,7 +104,7 @@ impl Medians {
             .collect()
     }
 
-    pub fn bars(&self, id: &str, title: &str, caption: &str, unit: &str) -> Figure {
+    pub(crate) fn bars(&self, id: &str, title: &str, caption: &str, unit: &str) -> Figure {
         let x = Axis::categories("operation", self.conditions.clone());
         let series = self.series(|index, _| index as f64);
         let y = Axis::linear(unit).log10();
@@ -118,7 +118,7 @@ impl Medians {
         }
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         let mut all = serde_json::Map::new();
         for condition in &self.conditions {
             let cells = self

@@ -22,7 +22,7 @@ const WARMINGS: usize = 4;
 /// # Errors
 /// The evictor did not reach its threshold, or the share stays different: then the file system's own map contradicts
 /// the measurement.
-pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
+pub(crate) fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;
     let nominal = nominal_share(Bytes(metadata.len()), threshold);
     let settled = settle_inode(fs, metadata.ino() as u32, nominal);
@@ -31,7 +31,7 @@ pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, F
 }
 
 /// The share of a file that the idle evictor leaves cold, whatever the nominal share.
-pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
+pub(crate) fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;
     wait_for_evictor(fs).map_err(|message| unsettled(&message))?;
     let map = fs.cold_blocks_of(metadata.ino() as u32);
@@ -111,7 +111,7 @@ fn unsettled(message: &str) -> Failure {
 }
 
 /// The share of a file that does not fit below the threshold.
-pub fn nominal_share(file: Bytes, threshold: Bytes) -> f64 {
+pub(crate) fn nominal_share(file: Bytes, threshold: Bytes) -> f64 {
     1.0 - (threshold.0 as f64 / file.0.max(1) as f64).min(1.0)
 }
 

@@ -95,7 +95,7 @@ impl Spec {
     }
 }
 
-pub trait Writes: 'static {
+pub(crate) trait Writes: 'static {
     const ID: &'static str;
     const TITLE: &'static str;
     const HEADING: &'static str;

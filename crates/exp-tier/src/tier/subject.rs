@@ -38,20 +38,20 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    pub fn among<const N: usize>(kinds: [Self; N]) -> impl TypedValueParser<Value = Self> {
+    pub(crate) fn among<const N: usize>(kinds: [Self; N]) -> impl TypedValueParser<Value = Self> {
         PossibleValuesParser::new(kinds.map(Self::name)).try_map(|name| <Self as ValueEnum>::from_str(&name, false))
     }
 
-    pub fn names(kinds: &[Self]) -> String {
+    pub(crate) fn names(kinds: &[Self]) -> String {
         kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
     }
 
-    pub fn in_order(kinds: &[Self]) -> Vec<Self> {
+    pub(crate) fn in_order(kinds: &[Self]) -> Vec<Self> {
         let chosen: BTreeSet<Self> = kinds.iter().copied().collect();
         chosen.into_iter().collect()
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anticache => "anticache",
             Self::AnticacheModel => "anticache-model",
@@ -63,7 +63,7 @@ impl SubjectKind {
         }
     }
 
-    pub fn label(name: &str) -> &'static str {
+    pub(crate) fn label(name: &str) -> &'static str {
         match name {
             "anticache" => "anticache: memory, cold store on the disk",
             "anticache-model" => "anticache: memory, cold store modelled",
@@ -75,17 +75,17 @@ impl SubjectKind {
         }
     }
 
-    pub fn on_disk(self) -> bool {
+    pub(crate) fn on_disk(self) -> bool {
         matches!(self, Self::Anticache | Self::Ext4Disk)
     }
 
-    pub fn evicts(self) -> bool {
+    pub(crate) fn evicts(self) -> bool {
         matches!(self, Self::Anticache | Self::AnticacheModel)
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub(crate) struct Setup {
     pub memory: Bytes,
     pub threshold: Bytes,
     pub period: Duration,
@@ -95,7 +95,7 @@ pub struct Setup {
 }
 
 /// A mounted file system. Fields are dropped in order, from the top of the stack down.
-pub struct Subject {
+pub(crate) struct Subject {
     pub kind: SubjectKind,
     directory: Option<ClaimedDirectory>,
     server: Option<Server>,
@@ -137,7 +137,7 @@ impl Subject {
     ///
     /// # Errors
     /// It cannot be made or mounted; the disk lies in memory.
-    pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
+    pub(crate) fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
         let on_disk = if kind.on_disk() { Some(setup.disk.scratch_directory()?) } else { None };
         let subject = Self {
             kind,
@@ -216,20 +216,20 @@ impl Subject {
         Ok(self)
     }
 
-    pub fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
+    pub(crate) fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
         let found = self.directory.as_ref().or(self.target.as_ref().map(MountedTarget::directory));
         found.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the file system is not mounted"))
     }
 
-    pub fn tier(&self) -> Option<&Arc<TierFs>> {
+    pub(crate) fn tier(&self) -> Option<&Arc<TierFs>> {
         self.server.as_ref().map(Server::fs)
     }
 
-    pub fn evicting(&self) -> Option<&Arc<TierFs>> {
+    pub(crate) fn evicting(&self) -> Option<&Arc<TierFs>> {
         self.tier().filter(|_| self.kind.evicts())
     }
 
-    pub fn stop(mut self) -> Result<(), Failure> {
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
         drop(self.directory.take());
         if let Some(server) = self.server.take() {
             server.stop()?;

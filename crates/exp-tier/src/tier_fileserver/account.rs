@@ -13,11 +13,11 @@ use std::fs;
 use std::path::Path;
 
 /// MB in Filebench's sense, which are MiB.
-pub fn mb(bytes: u64) -> f64 {
+pub(crate) fn mb(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-pub fn sizes() -> Result<Vec<Measurement>, Failure> {
+pub(crate) fn sizes() -> Result<Vec<Measurement>, Failure> {
     let mut found = Vec::new();
     for name in ["fileserver", "webserver", "varmail"] {
         let filesets = draw(&builtin(name, 1.0, &BTreeMap::new())?, &Options::default())?;
@@ -32,7 +32,7 @@ pub fn sizes() -> Result<Vec<Measurement>, Failure> {
     Ok(found)
 }
 
-pub fn planned_reads(workload: &Workload) -> Vec<Measurement> {
+pub(crate) fn planned_reads(workload: &Workload) -> Vec<Measurement> {
     let threads = workload.processes.iter().flat_map(|process| &process.threads);
     let directions: Vec<Direction> = threads.flat_map(|thread| &thread.flow).flat_map(directions).collect();
     let count = |wanted: Direction| directions.iter().filter(|found| **found == wanted).count() as f64;
@@ -53,7 +53,7 @@ fn directions(node: &FlowNode) -> Vec<Direction> {
 }
 
 /// Bytes of all files of the workload. Those that exist at the start must be on the file system, with exactly these bytes.
-pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
+pub(crate) fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     let filesets = bench.filesets();
     for fileset in &filesets {
         let (files, bytes) = below(&root.join(&fileset.name))?;

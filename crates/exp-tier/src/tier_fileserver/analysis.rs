@@ -9,7 +9,7 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
 use serde_json::{Value, json};
 
-pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
+pub(crate) fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     let names = names(runs);
     let of = |name: &str, value: fn(&Played) -> f64| average(runs, name, &value);
     let table = Rows::of(&names)

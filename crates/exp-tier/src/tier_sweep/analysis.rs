@@ -7,7 +7,7 @@ use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series};
 use senesce_stats::{Middle, mean, middle};
 use serde_json::json;
 
-pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
+pub(crate) fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     let kinds = kinds(cells);
     let against = against(cells, &kinds, spec);
     let of = |cell: &Cell, value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const SUMMARY: &str = "Several writers overwrite their files in random order, in blocks of 4 KiB, with an \
     fdatasync after every 32 blocks. F2FS is on a conventional or a zoned drive, and the cleaner must run.";
 
-pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
+pub(crate) fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
     let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
     for event in recorded.events().cloned() {
         match event {
@@ -132,9 +132,9 @@ fn named(drive: &str, repeat: u32) -> String {
 }
 
 /// The second published mean: all bytes over the whole time. [`MEAN`] is the mean of the logged seconds.
-pub const OF_JOB: &str = "mean write bandwidth of the whole job";
+pub(crate) const OF_JOB: &str = "mean write bandwidth of the whole job";
 
-pub fn published_mean(metric: &str, drive: &str) -> Option<f64> {
+pub(crate) fn published_mean(metric: &str, drive: &str) -> Option<f64> {
     let values = published::parse(F2fsBandwidth::PUBLISHED).ok()?;
     values.into_iter().find(|value| value.metric == metric && value.condition == drive).map(|value| value.value)
 }

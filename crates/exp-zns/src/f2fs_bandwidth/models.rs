@@ -6,7 +6,7 @@ use senesce_runner::Context;
 
 /// The metric of a mean with a host. Published hosts keep the drive busy, so a host that takes no time is compared with
 /// them.
-pub fn metric(host: Host) -> Option<&'static str> {
+pub(crate) fn metric(host: Host) -> Option<&'static str> {
     match host {
         Host::None => Some(MEAN),
         Host::Scaled => Some("mean write bandwidth with this machine's time"),
@@ -14,7 +14,7 @@ pub fn metric(host: Host) -> Option<&'static str> {
     }
 }
 
-pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
+pub(crate) fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
     let speed = HostSpeed::of_overwriting(MachineRole::Host)?;
     context.record(Event::Speed(speed.clone()));
     let events: Vec<Event> = context.recorded().events().cloned().collect();

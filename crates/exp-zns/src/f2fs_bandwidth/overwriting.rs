@@ -20,13 +20,13 @@ const BLOCKS_PER_SYNC: u64 = 32;
 const POINTS: u64 = 100;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub(crate) struct Shape {
     writers: u64,
     blocks_per_file: u64,
 }
 
 impl Shape {
-    pub fn of(spec: &Spec, drive_size: Bytes) -> Self {
+    pub(crate) fn of(spec: &Spec, drive_size: Bytes) -> Self {
         let writers = u64::from(spec.writers);
         let bytes = drive_size.0 as f64 * spec.fullness;
         let blocks_per_file = (bytes / (writers * FILES_PER_WRITER * BLOCK) as f64) as u64;
@@ -37,12 +37,12 @@ impl Shape {
         FILES_PER_WRITER * self.blocks_per_file
     }
 
-    pub fn bytes(self) -> Bytes {
+    pub(crate) fn bytes(self) -> Bytes {
         Bytes(self.writers * self.blocks_per_writer() * BLOCK)
     }
 
     /// Bytes of `overwrites` passes over all files.
-    pub fn wanted_bytes(self, overwrites: f64) -> u64 {
+    pub(crate) fn wanted_bytes(self, overwrites: f64) -> u64 {
         self.blocks_wanted(overwrites) * self.writers * BLOCK
     }
 
@@ -50,7 +50,7 @@ impl Shape {
         ((self.blocks_per_writer() as f64 * overwrites) as u64).max(1)
     }
 
-    pub fn lay_out(self, root: &Path, context: &Context<'_, F2fsBandwidth>) -> Result<Vec<Writer>, Failure> {
+    pub(crate) fn lay_out(self, root: &Path, context: &Context<'_, F2fsBandwidth>) -> Result<Vec<Writer>, Failure> {
         let mut content = vec![0; 1 << 20];
         rand::Rng::fill_bytes(&mut context.seed.stream("f2fs-bandwidth/content"), &mut content);
         let file = |writer: u64, number: u64| {
@@ -70,10 +70,10 @@ impl Shape {
     }
 }
 
-pub type Writer = Vec<(PathBuf, File)>;
+pub(crate) type Writer = Vec<(PathBuf, File)>;
 
 #[derive(Debug, Clone, Copy)]
-pub struct WriteProgress {
+pub(crate) struct WriteProgress {
     /// Since the run began.
     pub seconds: f64,
     pub bytes: u64,
@@ -92,7 +92,7 @@ struct Shared {
 
 /// Runs all writers until `wanted_bytes` are written. `announce` receives the progress, or `None` from time to time. Its
 /// failure stops the writers.
-pub fn run(
+pub(crate) fn run(
     writers: &[Writer],
     shape: Shape,
     wanted_bytes: u64,

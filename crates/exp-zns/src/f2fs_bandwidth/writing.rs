@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Makes F2FS on drives that are empty or listed in `ours`, the drives that this process claimed before. Adds newly
 /// claimed drives to `ours`.
-pub fn write_on(
+pub(crate) fn write_on(
     (name, repeat): (&str, u32),
     device: &Path,
     zoned: Option<&Path>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Recorded commands in the order of issue, and requests that the model does not cover.
 #[derive(Debug, Default, PartialEq)]
-pub struct Commands {
+pub(crate) struct Commands {
     pub list: Vec<Recorded>,
     /// Indexes of the two commands that mark the start and the end of the measurement.
     pub measured: (usize, usize),
@@ -27,7 +27,7 @@ pub struct Commands {
 ///
 /// # Errors
 /// A trace with missing requests, or a command to the zoned drive of unknown kind.
-pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
+pub(crate) fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
     let mut all = Commands::default();
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
     for (drive, trace) in traced.drives.iter().zip(traces) {

@@ -11,7 +11,7 @@ use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 ///
 /// # Errors
 /// A recording without such a drive, or a drive whose shape the model does not support.
-pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
+pub(crate) fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
     let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
     let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;
     let path = HostPath::None;
@@ -79,7 +79,7 @@ fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
 
 /// Zones whose write pointer in the model differs from the emulated drive's at the end: the cross-check of every write
 /// and reset. If a zone changed between the two final readings, any pointer between them is accepted.
-pub fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
+pub(crate) fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
     let found = device.report(0, zones.geometry.zones)?;
     let is_unequal = |(index, (model, after)): (usize, (&ZoneInfo, &u64))| {
         let before = zones.shortly_before.get(index).unwrap_or(after);

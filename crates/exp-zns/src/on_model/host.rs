@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The machine that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum MachineRole {
+pub(crate) enum MachineRole {
     /// The emulated guest.
     Guest,
     /// The host of the guest.
@@ -20,7 +20,7 @@ pub enum MachineRole {
 
 /// Speed of work that needs no drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HostSpeed {
+pub(crate) struct HostSpeed {
     /// The machine.
     pub place: MachineRole,
     /// The kind of work.
@@ -29,7 +29,7 @@ pub struct HostSpeed {
     pub per_second: f64,
 }
 
-pub const OVERWRITING: &str = "overwriting blocks";
+pub(crate) const OVERWRITING: &str = "overwriting blocks";
 
 /// Blocks of the file, blocks written per round, and rounds.
 const FILE_BLOCKS: u64 = 8192;
@@ -39,7 +39,7 @@ const ROUNDS: usize = 12;
 const STRIDE: u64 = 5_003;
 
 impl HostSpeed {
-    pub fn of_overwriting(place: MachineRole) -> Result<Self, Failure> {
+    pub(crate) fn of_overwriting(place: MachineRole) -> Result<Self, Failure> {
         let folder = ScratchDirectory::in_memory("host-speed")?;
         let path = folder.path().join("file");
         let file = File::create(&path).map_err(failed("create", &path))?;
@@ -57,7 +57,7 @@ impl HostSpeed {
 
     /// The guest's speed over the host's: the share of the guest's own time to use in a replay. `None` if either is
     /// unknown.
-    pub fn share(speeds: &[Self], work: &str) -> Option<f64> {
+    pub(crate) fn share(speeds: &[Self], work: &str) -> Option<f64> {
         let of = |place| {
             let speeds = speeds.iter().filter(|speed| speed.place == place && speed.work == work);
             speeds.map(|speed| speed.per_second).max_by(f64::total_cmp)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The use of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Role {
+pub(crate) enum Role {
     /// A conventional drive that holds all data and metadata.
     Conventional,
     /// A zoned drive.
@@ -32,7 +32,7 @@ impl Role {
 
 /// The zones of a drive around a recording: blocks up to the write pointer of each zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Zones {
+pub(crate) struct Zones {
     /// Number, size and limits.
     pub geometry: Geometry,
     /// At the start.
@@ -46,7 +46,7 @@ pub struct Zones {
 
 /// One drive of a recording. Its requests are in a file of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TracedDrive {
+pub(crate) struct TracedDrive {
     /// Use of the drive.
     pub role: Role,
     /// Name of the file.
@@ -61,7 +61,7 @@ pub struct TracedDrive {
 
 /// All drives of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traced {
+pub(crate) struct Traced {
     /// Start of the measurement, in nanoseconds of the same clock.
     pub begin_ns: u64,
     /// End of the measurement, in nanoseconds of the same clock.
@@ -71,7 +71,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    pub fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
+    pub(crate) fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
         let holds =
             |folder: &PathBuf| self.drives.iter().all(|drive| folder.join(&drive.file).symlink_metadata().is_ok());
         let found = folders.into_iter().find(holds);
@@ -82,12 +82,12 @@ impl Traced {
     }
 }
 
-pub struct Recording {
+pub(crate) struct Recording {
     sessions: Vec<(Role, BlockDevice, TraceSession, Option<Survey>)>,
 }
 
 impl Recording {
-    pub fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
+    pub(crate) fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
         let start = |(role, path): &(Role, PathBuf)| {
             let device = BlockDevice::open(path)?;
             let survey = (*role == Role::Zoned).then(|| survey(path)).transpose()?;
@@ -99,7 +99,7 @@ impl Recording {
 
     /// Stops the recording and writes the requests to files `NAME-ROLE.blocks` in `folder`. Sync all writes first.
     /// `measured` is the start and end of the measurement ([`now_ns`]).
-    pub fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
+    pub(crate) fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {
             let (start_ns, bytes) = (session.start_ns(), device.size().0);
@@ -121,7 +121,7 @@ impl Recording {
 }
 
 /// The clock of recordings, in nanoseconds.
-pub fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     senesce_sys::clock::monotonic().as_nanos() as u64
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 /// The host assumed in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Host {
+pub(crate) enum Host {
     /// A host that takes no time: the drive without its host.
     None,
     /// The guest's own time divided by how much faster this machine is.
@@ -26,7 +26,7 @@ pub enum Host {
 
 /// A recording replayed on a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Timed {
+pub(crate) struct Timed {
     /// The assumed host.
     pub host: Host,
     /// The factor on the guest's own time.
@@ -57,7 +57,7 @@ pub struct Timed {
 ///
 /// # Errors
 /// Files that are missing, damaged or invalid; commands of unknown kind; the errors of [`replay`].
-pub fn time(
+pub(crate) fn time(
     traced: &Traced,
     folder: &Path,
     hosts: &[(Host, f64)],
@@ -80,7 +80,7 @@ fn load(folder: &Path, file: &str) -> Result<BlockTrace, Failure> {
     Ok(BlockTrace::from_bytes(&bytes, &path)?)
 }
 
-pub fn hosts(scaled: Option<f64>) -> Vec<(Host, f64)> {
+pub(crate) fn hosts(scaled: Option<f64>) -> Vec<(Host, f64)> {
     let scaled = scaled.map(|share| (Host::Scaled, share));
     [Some((Host::None, 0.0)), scaled, Some((Host::Guest, 1.0))].into_iter().flatten().collect()
 }
@@ -160,29 +160,29 @@ fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
 
 impl Timed {
     /// Bytes written on all drives over `bytes` requested.
-    pub fn write_amplification(&self, bytes: u64) -> f64 {
+    pub(crate) fn write_amplification(&self, bytes: u64) -> f64 {
         let of = |name: &str| self.kinds.get(name).map_or(0, |kind| kind.bytes);
         (of("write") + of("append") + self.elsewhere_bytes) as f64 / bytes.max(1) as f64
     }
 
-    pub fn bytes(&self, operation: &str) -> u64 {
+    pub(crate) fn bytes(&self, operation: &str) -> u64 {
         self.kinds.get(operation).map_or(0, |kind| kind.bytes)
     }
 
-    pub fn commands(&self, operation: &str) -> u64 {
+    pub(crate) fn commands(&self, operation: &str) -> u64 {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
 
     /// A quantity of the measurement per second. `None`: the drive received no request.
-    pub fn rate(&self, quantity: f64) -> Option<f64> {
+    pub(crate) fn rate(&self, quantity: f64) -> Option<f64> {
         (self.seconds > 0.0 && !self.kinds.is_empty()).then(|| quantity / self.seconds)
     }
 
-    pub fn accounts(&self) -> String {
+    pub(crate) fn accounts(&self) -> String {
         if self.problems.is_empty() { "agree".into() } else { self.problems.join("; ") }
     }
 
-    pub fn host_words(&self) -> String {
+    pub(crate) fn host_words(&self) -> String {
         match self.host {
             Host::None => "no time".into(),
             Host::Scaled => format!("guest / {:.1}", 1.0 / self.host_share),

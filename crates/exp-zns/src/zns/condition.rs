@@ -11,40 +11,40 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition(BTreeMap<String, String>);
+pub(crate) struct Condition(BTreeMap<String, String>);
 
 impl Condition {
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let pairs = text.split(',').map(|pair| pair.split_once('='));
         let pairs = pairs.map(|pair| pair.map(|(key, value)| (key.to_string(), value.to_string())));
         pairs.collect::<Option<BTreeMap<_, _>>>().map(Self)
     }
 
-    pub fn into_map(self) -> BTreeMap<String, String> {
+    pub(crate) fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
 
-    pub fn word(&self, key: &str) -> &str {
+    pub(crate) fn word(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
 
     /// The value of `key` as a number; 0 if missing.
-    pub fn number(&self, key: &str) -> u64 {
+    pub(crate) fn number(&self, key: &str) -> u64 {
         self.word(key).parse().unwrap_or(0)
     }
 
-    pub fn is(&self, expected: &[(&str, &str)]) -> bool {
+    pub(crate) fn is(&self, expected: &[(&str, &str)]) -> bool {
         expected.iter().all(|(key, value)| self.word(key) == *value)
     }
 }
 
 /// The condition of one point of the study's fio grid.
-pub fn grid_key(op: &str, bs: u64, qd: u64, zones: u64, path: &str, lbaf: u64) -> String {
+pub(crate) fn grid_key(op: &str, bs: u64, qd: u64, zones: u64, path: &str, lbaf: u64) -> String {
     format!("op={op},bs={bs},qd={qd},zones={zones},path={path},lbaf={lbaf}")
 }
 
 /// The job of one point of the study's fio grid: one worker per zone, each with its own queue depth.
-pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Duration) -> Option<Job> {
+pub(crate) fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Duration) -> Option<Job> {
     let op: Activity = condition.word("op").parse().ok()?;
     let count = condition.number("zones") as u32;
     let actor = ActorSpec {
@@ -64,7 +64,7 @@ pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Dur
 }
 
 /// The distinct conditions of a published fio grid, in order.
-pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
+pub(crate) fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let mut keys: Vec<String> = Vec::new();
     for value in values {
@@ -77,7 +77,7 @@ pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<St
 }
 
 /// One job per condition of the fio grid. Blocks of 4 KiB become the drive's block size if it has no such format.
-pub fn grid_points(keys: &[String], spec: &GridSpec, drives: &Drives) -> Vec<Point> {
+pub(crate) fn grid_points(keys: &[String], spec: &GridSpec, drives: &Drives) -> Vec<Point> {
     let (drive, time, ramp) = (&drives.zoned, spec.time.0, spec.ramp.0);
     let sizes = drive.block_sizes();
     let own = |key: &str| match sizes.contains(&4096) {

@@ -8,9 +8,9 @@ use senesce_zoned::{Geometry, ZonedError};
 use std::collections::BTreeMap;
 
 /// Claims' name of the published zoned drive and its model.
-pub const PUBLISHED_ZONED: &str = "WD ZN540";
+pub(crate) const PUBLISHED_ZONED: &str = "WD ZN540";
 /// Claims' name of the published conventional drive and its model.
-pub const PUBLISHED_CONVENTIONAL: &str = "nvme-a";
+pub(crate) const PUBLISHED_CONVENTIONAL: &str = "nvme-a";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
@@ -49,7 +49,7 @@ impl Drives {
         Ok(Self { zoned, conventional })
     }
 
-    pub fn named(&self, name: &str) -> Option<&Survey> {
+    pub(crate) fn named(&self, name: &str) -> Option<&Survey> {
         self.all().find(|survey| survey.name == name)
     }
 
@@ -62,7 +62,7 @@ impl Drives {
     }
 }
 
-pub fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
+pub(crate) fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
     let mut facts = Environment::default();
     for (number, drive) in drives.enumerate() {
         let mut put = |what: &str, value: &str| facts.put(&format!("zns.device.{number}{what}"), value);
@@ -79,13 +79,13 @@ pub fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
 }
 
 /// Usable zones of a drive: `count` zones from number `from`.
-pub fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
+pub(crate) fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
     let first = drive.usable().start + from;
     Zones::Range(first, first + count.max(1))
 }
 
 /// Two adjacent groups of usable zones, each of `most` zones or half of the drive.
-pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
+pub(crate) fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
         return Err(Failure::usage(format!("{} has {}; this needs two", drive.name, drive.usable_words())));
@@ -94,7 +94,7 @@ pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure>
 }
 
 /// Points that their drives can run, and the reasons against the others.
-pub struct Fitting {
+pub(crate) struct Fitting {
     pub points: Vec<Point>,
     pub left_out: BTreeMap<String, Vec<String>>,
 }
@@ -104,7 +104,7 @@ impl Fitting {
     ///
     /// # Errors
     /// Problems of a drive or of the parameters, and a grid without any runnable point.
-    pub fn of(points: Vec<Point>, drives: &Drives) -> Result<Self, Failure> {
+    pub(crate) fn of(points: Vec<Point>, drives: &Drives) -> Result<Self, Failure> {
         let mut fitting = Self { points: Vec::new(), left_out: BTreeMap::new() };
         for point in points {
             match judge(&point, drives)? {
@@ -119,7 +119,7 @@ impl Fitting {
         Ok(fitting)
     }
 
-    pub fn caveats(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn caveats(&self) -> impl Iterator<Item = String> {
         self.left_out.iter().map(|(why, keys)| {
             let first = keys.first().map_or("", String::as_str);
             match keys.len() {

@@ -5,18 +5,18 @@ use super::condition::Condition;
 use super::measure::Measured;
 use senesce_core::{Axis, Better, Figure, FigureKind, Mark, Series};
 
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     pub name: String,
     pub of: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Line<'a> {
-    pub fn new(name: impl Into<String>, of: &[(&'a str, &'a str)]) -> Self {
+    pub(crate) fn new(name: impl Into<String>, of: &[(&'a str, &'a str)]) -> Self {
         Self { name: name.into(), of: of.to_vec() }
     }
 }
 
-pub struct Chart<'a> {
+pub(crate) struct Chart<'a> {
     pub id: &'a str,
     pub title: &'a str,
     pub caption: &'a str,
@@ -29,7 +29,7 @@ pub struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    pub fn draw(self, lines: &[Line<'_>], measured: &Measured, comparison: &[Comparison]) -> Figure {
+    pub(crate) fn draw(self, lines: &[Line<'_>], measured: &Measured, comparison: &[Comparison]) -> Figure {
         let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
         let mut series = Vec::new();
         for line in lines {

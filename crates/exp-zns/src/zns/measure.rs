@@ -32,18 +32,18 @@ pub struct Point {
 }
 
 impl Point {
-    pub fn new(key: impl Into<String>, device: impl Into<String>, job: Job) -> Self {
+    pub(crate) fn new(key: impl Into<String>, device: impl Into<String>, job: Job) -> Self {
         let key = key.into();
         let extracts = vec![Extract { key: key.clone(), actor: 0, operation: None, prefix: "" }];
         Self { key, device: device.into(), job, extracts, adapted: Vec::new() }
     }
 
-    pub fn and(mut self, key: &str, actor: usize, operation: Option<Operation>, prefix: &'static str) -> Self {
+    pub(crate) fn and(mut self, key: &str, actor: usize, operation: Option<Operation>, prefix: &'static str) -> Self {
         self.extracts.push(Extract { key: key.into(), actor, operation, prefix });
         self
     }
 
-    pub fn adapted(mut self, how: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn adapted(mut self, how: impl IntoIterator<Item = String>) -> Self {
         self.adapted.extend(how);
         self
     }
@@ -85,12 +85,12 @@ fn values_of(point: &Point, result: &JobResult) -> Vec<Values> {
 }
 
 /// Adds the point to an error; the exit code stays.
-pub fn at_point(key: &str, error: ZonedError) -> Failure {
+pub(crate) fn at_point(key: &str, error: ZonedError) -> Failure {
     Failure::new(error.exit_code(), format!("point {key}: {error}"))
 }
 
 /// Runs the job of a point on its drive; returns its values and warnings.
-pub fn run_on(
+pub(crate) fn run_on(
     session: &mut Session,
     point: &Point,
     seed: Seed,
@@ -149,7 +149,7 @@ impl Measured {
         Self::on(used(environment), points, warnings)
     }
 
-    pub fn on<'a>(
+    pub(crate) fn on<'a>(
         drives: Vec<Used>,
         points: impl Iterator<Item = &'a Values>,
         warnings: impl Iterator<Item = &'a str>,
@@ -169,25 +169,25 @@ impl Measured {
         measured
     }
 
-    pub fn get(&self, key: &str, name: &str) -> Option<f64> {
+    pub(crate) fn get(&self, key: &str, name: &str) -> Option<f64> {
         self.values.get(key)?.inside(name)
     }
 
-    pub fn by_second(&self, key: &str) -> &[f64] {
+    pub(crate) fn by_second(&self, key: &str) -> &[f64] {
         self.values.get(key).map_or(&[], |values| &values.by_second)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Values> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Values> {
         self.values.values()
     }
 
     /// Whether a published value was measured on the drive that is used or modelled here.
-    pub fn is_of_published_drive(&self, condition: &str) -> bool {
+    pub(crate) fn is_of_published_drive(&self, condition: &str) -> bool {
         let wanted = if condition.contains("drive=conventional") { PUBLISHED_CONVENTIONAL } else { PUBLISHED_ZONED };
         self.drives.iter().any(|drive| drive.called == wanted)
     }
 
-    pub fn caveats(&self) -> Vec<String> {
+    pub(crate) fn caveats(&self) -> Vec<String> {
         let mut caveats = Vec::new();
         if self.simulated {
             caveats.push(format!("modelled, not measured: {}", self.device));
@@ -212,7 +212,7 @@ impl Measured {
         caveats
     }
 
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         self.values
             .values()
             .map(|values| json!({"key": values.key, "values": values.values, "outside_model": values.outside}))

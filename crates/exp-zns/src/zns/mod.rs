@@ -2,11 +2,11 @@
 //! values.
 
 pub mod compare;
-pub mod condition;
+pub(crate) mod condition;
 pub mod drives;
-pub mod figures;
+pub(crate) mod figures;
 pub mod measure;
-pub mod parameters;
+pub(crate) mod parameters;
 mod run;
 pub mod values;
 
@@ -14,7 +14,8 @@ use clap::ValueEnum;
 use compare::Comparison;
 use drives::Drives;
 use measure::{Measured, Point};
-pub use parameters::{GridSpec, LoadSpec, Parameters, once};
+pub use parameters::{GridSpec, Parameters};
+pub(crate) use parameters::{LoadSpec, once};
 pub use run::{Event, Zns, facts_of, measurements_of};
 use senesce_core::{Bytes, Failure, Figure, Level, Span};
 use senesce_runner::Context;
@@ -23,8 +24,8 @@ use senesce_zoned::{Geometry, ZonedDevice};
 use serde::{Deserialize, Serialize};
 use values::{Derived, Values};
 
-pub const ZONED: &str = "sim:zn540";
-pub const CONVENTIONAL: &str = "sim:nvme-a";
+pub(crate) const ZONED: &str = "sim:zn540";
+pub(crate) const CONVENTIONAL: &str = "sim:nvme-a";
 
 /// The share of a published grid to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
@@ -41,16 +42,16 @@ pub enum Grid {
 }
 
 impl Grid {
-    pub fn of(level: Level) -> Self {
+    pub(crate) fn of(level: Level) -> Self {
         level.of([Self::Few, Self::Study, Self::Study])
     }
 }
 
-pub fn time(level: Level) -> Span {
+pub(crate) fn time(level: Level) -> Span {
     Span::from_millis(level.of([50, 2000, 180_000]))
 }
 
-pub fn ramp(level: Level) -> Span {
+pub(crate) fn ramp(level: Level) -> Span {
     Span::from_millis(level.of([10, 200, 10_000]))
 }
 

@@ -17,7 +17,7 @@ pub trait Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + 
 }
 
 /// Default number of measurements of a point.
-pub fn once() -> u32 {
+pub(crate) fn once() -> u32 {
     1
 }
 

@@ -33,7 +33,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Values {
-    pub fn of(key: &str) -> Self {
+    pub(crate) fn of(key: &str) -> Self {
         Self {
             key: key.into(),
             repetition: 0,
@@ -46,27 +46,27 @@ impl Values {
 
     /// The value, unless it is outside the model's validity, or a rate or latency of an actor without completed
     /// commands.
-    pub fn inside(&self, name: &str) -> Option<f64> {
+    pub(crate) fn inside(&self, name: &str) -> Option<f64> {
         let is_outside = self.outside.iter().any(|beginning| name.starts_with(beginning));
         self.of_something(name).filter(|_| !is_outside)
     }
 
     /// The value, unless it is a rate or latency of an actor without completed commands, which is unknown rather than
     /// 0.
-    pub fn of_something(&self, name: &str) -> Option<f64> {
+    pub(crate) fn of_something(&self, name: &str) -> Option<f64> {
         let (prefix, own) = parts(name);
         let nothing = || self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
         self.values.get(name).copied().filter(|_| unit(own).is_none() || !nothing())
     }
 
-    pub fn of_latency(key: &str, latency: &Latency) -> Self {
+    pub(crate) fn of_latency(key: &str, latency: &Latency) -> Self {
         let mut values = Self::of(key);
         values.put_latency("", latency);
         values
     }
 
     /// Adds a latency with names that start with `prefix`.
-    pub fn put_latency(&mut self, prefix: &str, latency: &Latency) {
+    pub(crate) fn put_latency(&mut self, prefix: &str, latency: &Latency) {
         for (name, value) in [
             ("lat_mean_us", latency.mean_us()),
             ("lat_p50_us", latency.quantile_us(0.50)),
@@ -79,7 +79,7 @@ impl Values {
         }
     }
 
-    pub fn measurements(&self) -> Vec<Measurement> {
+    pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let one = |name: &String| {
             let (unit, better) = unit(parts(name).1)?;
             measurement(&self.key, name, unit, better, self.inside(name)?, self.repetition)
@@ -107,7 +107,7 @@ fn unit(name: &str) -> Option<(&'static str, Better)> {
 
 /// One value with the conditions of its key; a key in plain words is a single condition. `None` if the value is not a
 /// number.
-pub fn measurement(
+pub(crate) fn measurement(
     key: &str,
     metric: &str,
     unit: &str,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const EMULATED: &str = "drives emulated by QEMU in the guest";
 
-pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
+pub(crate) fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
     let measured = last_of_each(measured);
     let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
     let device = if emulated { EMULATED } else { "drives of this machine" };
@@ -59,7 +59,7 @@ fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a 
 }
 
 /// The mean of the published values of a setup and a benchmark. The study ran the read benchmarks twice.
-pub fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
+pub(crate) fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
     let condition = format!("{setup} {benchmark}");
     let found: Vec<f64> = values
         .iter()
@@ -202,7 +202,7 @@ fn amplification_table(amplification: &[Amplification]) -> Table {
 pub(super) mod tests {
     use super::*;
 
-    pub fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
+    pub(crate) fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
         Measured {
             setup: setup.into(),
             benchmark: benchmark.into(),

@@ -17,16 +17,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// In the published order. The last one limits the rate of its writer.
-pub const BENCHMARKS: [&str; 5] =
+pub(crate) const BENCHMARKS: [&str; 5] =
     ["fillrandom", "overwrite", "readrandom", "readwhilewriting", "readwhilewriting-limited"];
 
 /// Sizes of the study.
-pub const KEY_BYTES: u64 = 20;
-pub const VALUE_BYTES: u64 = 800;
+pub(crate) const KEY_BYTES: u64 = 20;
+pub(crate) const VALUE_BYTES: u64 = 800;
 
 /// One benchmark on one setup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// The setup with the database.
     pub setup: String,
     /// One of [`BENCHMARKS`].
@@ -54,7 +54,7 @@ pub struct Measured {
     pub used_bytes: Option<u64>,
 }
 
-pub fn chosen(spec: &Spec) -> Vec<&'static str> {
+pub(crate) fn chosen(spec: &Spec) -> Vec<&'static str> {
     BENCHMARKS.into_iter().filter(|benchmark| spec.benchmarks.iter().any(|name| name == benchmark)).collect()
 }
 
@@ -62,7 +62,7 @@ pub fn chosen(spec: &Spec) -> Vec<&'static str> {
 ///
 /// # Errors
 /// The setup cannot be made, a benchmark fails, or the user interrupts the run.
-pub fn run_setup(
+pub(crate) fn run_setup(
     (setup, repeat): (&str, u32),
     spec: &Spec,
     ours: &mut Vec<PathBuf>,
@@ -132,7 +132,11 @@ fn measure(
     Ok(())
 }
 
-pub fn speeds(place: MachineRole, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
+pub(crate) fn speeds(
+    place: MachineRole,
+    spec: &Spec,
+    context: &Context<'_, ZnsRocksdb>,
+) -> Result<Vec<HostSpeed>, Failure> {
     let folder = ScratchDirectory::in_memory("host-speed")?;
     let report = folder.path().join("report.txt");
     let small = Spec { keys: spec.keys.min(SMALL_KEYS), readers: 1, ..spec.clone() };
@@ -152,7 +156,7 @@ const SMALL_KEYS: u64 = 50_000;
 const WRITING: &str = "fillrandom";
 const READING: &str = "readrandom";
 
-pub fn work_of(benchmark: &str) -> &'static str {
+pub(crate) fn work_of(benchmark: &str) -> &'static str {
     if benchmark.starts_with("read") { READING } else { WRITING }
 }
 
@@ -270,7 +274,7 @@ fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>)
 ///
 /// # Errors
 /// The program was not found; the message names its package.
-pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn find_program(name: &str) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&folders).map(|folder| folder.join(name));
     std::iter::once(PathBuf::from(name))

@@ -9,7 +9,7 @@ const RATE: &str = "operations per second";
 
 /// The values of an event. Values of emulated drives have their own metric names, so that only real drives and models
 /// decide claims.
-pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
+pub(crate) fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
     match event {
         Event::Measured(measured) if emulated => {
             let named = |one: Measurement| Measurement { metric: format!("{} in the guest", one.metric), ..one };
@@ -28,7 +28,7 @@ pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
 
 impl Measured {
     /// Rate and latencies; nothing for operations that did not run.
-    pub fn measurements(&self) -> Vec<Measurement> {
+    pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let rate = (self.operations > 0).then_some((RATE, "operations/s", self.ops_per_second));
         let reads = self
             .reads

@@ -10,7 +10,12 @@ use senesce_guest::carry::guest_records;
 use senesce_runner::{Context, Run};
 use serde_json::json;
 
-pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
+pub(crate) fn time_setup(
+    setup: &str,
+    repeat: u32,
+    spec: &Spec,
+    context: &mut Context<'_, ZnsRocksdb>,
+) -> Result<(), Failure> {
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let recordings = events.iter().filter_map(|event| match event {
         Event::Recorded(recorded) if (recorded.setup.as_str(), recorded.repeat) == (setup, repeat) => Some(recorded),
@@ -75,7 +80,7 @@ fn time_one(
     Ok(())
 }
 
-pub fn show(recorded: &senesce_runner::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
+pub(crate) fn show(recorded: &senesce_runner::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
     let found = recorded.events().filter_map(|event| match event {
         Event::OnModel(found) => Some(found),
         _ => None,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The result of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// Name, such as `fillrandom`.
     pub benchmark: String,
     /// Operations per second over all threads.
@@ -17,7 +17,7 @@ pub struct Throughput {
 
 /// Percentiles of one of RocksDB's histograms, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     /// Median.
     pub p50_us: f64,
     /// 95th percentile.
@@ -32,7 +32,7 @@ pub struct Percentiles {
 
 /// Parses `fillrandom   :   9.622 micros/op 103926 ops/sec 12508.842 seconds 1300000000 operations;   81.3 MB/s`. Older
 /// versions print neither seconds nor operations and are not supported.
-pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
+pub(crate) fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
     text.lines().find_map(|line| {
         let (name, rest) = line.split_once(':')?;
         let words: Vec<&str> = rest.split_whitespace().collect();
@@ -54,7 +54,7 @@ pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
 
 /// Parses `rocksdb.db.get.micros P50 : 234.2 P95 : 560.8 P99 : 850.9 P100 : 40191.0 COUNT : 220223968 SUM : ...`.
 /// `None` if the line is missing or its count is 0.
-pub fn percentiles(text: &str, histogram: &str) -> Option<Percentiles> {
+pub(crate) fn percentiles(text: &str, histogram: &str) -> Option<Percentiles> {
     let words = words_after(text, histogram)?;
     let value = |name: &str| -> Option<f64> {
         let at = words.iter().position(|word| *word == name)?;
@@ -71,7 +71,7 @@ pub fn percentiles(text: &str, histogram: &str) -> Option<Percentiles> {
 }
 
 /// Parses `rocksdb.flush.write.bytes COUNT : 2508000`.
-pub fn ticker(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn ticker(text: &str, name: &str) -> Option<u64> {
     let words = words_after(text, name)?;
     (words.first() == Some(&"COUNT")).then(|| words.get(2)?.parse().ok())?
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The setups without ZenFS, which is added by `db-bench`.
-pub const SETUPS: [&str; 4] = ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "btrfs-zns"];
+pub(crate) const SETUPS: [&str; 4] = ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "btrfs-zns"];
 
 /// The setup of a db_bench that has the ZenFS plugin.
-pub const ZENFS: &str = "zenfs-zns";
+pub(crate) const ZENFS: &str = "zenfs-zns";
 
-pub struct Database {
+pub(crate) struct Database {
     kind: Store,
     drives: Vec<BlockDevice>,
     used_when_new: u64,
@@ -33,7 +33,7 @@ impl Database {
     ///
     /// # Errors
     /// A drive is not empty, or its file system cannot be made or mounted.
-    pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+    pub(crate) fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         let zoned = || find(&spec.zoned, DriveChoice::Zoned);
         let conventional = || find(&spec.conventional, DriveChoice::Largest);
         match setup {
@@ -49,7 +49,7 @@ impl Database {
         }
     }
 
-    pub fn arguments(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         match &self.kind {
             Store::Mounted(target) => vec![format!("--db={}", target.mount_point().join("db").display())],
             Store::ZenFs { claimed, .. } => {
@@ -58,7 +58,7 @@ impl Database {
         }
     }
 
-    pub fn roles(&self) -> Vec<(Role, PathBuf)> {
+    pub(crate) fn roles(&self) -> Vec<(Role, PathBuf)> {
         let is_zoned = |drive: &BlockDevice| drive.queue("zoned").is_some_and(|model| model != "none");
         let has_zoned = self.drives.iter().any(is_zoned);
         let role = |drive: &BlockDevice| match (is_zoned(drive), has_zoned) {
@@ -71,7 +71,7 @@ impl Database {
 
     /// Bytes written to its drives since they appeared: sectors written in `/sys/block/*/stat`
     /// (Documentation/block/stat.rst of the kernel).
-    pub fn bytes_written(&self) -> Result<u64, Failure> {
+    pub(crate) fn bytes_written(&self) -> Result<u64, Failure> {
         self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
             Failure::new(ExitCode::RunFailed, "the kernel does not count writes to the drive (/sys/block/*/stat)")
         })
@@ -82,20 +82,20 @@ impl Database {
     ///
     /// # Errors
     /// Write-back fails, or the file system does not report its use.
-    pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
+    pub(crate) fn bytes_used(&self) -> Result<Option<u64>, Failure> {
         let Store::Mounted(target) = &self.kind else { return Ok(None) };
         target.sync()?;
         Ok(Some(used(target.mount_point())?.saturating_sub(self.used_when_new)))
     }
 
-    pub fn drop_caches(&self) -> Result<(), Failure> {
+    pub(crate) fn drop_caches(&self) -> Result<(), Failure> {
         match &self.kind {
             Store::Mounted(target) => Ok(target.drop_caches()?),
             Store::ZenFs { .. } => Ok(()),
         }
     }
 
-    pub fn close(self) -> Result<(), Failure> {
+    pub(crate) fn close(self) -> Result<(), Failure> {
         match self.kind {
             Store::Mounted(target) => Ok(target.close()?),
             Store::ZenFs { .. } => Ok(()),

@@ -9,7 +9,7 @@ const SIZE_TOLERANCE: f64 = 0.25;
 const DEPTH_TOLERANCE: f64 = 1.2;
 
 /// Refuses a result whose options differ from its path, or whose values are impossible.
-pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
+pub(crate) fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     impossible(output).map_or(Ok(()), Err)?;
     let Some(stated) = place.stated else { return Ok(()) };
     for (value, what) in [(stated.bs, "bytes a request"), (stated.zones, "zones"), (stated.depth, "requests in flight")]
@@ -23,7 +23,7 @@ pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     option(output, "iodepth", stated.depth, is_alone, |text| text.parse().ok())
 }
 
-pub fn check_alone(stated: Stated, directions: &[&Direction]) -> Result<(), String> {
+pub(crate) fn check_alone(stated: Stated, directions: &[&Direction]) -> Result<(), String> {
     let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
     let each = moved / operations;

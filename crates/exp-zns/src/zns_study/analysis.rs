@@ -48,7 +48,7 @@ const STUDIES: [Study; 10] = [
 /// The study's folder name of its zoned drive; the conventional drive was measured with it.
 const ZONED_FOLDER: &str = "zns-a";
 
-pub fn analyse(recorded: &Recorded<ZnsStudyImport>) -> Result<Analysis, Failure> {
+pub(crate) fn analyse(recorded: &Recorded<ZnsStudyImport>) -> Result<Analysis, Failure> {
     let points: Vec<&Values> = recorded
         .events()
         .filter_map(|event| if let Event::Point(values) = event { Some(values) } else { None })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A file and its path in the tree; an archive counts as a folder.
-pub struct ArtifactFile {
+pub(crate) struct ArtifactFile {
     pub path: String,
     /// The content, or the reason why it could not be read.
     pub content: Result<Vec<u8>, String>,
@@ -19,7 +19,7 @@ pub struct ArtifactFile {
 const MEANING: [&str; 4] = ["spdk", "io_uring", "custom", "zbdbench"];
 
 /// The meaningful part of the path to the tree, with a trailing `/`; empty for whole artifacts.
-pub fn above(root: &Path) -> String {
+pub(crate) fn above(root: &Path) -> String {
     let Ok(full) = root.canonicalize() else { return String::new() };
     let folder = if full.is_dir() { full.as_path() } else { full.parent().unwrap_or(&full) };
     let parts: Vec<_> = folder.iter().map(|part| part.to_string_lossy()).collect();
@@ -32,7 +32,7 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Calls `take` with every file below `root`, sorted by name.
-pub fn walk(root: &Path, take: &mut dyn FnMut(ArtifactFile) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn walk(root: &Path, take: &mut dyn FnMut(ArtifactFile) -> Result<(), Failure>) -> Result<(), Failure> {
     let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
     let mut paths = Vec::new();
     if metadata.is_dir() {

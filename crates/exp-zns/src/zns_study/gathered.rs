@@ -26,7 +26,7 @@ struct Run {
 }
 
 #[derive(Default)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     points: BTreeMap<Key, Values>,
     operations: BTreeMap<Key, Latency>,
     logs: BTreeMap<Key, Vec<[BySecond; 2]>>,
@@ -43,7 +43,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    pub fn take(&mut self, found: ArtifactFile) {
+    pub(crate) fn take(&mut self, found: ArtifactFile) {
         let found = ArtifactFile { path: printable(&found.path), ..found };
         let content = match found.content {
             Ok(content) => content,
@@ -213,7 +213,7 @@ impl Gathered {
         (place.device.clone(), words, at as u32)
     }
 
-    pub fn events(mut self) -> Vec<Event> {
+    pub(crate) fn events(mut self) -> Vec<Event> {
         for (key, logs) in &self.logs {
             if let Some(values) = self.points.get_mut(key) {
                 values.by_second = together(logs);

@@ -3,7 +3,7 @@
 use crate::zns::condition::grid_key;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublishedFile {
+pub(crate) struct PublishedFile {
     /// The folder of the measured device; empty if the path names none.
     pub device: String,
     pub key: String,
@@ -14,7 +14,7 @@ pub struct PublishedFile {
 
 /// Parameters of a point that its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stated {
+pub(crate) struct Stated {
     pub bs: u64,
     /// Requests in flight per job.
     pub depth: u64,
@@ -22,7 +22,7 @@ pub struct Stated {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub(crate) enum Holds {
     /// A point of the fio grid: all jobs combined.
     Grid,
     Beside,
@@ -34,7 +34,7 @@ pub enum Holds {
 /// Parses `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`; below `custom/<device>` the folders of
 /// rate interference (in the artifact's spelling), `heavy` and `long`; `zbdbench/<file system>`. Other files keep their
 /// path as the condition.
-pub fn place(path: &str) -> PublishedFile {
+pub(crate) fn place(path: &str) -> PublishedFile {
     let parts: Vec<&str> = path.split('/').collect();
     if let Some(place) = grid(&parts) {
         return place;
@@ -57,12 +57,12 @@ pub fn place(path: &str) -> PublishedFile {
     PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, stated: None }
 }
 
-pub fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     printable(text.strip_suffix(".json").unwrap_or(text)).replace([',', '='], ";")
 }
 
 /// Replaces control characters, which a terminal would interpret, by words.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
 }
@@ -174,7 +174,7 @@ fn database(parts: &[&str]) -> Option<(String, u32)> {
 
 /// The condition of a timed operation. State-machine programs name operations directly (`reset_137856`) or by the file;
 /// the same operation in several runs counts as one.
-pub fn operation_key(path: &str, op: &str) -> String {
+pub(crate) fn operation_key(path: &str, op: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.split('.').next().unwrap_or(file);
     if let Some(name) = interference(stem) {

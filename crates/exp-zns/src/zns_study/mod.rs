@@ -8,6 +8,8 @@ mod keys;
 mod text;
 
 use crate::zns::values::Values;
+pub use text::{bandwidth_log, operations};
+
 use files::{ArtifactFile, above, walk};
 use gathered::Gathered;
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
@@ -16,14 +18,12 @@ use senesce_runs::import::{ImportedFile, Importer};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub use text::{BySecond, Operations, bandwidth_log, operations};
-
-pub struct ZnsStudyImport;
+pub(crate) struct ZnsStudyImport;
 
 /// An imported item.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub(crate) enum Event {
     /// The values of one key.
     Point(Values),
     /// A file that is not a result of the study.

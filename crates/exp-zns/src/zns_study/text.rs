@@ -42,7 +42,7 @@ fn operation(line: &str) -> Option<(&str, u64)> {
 }
 
 /// MiB/s by second, from 0.
-pub type BySecond = BTreeMap<u64, f64>;
+pub(crate) type BySecond = BTreeMap<u64, f64>;
 
 /// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`) into MiB/s by second, separately for reads and
 /// writes. `None` for another format. fio's time stamps are slightly late, so a second may be missing: its bandwidth is

@@ -12,7 +12,7 @@ use senesce_zoned::sim::model::{FitSource, Model};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn start(recorded: &Recorded<ZonedModel>) -> Option<&str> {
+pub(crate) fn start(recorded: &Recorded<ZonedModel>) -> Option<&str> {
     recorded.events().find_map(|event| match event {
         Event::Start(text) => Some(text.as_str()),
         _ => None,
@@ -66,7 +66,7 @@ impl Check<'_> {
     }
 }
 
-pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
+pub(crate) fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
     let mut constants: BTreeMap<&str, Constant<'_>> = BTreeMap::new();
     let (mut checks, mut points) = (Vec::new(), BTreeSet::new());
     let mut settled: BTreeMap<&str, bool> = BTreeMap::new();

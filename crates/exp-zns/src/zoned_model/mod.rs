@@ -22,7 +22,7 @@ use source::{Source, cost};
 use std::collections::BTreeMap;
 
 pub use file::model_file;
-pub use source::{Spec, TableFile};
+pub use source::Spec;
 
 /// Passes over all constants; the second pass uses the constants that the first one found.
 const SWEEPS: u32 = 2;

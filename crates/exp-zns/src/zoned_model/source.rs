@@ -108,7 +108,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn of(spec: &Spec) -> Result<Self, Failure> {
+    pub(crate) fn of(spec: &Spec) -> Result<Self, Failure> {
         spec.check()?;
         let start = Model::load(&spec.start)?;
         if start.zones.is_none() {
@@ -127,7 +127,7 @@ impl Source {
         Ok(Self { survey: Some(survey), design, start, given: Observations::new() })
     }
 
-    pub fn probes(&self) -> impl Iterator<Item = (&Probe, &Survey)> {
+    pub(crate) fn probes(&self) -> impl Iterator<Item = (&Probe, &Survey)> {
         self.survey.iter().flat_map(|survey| self.design.probes().map(move |probe| (probe, survey)))
     }
 }

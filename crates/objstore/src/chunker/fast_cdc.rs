@@ -5,7 +5,7 @@ use fastcdc::v2020;
 
 /// FastCDC with the usual limits: a quarter to four times the requested mean.
 #[derive(Debug, Clone)]
-pub struct FastCdc {
+pub(crate) struct FastCdc {
     minimum: usize,
     average: usize,
     maximum: usize,
@@ -17,12 +17,12 @@ pub struct FastCdc {
 
 impl FastCdc {
     /// Chunks of about `average` bytes, within [`FastCdc::AVERAGES`].
-    pub fn new(average: usize) -> Self {
+    pub(crate) fn new(average: usize) -> Self {
         let (mask_small, mask_large) = v2020::select_masks(average, v2020::Normalization::Level1);
         Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large, zero_chunk: None }
     }
 
-    pub const AVERAGES: std::ops::RangeInclusive<usize> = 1024..=1 << 22;
+    pub(crate) const AVERAGES: std::ops::RangeInclusive<usize> = 1024..=1 << 22;
 }
 
 impl Chunker for FastCdc {

@@ -2,13 +2,13 @@ use super::{Chunker, ZeroChunks};
 
 /// Cuts every `size` bytes.
 #[derive(Debug, Clone)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     size: usize,
 }
 
 impl Fixed {
     /// `size`: at least 1.
-    pub fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self { size: size.max(1) }
     }
 }

@@ -7,7 +7,7 @@
 use std::f64::consts::TAU;
 
 /// Mean chunk size in bytes without the first, longer chunk; infinite if no multiple is reachable.
-pub fn mean_without_reset(window: u64, divisor: u64) -> f64 {
+pub(crate) fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     let (centre, variance) = (127.5 * window as f64, 5461.25 * window as f64);
     let reach = 10.0 * variance.sqrt();
     let first = ((centre - reach) / divisor as f64).ceil().max(0.0) as u64;

@@ -4,7 +4,7 @@
 use super::{Chunker, ZeroChunks};
 
 #[derive(Debug, Clone)]
-pub struct RollingSum {
+pub(crate) struct RollingSum {
     /// The last `window` bytes, a ring buffer initialised with zeros.
     ring: Vec<u8>,
     head: usize,
@@ -21,7 +21,7 @@ pub struct RollingSum {
 impl RollingSum {
     /// `window`: 1 to 2^24, so that the sum fits 32 bits; `divisor` > 0. `reset` empties the window after every cut, as a bug in
     /// versions of the study before March 2017 did.
-    pub fn new(window: usize, divisor: u32, reset: bool) -> Self {
+    pub(crate) fn new(window: usize, divisor: u32, reset: bool) -> Self {
         Self {
             ring: vec![0; window],
             head: 0,
@@ -35,14 +35,14 @@ impl RollingSum {
     }
 
     /// Forces cuts after `longest` bytes, for stores with bounded buffers. The study has no such limit.
-    pub fn limited(mut self, longest: usize) -> Self {
+    pub(crate) fn limited(mut self, longest: usize) -> Self {
         self.longest = longest.max(1);
         self
     }
 
     /// Reads `data` up to and including the next cut and returns the number of bytes; `None` without a cut, with all of
     /// `data` consumed.
-    pub fn next_flag(&mut self, data: &[u8]) -> Option<usize> {
+    pub(crate) fn next_flag(&mut self, data: &[u8]) -> Option<usize> {
         let mut consumed = 0;
         while consumed < data.len() {
             let run = (self.ring.len() - self.head).min(data.len() - consumed);

@@ -44,7 +44,7 @@ impl Classify for ChunkerError {
 }
 
 /// Maximum length of a chunk in a store, and so of an object. A rolling sum, whose chunks are otherwise unlimited, is cut there.
-pub const LONGEST_STORED: usize = 16 << 20;
+pub(crate) const LONGEST_STORED: usize = 16 << 20;
 
 impl ChunkerSpec {
     pub fn build(&self) -> Box<dyn Chunker> {

@@ -19,7 +19,7 @@ impl XorShift {
     }
 
     #[inline]
-    pub fn next_u32(&mut self) -> u32 {
+    pub(crate) fn next_u32(&mut self) -> u32 {
         let t = self.x ^ (self.x << 11);
         self.x = self.y;
         self.y = self.z;
@@ -61,9 +61,10 @@ impl Trial {
 
 /// Parameters of the study's trial: 100 chunks, aborted after 2^30 bytes.
 pub const CHUNKS: usize = 100;
-pub const GIVE_UP_BYTES: u64 = 1 << 30;
+#[cfg(test)]
+pub(crate) const GIVE_UP_BYTES: u64 = 1 << 30;
 
-pub fn rolling_sum_trial(window: usize, divisor: u32, reset: bool, chunks: usize, give_up_bytes: u64) -> Trial {
+pub(crate) fn rolling_sum_trial(window: usize, divisor: u32, reset: bool, chunks: usize, give_up_bytes: u64) -> Trial {
     let mut chunker = RollingSum::new(window, divisor, reset);
     let mut source = XorShift::study();
     let mut block = vec![0; 1 << 16];

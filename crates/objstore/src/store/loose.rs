@@ -64,7 +64,7 @@ pub(super) struct LooseWriter<'a> {
 
 impl<'a> LooseWriter<'a> {
     /// The writer of thread `number` of `threads` of the store at `store`.
-    pub fn new(
+    pub(crate) fn new(
         store: &Path,
         number: usize,
         threads: usize,
@@ -90,7 +90,7 @@ impl<'a> LooseWriter<'a> {
         })
     }
 
-    pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
+    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         if !self.look_for_old {
             return Held::Absent;
         }
@@ -109,12 +109,12 @@ impl<'a> LooseWriter<'a> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.staged.is_empty()
     }
 
     /// Stages an object; `replaces`: a damaged one of its name exists.
-    pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
+    pub(crate) fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         let file = match self.unnamed()? {
             Some(file) => {
                 self.write(&file, data)?;
@@ -165,12 +165,12 @@ impl<'a> LooseWriter<'a> {
     }
 
     /// Makes all data of the file system durable (syncfs).
-    pub fn sync(&self) -> Result<(), StoreError> {
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
         rustix::fs::syncfs(&self.objects_fd).map_err(io("sync the file system of", &self.objects))
     }
 
     /// Names the staged objects, which must be durable.
-    pub fn publish(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn publish(&mut self) -> Result<(), StoreError> {
         for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
             let hex = staged.id.hex();
             let path = self.scheme.path(&hex);

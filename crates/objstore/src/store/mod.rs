@@ -19,7 +19,7 @@ mod loose;
 pub mod pack;
 mod reading;
 mod salvage;
-pub mod settings;
+pub(crate) mod settings;
 mod sink;
 pub mod snapshot;
 mod space;
@@ -112,7 +112,7 @@ impl Store {
         Self::open(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// An object's bytes, checked against its name; otherwise the reason.
-    pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
+    pub(crate) fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
             true => Ok(data),
             false => Err("its bytes do not have its name".to_string()),
@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Default: the latest.
-    pub fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
+    pub(crate) fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
         let numbers = self.snapshot_numbers()?;
         let wanted = number.or(numbers.last().copied()).unwrap_or(0);
         if !numbers.contains(&wanted) {

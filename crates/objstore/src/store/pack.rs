@@ -31,7 +31,7 @@ const ENTRY: usize = 44;
 const TRAILER: usize = 48;
 
 /// Size at which a pack is closed and another one started.
-pub const FULL_BYTES: u64 = 1 << 30;
+pub(crate) const FULL_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackEntry {
@@ -41,7 +41,7 @@ pub struct PackEntry {
 }
 
 #[derive(Debug)]
-pub struct PackWriter {
+pub(crate) struct PackWriter {
     path: PathBuf,
     file: BufWriter<File>,
     offset: u64,
@@ -50,14 +50,14 @@ pub struct PackWriter {
 
 impl PackWriter {
     /// Creates a pack at `path`, which must not exist.
-    pub fn create(path: PathBuf) -> Result<Self, StoreError> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
         let file = super::create_new(&path).map_err(io("create pack", &path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         file.write_all(MAGIC).map_err(io("write", &path))?;
         Ok(Self { path, file, offset: MAGIC.len() as u64, entries: Vec::new() })
     }
 
-    pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let entry = PackEntry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
         let header = header_of(&entry);
         self.file.write_all(&header).and_then(|()| self.file.write_all(data)).map_err(io("write", &self.path))?;
@@ -66,16 +66,16 @@ impl PackWriter {
         Ok(())
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.offset
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Writes the index, makes the pack durable and renames it into `folder` under a name derived from its index.
-    pub fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
+    pub(crate) fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
         let index = encode_index(&self.entries);
         let sum = blake3::hash(&index);
         let count = self.entries.len() as u64;
@@ -120,7 +120,7 @@ pub struct Pack {
 
 impl Pack {
     /// Opens a pack and reads its index; recovers the records if the index is damaged.
-    pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
         let file = open_regular(path).map_err(io("open pack", path))?;
         let bytes = file.metadata().map_err(io("read the size of", path))?.len();
         let (entries, problem) = match read_index(&file, bytes, algorithm).map_err(io("read", path))? {
@@ -130,14 +130,14 @@ impl Pack {
         Ok(Self { path: path.into(), entries, problem, file })
     }
 
-    pub fn has_header(&self, entry: &PackEntry) -> bool {
+    pub(crate) fn has_header(&self, entry: &PackEntry) -> bool {
         let mut header = [0; RECORD_HEADER];
         let start = entry.offset.checked_sub(RECORD_HEADER as u64);
         start.is_some_and(|start| self.file.read_exact_at(&mut header, start).is_ok()) && header == header_of(entry)
     }
 
     /// Bytes of an object, not yet checked against its name.
-    pub fn read(&self, entry: &PackEntry) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, entry: &PackEntry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;
         Ok(data)

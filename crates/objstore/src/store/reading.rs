@@ -25,13 +25,13 @@ pub(super) struct FileReader {
 }
 
 impl FileReader {
-    pub fn new(chunker: ChunkerSpec) -> Self {
+    pub(crate) fn new(chunker: ChunkerSpec) -> Self {
         Self { chunker, buffer: vec![0; 1 << 20], zeros: Vec::new() }
     }
 
     /// Reads the file at `path` and passes its chunks to `put`, each with its number of consecutive occurrences. Calls `restart`
     /// if the file changed and its chunks start again, and `stop` before every read.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         path: &Path,
         mut restart: impl FnMut(),

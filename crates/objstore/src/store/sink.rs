@@ -15,7 +15,12 @@ pub(super) enum Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    pub fn new(store: &Store, number: usize, options: &CommitOptions, placed: &'a Placed) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        store: &Store,
+        number: usize,
+        options: &CommitOptions,
+        placed: &'a Placed,
+    ) -> Result<Self, StoreError> {
         let look_for_old = loose::any(&store.path.join("objects"))?;
         let (threads, scheme) = (options.threads, store.settings.scheme);
         let loose = LooseWriter::new(&store.path, number, threads, scheme, look_for_old, placed)?;
@@ -27,7 +32,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
+    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         match self {
             Self::Loose(loose) => loose.holds(id, data),
             Self::Pack(sink) => sink.loose.holds(id, data),
@@ -35,7 +40,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Stores an object; `replaces`: a damaged loose one exists.
-    pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
+    pub(crate) fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         match self {
             Self::Loose(loose) => loose.put(id, data, replaces),
             Self::Pack(sink) if replaces => sink.loose.put(id, data, replaces),
@@ -77,7 +82,7 @@ impl PackSink<'_> {
     }
 
     /// Returns its packs, durable and in place.
-    pub fn finish(mut self) -> Result<Vec<PathBuf>, StoreError> {
+    pub(crate) fn finish(mut self) -> Result<Vec<PathBuf>, StoreError> {
         self.close()?;
         if !self.loose.is_empty() {
             self.loose.sync()?;

@@ -3,7 +3,7 @@
 //! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: first a [`Header`], then [`SnapshotEntry`] lines,
 //! last an [`End`]. A damaged line therefore costs one entry, and a missing end is detected.
 
-pub use super::sparse::Hole;
+pub(crate) use super::sparse::Hole;
 use crate::chunker::ChunkerSpec;
 use crate::object_id::{HashAlgorithm, ObjectId};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +81,7 @@ impl TryFrom<String> for ObjectRun {
 }
 
 /// Appends an object of a file; returns whether the list grew.
-pub fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool {
+pub(crate) fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool {
     match objects.last_mut() {
         Some(last) if last.object == object => last.times = last.times.saturating_add(times),
         _ => {
@@ -93,7 +93,7 @@ pub fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool 
 }
 
 /// Bytes of a file outside of its holes; `None` if these overlap, or exceed the file.
-pub fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
+pub(crate) fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
     let (mut end, mut data) = (0u64, size);
     for (offset, length) in holes {
         if *offset < end {
@@ -130,7 +130,7 @@ impl SnapshotEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct End {
+pub(crate) struct End {
     /// Number of preceding entries.
     pub entries: u64,
 }
@@ -210,7 +210,7 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// A path as text: bytes that are not UTF-8, and `%`, become `%XX`.
-pub fn escape(path: &Path) -> String {
+pub(crate) fn escape(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -224,7 +224,7 @@ pub fn escape(path: &Path) -> String {
 }
 
 /// The inverse of [`escape`]; `None` for invalid text.
-pub fn unescape(text: &str) -> Option<PathBuf> {
+pub(crate) fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -96,12 +96,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 2 / BYTES_PER_NAME);
         Self { taken: AtomicU64::new(0), most }
     }
 
-    pub fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
+    pub(crate) fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
         if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());
         }

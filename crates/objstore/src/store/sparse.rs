@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Offset and length.
-pub type Hole = (u64, u64);
+pub(crate) type Hole = (u64, u64);
 
 pub(super) struct Source<'a> {
     file: &'a File,
@@ -18,28 +18,28 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub fn new(file: &'a File, stat: &Stat) -> Self {
+    pub(crate) fn new(file: &'a File, stat: &Stat) -> Self {
         // st_blocks counts units of 512 bytes (stat(2)). A file with all its blocks has no holes, so no lseek calls are needed.
         let may_have_holes = (stat.st_blocks as u64).saturating_mul(512) < stat.st_size as u64;
         let part_end = if may_have_holes { 0 } else { u64::MAX };
         Self { file, position: 0, part_end, in_hole: false, holes: Vec::new() }
     }
 
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
     /// Remaining bytes of the current hole.
-    pub fn hole_left(&self) -> u64 {
+    pub(crate) fn hole_left(&self) -> u64 {
         if self.in_hole { self.part_end - self.position } else { 0 }
     }
 
-    pub fn skip(&mut self, bytes: u64) {
+    pub(crate) fn skip(&mut self, bytes: u64) {
         self.position += bytes.min(self.hole_left());
     }
 
     /// Reads the next bytes into `buffer`; returns their number (0 at the end of the file), and whether they are a hole.
-    pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         if self.position == self.part_end {
             self.next_part()?;
         }

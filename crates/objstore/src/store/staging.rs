@@ -17,7 +17,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub fn add<T>(list: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
+    pub(crate) fn add<T>(list: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
         list.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(more);
     }
 

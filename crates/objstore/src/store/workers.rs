@@ -50,13 +50,13 @@ struct WorkerDone<'a> {
 const STRIDE: usize = 16;
 
 impl<'a> Workers<'a> {
-    pub fn new(store: &'a Store, items: &'a [Item], job: &'a Job<'a>) -> Self {
+    pub(crate) fn new(store: &'a Store, items: &'a [Item], job: &'a Job<'a>) -> Self {
         let (seen, next, bytes, stop) =
             (MetObjects::new(), AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
         Self { store, items, job, seen, damaged: Mutex::default(), next, bytes, names: Names::new(), stop }
     }
 
-    pub fn run(self) -> Result<Done<'a>, StoreError> {
+    pub(crate) fn run(self) -> Result<Done<'a>, StoreError> {
         let (threads, workers) = (self.job.options.threads.max(1), &self);
         let outcomes: Vec<Result<WorkerDone<'a>, StoreError>> = std::thread::scope(|scope| {
             let (alive, ended) = channel::<()>();

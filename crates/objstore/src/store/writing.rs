@@ -14,13 +14,13 @@ pub(super) struct SparseWriter<'a> {
 }
 
 impl<'a> SparseWriter<'a> {
-    pub fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
+    pub(crate) fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
         data_bytes(size, holes).ok_or("its holes do not fit")?;
         Ok(Self { file, size, written: 0, holes })
     }
 
     /// Writes an object `times` times, unless `stop` returns true.
-    pub fn write(&mut self, data: &[u8], times: u64, stop: impl Fn() -> bool) -> Result<(), String> {
+    pub(crate) fn write(&mut self, data: &[u8], times: u64, stop: impl Fn() -> bool) -> Result<(), String> {
         let (length, size) = (data.len() as u64, self.size);
         let fits = length.checked_mul(times).is_some_and(|bytes| bytes <= size - self.written);
         if !fits {
@@ -71,7 +71,7 @@ impl<'a> SparseWriter<'a> {
     }
 
     /// Sets the file's size, as it may end in a hole; returns it.
-    pub fn finish(self) -> Result<u64, String> {
+    pub(crate) fn finish(self) -> Result<u64, String> {
         let Self { file, size, written, holes: _ } = self;
         if written != size {
             return Err(format!("its objects hold {written} bytes instead of {size}"));

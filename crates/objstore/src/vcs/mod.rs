@@ -1,8 +1,8 @@
 //! Version-control and backup programs as used by the DMV study, and senesce's own store.
 
 pub mod files;
-pub mod process;
-pub mod system;
+pub(crate) mod process;
+pub(crate) mod system;
 
 pub use process::{Outcome, Ran, run};
 pub use system::{Repository, Step, System};

@@ -61,7 +61,7 @@ impl Repository {
 }
 
 impl System {
-    pub const ALL: [System; 9] = [
+    pub(crate) const ALL: [System; 9] = [
         Self::Git,
         Self::Hg,
         Self::Bup,

@@ -10,19 +10,19 @@ const DATA: &[u8] = include_bytes!("../../fonts/DejaVuSansCondensed-subset.ttf")
 const NAME: Name<'_> = Name(b"DejaVuSansCondensed");
 const SYSTEM: SystemInfo<'_> = SystemInfo { registry: Str(b"Adobe"), ordering: Str(b"Identity"), supplement: 0 };
 
-pub struct Font {
+pub(crate) struct Font {
     face: Face<'static>,
     used: BTreeMap<u16, char>,
 }
 
 impl Font {
-    pub fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let face = Face::parse(DATA, 0).map_err(|error| format!("read the font: {error}"))?;
         Ok(Self { face, used: BTreeMap::new() })
     }
 
     /// Glyphs of a text; missing characters have glyph 0, an empty box.
-    pub fn glyphs(&mut self, text: &str) -> Vec<u16> {
+    pub(crate) fn glyphs(&mut self, text: &str) -> Vec<u16> {
         let glyph = |character: char| {
             let glyph = self.face.glyph_index(character).unwrap_or(GlyphId(0)).0;
             self.used.entry(glyph).or_insert(character);
@@ -32,7 +32,7 @@ impl Font {
     }
 
     /// In the unit of `size`.
-    pub fn width(&self, glyphs: &[u16], size: f64) -> f64 {
+    pub(crate) fn width(&self, glyphs: &[u16], size: f64) -> f64 {
         let units: f64 = glyphs.iter().map(|glyph| self.advance(*glyph)).sum();
         units * size / f64::from(self.face.units_per_em())
     }
@@ -46,7 +46,7 @@ impl Font {
     }
 
     /// Writes the font as object `first` and the next four.
-    pub fn write(&self, pdf: &mut Pdf, first: Ref) {
+    pub(crate) fn write(&self, pdf: &mut Pdf, first: Ref) {
         let [font, cid, descriptor, unicode, data] = [0, 1, 2, 3, 4].map(|offset| Ref::new(first.get() + offset));
         pdf.type0_font(font)
             .base_font(NAME)

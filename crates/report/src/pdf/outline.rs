@@ -6,7 +6,7 @@ use pdf_writer::Content;
 /// cubic polynomials, CAGD 1991: 4/3 tan(pi/8)).
 const QUARTER: f64 = 0.552_284_749_830_793_6;
 
-pub fn trace(path: &str, content: &mut Content) -> Result<(), String> {
+pub(crate) fn trace(path: &str, content: &mut Content) -> Result<(), String> {
     let mut rest = Tokens(path);
     let (mut x, mut y, mut start, mut command) = (0.0, 0.0, (0.0, 0.0), 'M');
     loop {

@@ -6,7 +6,7 @@ use super::scale::AxisScale;
 use super::{Anchor, Canvas, better_mark, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
 
-pub struct Frame {
+pub(crate) struct Frame {
     pub left: f64,
     pub top: f64,
     pub width: f64,
@@ -17,20 +17,20 @@ pub struct Frame {
 }
 
 impl Frame {
-    pub fn at_x(&self, value: f64) -> Option<f64> {
+    pub(crate) fn at_x(&self, value: f64) -> Option<f64> {
         self.x.place(value).map(|share| self.left + share * self.width)
     }
 
-    pub fn at_x_clamped(&self, value: f64) -> f64 {
+    pub(crate) fn at_x_clamped(&self, value: f64) -> f64 {
         self.left + self.x.place_clamped(value) * self.width
     }
 
     /// Vertical position of a value, clamped to the frame.
-    pub fn at_y(&self, value: f64) -> Option<f64> {
+    pub(crate) fn at_y(&self, value: f64) -> Option<f64> {
         self.y.place(value).map(|share| self.level(share.clamp(-0.02, 1.02)))
     }
 
-    pub fn base(&self) -> f64 {
+    pub(crate) fn base(&self) -> f64 {
         self.level(self.y.base())
     }
 
@@ -38,27 +38,27 @@ impl Frame {
         self.top + self.headroom + (1.0 - share) * (self.height - self.headroom)
     }
 
-    pub fn bottom(&self) -> f64 {
+    pub(crate) fn bottom(&self) -> f64 {
         self.top + self.height
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sample {
+pub(crate) enum Sample {
     Line,
     Plain,
     Mark,
     Fill,
 }
 
-pub struct ExtraSpace {
+pub(crate) struct ExtraSpace {
     /// To the right, for labels at the ends of lines.
     pub right: f64,
     pub headroom: f64,
 }
 
 /// Draws label, legend, grid and ticks; returns the plotting area.
-pub fn frame(
+pub(crate) fn frame(
     canvas: &mut Canvas,
     figure: &Figure,
     axes: (&Axis, &Axis),
@@ -203,7 +203,7 @@ fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
 }
 
 /// Name of a series with its provenance, unless the name contains it.
-pub fn legend_name(series: &Series, look: &Look) -> String {
+pub(crate) fn legend_name(series: &Series, look: &Look) -> String {
     let said = |word: &str| series.name.to_lowercase().contains(word);
     if look.provenance.is_empty()
         || said(look.provenance)
@@ -215,11 +215,11 @@ pub fn legend_name(series: &Series, look: &Look) -> String {
     }
 }
 
-pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
+pub(crate) fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
     series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
 }
 
-pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
+pub(crate) fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
     let em = canvas.em();
     let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
     let (mut x, mut lines) = (0.0, 1.0);
@@ -243,7 +243,7 @@ pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
 }
 
 /// One sample of a look, centred on `y`.
-pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: f64, width: f64) {
+pub(crate) fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: f64, width: f64) {
     let em = canvas.em();
     if sample == Sample::Fill {
         let side = em * 0.85;
@@ -259,12 +259,12 @@ pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: 
     }
 }
 
-pub fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
+pub(crate) fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
     let dashes = look.dash.iter().map(|tenths| f64::from(*tenths) * canvas.em() / 10.0).collect();
     Paint { dashes, ..canvas.stroke(1.4) }
 }
 
-pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
+pub(crate) fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
     let class = format!("{} {}", look.class, if look.hollow { "o" } else { "m" });
     let stroke = canvas.stroke(if look.hollow { 1.0 } else { 0.6 });
     let radius = if look.hollow { radius } else { radius + canvas.em() * 0.05 };
@@ -272,7 +272,7 @@ pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, 
 }
 
 /// A rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
-pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
+pub(crate) fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
     let em = canvas.em();
     let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));
     let paint = match look.provenance {
@@ -284,7 +284,7 @@ pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, 
     canvas.path("hatch", &stroke, &paint::hatch_path(look.hatch, x, y, width, height, em * 0.42), hover);
 }
 
-pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
+pub(crate) fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
     let (x, y) = series.points[index];
     let place = match axes.0.categories.get(x.round().max(0.0) as usize) {
         Some(name) => name.clone(),
@@ -304,11 +304,11 @@ pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
     text
 }
 
-pub fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
+pub(crate) fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
     series.intervals.get(index).copied().filter(|(low, high)| low.is_finite() && high.is_finite())
 }
 
-pub fn omitted_note(count: usize) -> Vec<String> {
+pub(crate) fn omitted_note(count: usize) -> Vec<String> {
     match count {
         0 => Vec::new(),
         1 => vec!["One value that is zero, negative on a logarithmic axis, or not a number is not drawn.".into()],

@@ -4,7 +4,7 @@ use super::{Anchor, escape, n};
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Paint {
+pub(crate) struct Paint {
     pub no_stroke: bool,
     /// Opacity of the fill, 0 to 1; `None`: 1.
     pub fill_opacity: Option<f64>,
@@ -15,7 +15,7 @@ pub struct Paint {
 }
 
 impl Paint {
-    pub fn filled(opacity: Option<f64>) -> Self {
+    pub(crate) fn filled(opacity: Option<f64>) -> Self {
         Self { no_stroke: true, fill_opacity: opacity, ..Self::default() }
     }
 
@@ -40,7 +40,7 @@ impl Paint {
 
 /// One element; lengths in drawing units, y downwards.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Item {
+pub(crate) enum Item {
     Text {
         x: f64,
         y: f64,
@@ -62,7 +62,7 @@ pub enum Item {
 }
 
 impl Item {
-    pub fn markup(&self) -> String {
+    pub(crate) fn markup(&self) -> String {
         match self {
             Self::Text { x, y, anchor, degrees: None, class, size, text } => {
                 let anchor = match anchor {

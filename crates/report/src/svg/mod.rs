@@ -3,19 +3,19 @@
 mod bars;
 mod cells;
 mod frame;
-pub mod item;
+pub(crate) mod item;
 mod lines;
-pub mod paint;
-pub mod scale;
+pub(crate) mod paint;
+pub(crate) mod scale;
 mod steps;
-pub mod text;
+pub(crate) mod text;
 
 use item::{Item, Paint};
 use senesce_core::analysis::{Better, Figure, FigureKind};
 use senesce_core::text::{is_obeyed, visible};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Format {
+pub(crate) struct Format {
     /// Width of the drawing in pixels (points in print).
     pub width: f64,
     /// Font size in the same unit; marks, gaps and strokes scale with it.
@@ -28,12 +28,12 @@ pub struct Format {
 }
 
 impl Format {
-    pub const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, alone: false, title: false };
+    pub(crate) const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, alone: false, title: false };
     /// For a page of 400 pixels.
-    pub const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, alone: false, title: false };
-    pub const FILE: Self = Self { alone: true, title: true, ..Self::WIDE };
+    pub(crate) const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, alone: false, title: false };
+    pub(crate) const FILE: Self = Self { alone: true, title: true, ..Self::WIDE };
     /// One column of a two-column paper: 3.33 inches (ACM and USENIX styles), 7.5 point text.
-    pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
+    pub(crate) const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
 }
 
 pub fn render_svg(figure: &Figure) -> String {
@@ -42,11 +42,11 @@ pub fn render_svg(figure: &Figure) -> String {
 }
 
 /// `style` is embedded; empty if the page defines the rules.
-pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
+pub(crate) fn draw(figure: &Figure, format: Format, style: &str) -> String {
     compose(figure, format).finish(figure, style)
 }
 
-pub fn compose(figure: &Figure, format: Format) -> Canvas {
+pub(crate) fn compose(figure: &Figure, format: Format) -> Canvas {
     let mut canvas = Canvas::new(format);
     if format.title {
         canvas.heading(&figure.title);
@@ -62,7 +62,7 @@ pub fn compose(figure: &Figure, format: Format) -> Canvas {
     canvas
 }
 
-pub fn better_text(better: Better) -> &'static str {
+pub(crate) fn better_text(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher is better",
         Better::Lower => "lower is better",
@@ -71,7 +71,7 @@ pub fn better_text(better: Better) -> &'static str {
 }
 
 /// The same with an arrow, for labels.
-pub fn better_mark(better: Better) -> &'static str {
+pub(crate) fn better_mark(better: Better) -> &'static str {
     match better {
         Better::Higher => "↑ higher is better",
         Better::Lower => "↓ lower is better",
@@ -80,12 +80,12 @@ pub fn better_mark(better: Better) -> &'static str {
 }
 
 /// A coordinate with at most one decimal.
-pub fn n(value: f64) -> String {
+pub(crate) fn n(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     if rounded == 0.0 { "0".into() } else { format!("{rounded}") }
 }
 
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -104,13 +104,13 @@ pub fn escape(text: &str) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
-pub struct Canvas {
+pub(crate) struct Canvas {
     pub format: Format,
     pub items: Vec<Item>,
     pub height: f64,
@@ -148,21 +148,21 @@ impl Canvas {
         text + if open.is_some() { "</g>" } else { "" }
     }
 
-    pub fn em(&self) -> f64 {
+    pub(crate) fn em(&self) -> f64 {
         self.format.font
     }
 
-    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, text: &str) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, text: &str) {
         self.put(Item::Text { x, y, anchor, degrees: None, class, size, text: text.into() });
     }
 
     /// Text rotated by `degrees` around its anchor.
-    pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, text: &str) {
+    pub(crate) fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, text: &str) {
         self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, text: text.into() });
     }
 
     /// A path, with a tooltip unless `hover` is empty.
-    pub fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
+    pub(crate) fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
         if !path.is_empty() {
             let (class, paint) = (class.into(), paint.clone());
             self.put(Item::Path { class, paint, path: path.into(), hover: hover.into() });
@@ -170,7 +170,7 @@ impl Canvas {
     }
 
     /// A stroke of `tenths` of the font size.
-    pub fn stroke(&self, tenths: f64) -> Paint {
+    pub(crate) fn stroke(&self, tenths: f64) -> Paint {
         Paint { width: Some((tenths * self.em() * 10.0).round() / 100.0), ..Paint::default() }
     }
 

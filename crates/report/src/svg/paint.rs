@@ -7,7 +7,7 @@ use senesce_core::analysis::{Mark, Series};
 use std::fmt::Write;
 
 /// Number of distinct colours; more series repeat them with other marks.
-pub const COLOURS: usize = 8;
+pub(crate) const COLOURS: usize = 8;
 
 const LIGHT: [(&str, &str); 15] = [
     ("s0", "#0072b2"),
@@ -60,7 +60,7 @@ svg.fig .l{fill:none;stroke-linejoin:round;stroke-linecap:round}
 svg.fig .hit{fill:transparent;stroke:none}
 ";
 
-pub fn properties() -> String {
+pub(crate) fn properties() -> String {
     let list = |colours: &[(&str, &str)]| {
         colours.iter().fold(String::new(), |mut text, (name, colour)| {
             let _ = write!(text, "--{name}:{colour};");
@@ -76,7 +76,7 @@ pub fn properties() -> String {
 }
 
 /// Rules of the drawings for a page that defines [`properties`].
-pub fn rules() -> String {
+pub(crate) fn rules() -> String {
     let mut text = RULES.to_string();
     for name in colour_classes() {
         let _ = writeln!(text, "svg.fig .{name}{{color:var(--{name});stroke:currentColor;fill:currentColor}}");
@@ -89,18 +89,18 @@ pub fn rules() -> String {
 }
 
 /// A colour of the light theme: red, green, blue, each 0 to 255.
-pub type Colour = [u8; 3];
+pub(crate) type Colour = [u8; 3];
 
 /// Properties that [`rules`] assign to a path's classes in print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Colours {
+pub(crate) struct Colours {
     pub fill: Option<Colour>,
     pub stroke: Option<Colour>,
     pub round: bool,
 }
 
 /// Colours of a path by its classes; none for elements that only carry a tooltip.
-pub fn colours(classes: &str) -> Colours {
+pub(crate) fn colours(classes: &str) -> Colours {
     let mut found = Colours { fill: Some([0, 0, 0]), stroke: None, round: false };
     for class in classes.split(' ') {
         match class {
@@ -119,7 +119,7 @@ pub fn colours(classes: &str) -> Colours {
     found
 }
 
-pub fn text_colour(class: &str) -> Colour {
+pub(crate) fn text_colour(class: &str) -> Colour {
     light(if class == "soft" { "soft" } else { "ink" }).unwrap_or_default()
 }
 
@@ -134,7 +134,7 @@ fn colour_classes() -> impl Iterator<Item = String> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub(crate) struct Look {
     pub class: String,
     /// Dashes of its line in tenths of the font size; empty for a solid line.
     pub dash: &'static [u8],
@@ -148,7 +148,7 @@ pub struct Look {
 
 /// Looks of all series of a figure. Own measurements share one sequence of colours, and so do predictions, so that the k-th
 /// prediction has the colour of the k-th measurement; published values are grey.
-pub fn looks(series: &[Series]) -> Vec<Look> {
+pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
     let (mut ours, mut published, mut predicted) = (0, 0, 0);
     let predictions = series.iter().filter(|one| one.mark == Mark::Predicted).count();
     let next = |counter: &mut usize| {
@@ -181,7 +181,7 @@ fn look(index: usize, dash: &'static [u8], hollow: bool, hatch: usize, provenanc
     }
 }
 
-pub fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
+pub(crate) fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
     let n = super::n;
     let polygon = |points: &[(f64, f64)]| {
         let corners: Vec<String> =
@@ -213,7 +213,7 @@ pub fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
 
 /// Hatching of a rectangle: 1 rising, 2 falling, 3 horizontal lines. Computed instead of a shared pattern, so that every viewer
 /// draws it.
-pub fn hatch_path(kind: usize, x: f64, y: f64, width: f64, height: f64, gap: f64) -> String {
+pub(crate) fn hatch_path(kind: usize, x: f64, y: f64, width: f64, height: f64, gap: f64) -> String {
     let mut path = String::new();
     if kind == 0 || width <= 0.0 || height <= 0.0 {
         return path;

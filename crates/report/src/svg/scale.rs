@@ -4,13 +4,13 @@ use crate::number;
 use senesce_core::analysis::{Axis, Scale};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tick {
+pub(crate) struct Tick {
     pub value: f64,
     pub label: String,
 }
 
 #[derive(Debug, Clone)]
-pub struct AxisScale {
+pub(crate) struct AxisScale {
     scale: Scale,
     low: f64,
     high: f64,
@@ -20,7 +20,7 @@ pub struct AxisScale {
 
 impl AxisScale {
     /// Fits the range to the values. `zero` makes a linear axis begin at zero; creates about `target` ticks.
-    pub fn fit(axis: &Axis, values: impl Iterator<Item = f64>, zero: bool, target: usize) -> Self {
+    pub(crate) fn fit(axis: &Axis, values: impl Iterator<Item = f64>, zero: bool, target: usize) -> Self {
         if !axis.categories.is_empty() {
             return Self::of_categories(&axis.categories);
         }
@@ -102,7 +102,7 @@ impl AxisScale {
     }
 
     /// Position of a value, 0 at the low end and 1 at the high end; `None` if it cannot be drawn.
-    pub fn place(&self, value: f64) -> Option<f64> {
+    pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
         }
@@ -115,7 +115,7 @@ impl AxisScale {
     }
 
     /// Like [`Self::place`], but clamped to the ends.
-    pub fn place_clamped(&self, value: f64) -> f64 {
+    pub(crate) fn place_clamped(&self, value: f64) -> f64 {
         match self.place(value) {
             Some(share) => share.clamp(0.0, 1.0),
             None => 0.0,
@@ -123,7 +123,7 @@ impl AxisScale {
     }
 
     /// Base of bars: zero, or the low end of an axis without zero.
-    pub fn base(&self) -> f64 {
+    pub(crate) fn base(&self) -> f64 {
         if self.scale == Scale::Linear { self.place_clamped(0.0) } else { 0.0 }
     }
 }

@@ -10,7 +10,7 @@ const DEJAVU_SANS: [u16; 95] = [
     337, 636, 838,
 ];
 
-pub fn width(text: &str, font: f64) -> f64 {
+pub(crate) fn width(text: &str, font: f64) -> f64 {
     let units: u32 = text
         .chars()
         .map(|character| match character {
@@ -25,7 +25,7 @@ pub fn width(text: &str, font: f64) -> f64 {
 }
 
 /// Wraps text at spaces into lines no wider than `limit`; longer words are split.
-pub fn wrap(text: &str, font: f64, limit: f64) -> Vec<String> {
+pub(crate) fn wrap(text: &str, font: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -53,7 +53,7 @@ fn cut(word: &str, font: f64, limit: f64) -> Vec<String> {
 }
 
 /// Shortens text to `limit` with an ellipsis.
-pub fn shorten(text: &str, font: f64, limit: f64) -> String {
+pub(crate) fn shorten(text: &str, font: f64, limit: f64) -> String {
     if width(text, font) <= limit {
         return text.to_string();
     }

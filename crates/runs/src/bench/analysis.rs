@@ -7,7 +7,7 @@ use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Row
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
 
-pub fn analyse(target: &str, results: &Results) -> Analysis {
+pub(crate) fn analyse(target: &str, results: &Results) -> Analysis {
     let mut analysis = Analysis { title: format!("{} on {target}", results.name), ..Analysis::default() };
     match (results.file_ops.is_empty(), results.calls.is_empty(), results.cold_reads.is_empty()) {
         (false, ..) => file_ops(results, &mut analysis),

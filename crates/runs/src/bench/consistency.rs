@@ -4,7 +4,7 @@ use super::{Bench, Event, Spec};
 use senesce_runner::{Common, Contradiction, Recorded, RecordedEvent};
 
 /// Each step is one repetition, and a complete record has the requested number.
-pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
+pub(crate) fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
     let of_step = usize::from(!spec.how.populate_only);
     let asked = if spec.how.populate_only { 1 } else { spec.how.reps };
     let (mut pending, mut done, mut last) = (Vec::new(), 0, 1);

@@ -6,7 +6,7 @@ use senesce_core::{Finite, Measurement};
 use senesce_workload::Repetition;
 use senesce_workload::micro::{CallResult, FileOpsResult};
 
-pub fn of(spec: &Spec, results: &Results) -> Vec<Measurement> {
+pub(crate) fn of(spec: &Spec, results: &Results) -> Vec<Measurement> {
     let mut found = workload(&results.repetitions);
     found.extend(file_ops(&results.file_ops));
     found.extend(calls(&results.calls));

@@ -9,7 +9,7 @@ pub mod ranks;
 pub mod results;
 pub mod spec;
 
-pub use results::Results;
+pub(crate) use results::Results;
 pub use spec::{Ranks, Spec, Subject, workload_text};
 
 use crate::cold::{self, ColdAccount, NotCold};
@@ -43,7 +43,7 @@ pub struct MeasuredColdRead {
 }
 
 impl MeasuredColdRead {
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         self.invalid.is_none() && !self.read.interrupted
     }
 }

@@ -9,7 +9,7 @@ use senesce_workload::{Length, Options};
 
 /// The repetitions, from 0. A usage error for an unknown or invalid workload, too little memory for its threads, or a
 /// workload that ranks cannot run.
-pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
+pub(crate) fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     let subject = spec.subject(seed)?;
     check_memory(spec, &subject)?;
     if spec.ranks.is_some() {
@@ -36,7 +36,7 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     Ok((0..count).map(planned).collect())
 }
 
-pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
+pub(crate) fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     let mut plan = new_plan::<Bench>(spec, seed)?;
     let subject = spec.subject(seed)?;
     let target = spec.target.to_string();
@@ -76,7 +76,7 @@ fn check_memory(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
 }
 
 /// The options of a repetition, from 0: the first has the seed of the run, every other one its own.
-pub fn of_repetition(options: Options, number: u64) -> Options {
+pub(crate) fn of_repetition(options: Options, number: u64) -> Options {
     let seed = if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
     Options { seed, ..options }
 }

@@ -35,7 +35,7 @@ pub struct RankRepetitions {
 /// A rank below this share of the median rate of all ranks is a straggler.
 const STRAGGLER: f64 = 0.9;
 impl RankRepetitions {
-    pub fn stragglers(&self) -> Vec<String> {
+    pub(crate) fn stragglers(&self) -> Vec<String> {
         let mut rates: Vec<f64> = self.ranks.iter().map(|row| row.result.ops_per_second).collect();
         rates.sort_by(f64::total_cmp);
         let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);

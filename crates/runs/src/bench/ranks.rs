@@ -3,7 +3,8 @@
 //! All ranks execute the same steps; the parts of rank 0 are marked.
 
 use super::plan::of_repetition;
-pub use super::rank_repetitions::{RankRepetition, RankRepetitions};
+pub(crate) use super::rank_repetitions::RankRepetition;
+pub use super::rank_repetitions::RankRepetitions;
 use super::spec::{Spec, Subject};
 use super::{Bench, Event, PreparedFacts};
 use crate::shared_directory::Token;
@@ -42,7 +43,7 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
     Ok((workload, *options))
 }
 
-pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
+pub(crate) fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     accept(subject, spec.is_shared())?;
     match spec.target {
         TargetSpec::Directory(_) => Ok(()),

@@ -25,7 +25,7 @@ pub struct Results {
 }
 
 impl Results {
-    pub fn of(spec: &Spec, recorded: &Recorded<Bench>) -> Self {
+    pub(crate) fn of(spec: &Spec, recorded: &Recorded<Bench>) -> Self {
         let name = spec.subject(recorded.seed).map_or_else(|_| spec.workload.clone(), |subject| spec.name(&subject));
         let mut results = Self { name, notes: recorded.caveats(), ..Self::default() };
         for event in recorded.events().cloned() {
@@ -46,7 +46,7 @@ impl Results {
     }
 
     /// 0; 1 if a repetition is invalid; 5 if I/O failed or no cold read is valid.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         let is_lost =
             self.file_ops.iter().any(|one| one.lost.is_some()) || self.calls.iter().any(|one| one.lost.is_some());
         let invalid = self.cold_reads.iter().filter(|one| one.invalid.is_some()).count();
@@ -63,7 +63,7 @@ impl Results {
         if io_failed { ExitCode::RunFailed } else { ExitCode::Negative }
     }
 
-    pub fn workload(&self) -> BenchResult {
+    pub(crate) fn workload(&self) -> BenchResult {
         BenchResult {
             workload: self.name.clone(),
             repetitions: self.repetitions.clone(),
@@ -72,7 +72,7 @@ impl Results {
         }
     }
 
-    pub fn benchmark(&self) -> Value {
+    pub(crate) fn benchmark(&self) -> Value {
         match (self.file_ops.is_empty(), self.calls.is_empty()) {
             (false, _) => self.with_repetitions(self.file_ops.iter().map(|one| with_validity(json!(one), one.lost))),
             (_, false) => self.with_repetitions(self.calls.iter().map(|one| with_validity(json!(one), one.lost))),

@@ -269,12 +269,12 @@ impl How {
 }
 
 impl Spec {
-    pub fn subject(&self, seed: Seed) -> Result<Subject, Failure> {
+    pub(crate) fn subject(&self, seed: Seed) -> Result<Subject, Failure> {
         self.how.subject(&self.workload, self.text.as_deref(), seed)
     }
 
     /// `erase`: identity of a target that may lose its content.
-    pub fn open_options(&self, erase: Option<String>) -> OpenOptions {
+    pub(crate) fn open_options(&self, erase: Option<String>) -> OpenOptions {
         OpenOptions {
             file_system: self.how.fs,
             mkfs_options: self.how.mkfs_options.clone(),
@@ -286,15 +286,15 @@ impl Spec {
         }
     }
 
-    pub fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits { memory: self.how.memory.map(|size| size.0), cpus: self.how.cpus }
     }
 
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.ranks.is_some_and(|ranks| ranks.shared)
     }
 
-    pub fn name(&self, subject: &Subject) -> String {
+    pub(crate) fn name(&self, subject: &Subject) -> String {
         match subject {
             Subject::Workload(workload, _) => workload.name.clone(),
             _ => self.workload.clone(),

@@ -25,7 +25,7 @@ pub(super) struct BetweenRuns {
 }
 
 impl BetweenRuns {
-    pub fn of(records: &[&Record], options: &Options) -> Self {
+    pub(crate) fn of(records: &[&Record], options: &Options) -> Self {
         let is_virtual = |record: &&Record| record.environment.0.get("machine.virtual") == Some(&Value::Bool(true));
         let usual = if records.iter().any(is_virtual) { IN_VIRTUAL_MACHINE } else { ALIKE };
         let lost = records.iter().filter_map(|record| lost_to_others(&record.environment));
@@ -47,7 +47,7 @@ impl BetweenRuns {
         what.is_timing() && what.beyond().is_some_and(|beyond| self.lost > beyond)
     }
 
-    pub fn of_row(&self, what: &Measurement) -> f64 {
+    pub(crate) fn of_row(&self, what: &Measurement) -> f64 {
         match (what.is_timing(), self.is_tail_of_others(what)) {
             (false, _) => self.all,
             (true, false) => self.times.max(self.slower()),
@@ -55,7 +55,7 @@ impl BetweenRuns {
         }
     }
 
-    pub fn assumed(&self, rows: &[Row]) -> String {
+    pub(crate) fn assumed(&self, rows: &[Row]) -> String {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let (all, times) = (percent(self.all), percent(self.times));
         let share = match (self.is_said, self.times > self.all && has_times(rows)) {
@@ -73,7 +73,7 @@ impl BetweenRuns {
         )
     }
 
-    pub fn caveats(&self, rows: &[Row]) -> Vec<String> {
+    pub(crate) fn caveats(&self, rows: &[Row]) -> Vec<String> {
         let single: Vec<&Row> = rows.iter().filter(|row| row.what.is_timing() && row.runs.contains(&1)).collect();
         let taken = format!("other processes took up to {:.1} % of the CPU time during a run", self.lost * 100.0);
         let remedy = "measure on an idle machine, in turns (--until-decided), or several runs of each";

@@ -68,7 +68,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.what.condition.is_empty() {
             true => self.what.metric.clone(),
             false => format!("{} [{}]", self.what.metric, self.what.condition_text()),
@@ -94,7 +94,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    pub fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> Gate {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
         let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
         match gate_all(&judged.collect::<Vec<_>>(), limit) {

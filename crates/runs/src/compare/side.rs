@@ -25,7 +25,7 @@ pub(super) fn date(record: &Record) -> Option<&str> {
 
 impl<'a> Side<'a> {
     /// Reads the measurements of the runs. A usage error if they do not agree on the direction of a metric.
-    pub fn of(registry: &Registry, name: &str, records: &'a [Record]) -> Result<Self, Failure> {
+    pub(crate) fn of(registry: &Registry, name: &str, records: &'a [Record]) -> Result<Self, Failure> {
         let mut sorted: Vec<&Record> = records.iter().collect();
         sorted.sort_by(|a, b| date(a).cmp(&date(b)));
         let (mut kept, mut identities, mut measured, mut caveats) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ impl<'a> Side<'a> {
         Ok(Self { records: kept, groups, units, caveats, identities })
     }
 
-    pub fn shared_with(&self, other: &Self) -> Vec<String> {
+    pub(crate) fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
             let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
             Some(copy(record, other.records[same], "and both sides hold it: the gate cannot pass"))

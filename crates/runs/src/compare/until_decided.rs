@@ -135,7 +135,7 @@ fn run_once(
     }
 }
 
-pub struct Rounds {
+pub(crate) struct Rounds {
     goal: Goal,
     reference: Vec<Vec<Measurement>>,
     sample: Vec<Vec<Measurement>>,
@@ -150,20 +150,20 @@ struct Looks {
 }
 
 impl Rounds {
-    pub fn new(goal: Goal) -> Self {
+    pub(crate) fn new(goal: Goal) -> Self {
         Self { goal, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
     }
 
-    pub fn rounds(&self) -> usize {
+    pub(crate) fn rounds(&self) -> usize {
         self.reference.len()
     }
 
-    pub fn add(&mut self, reference: Vec<Measurement>, sample: Vec<Measurement>) {
+    pub(crate) fn add(&mut self, reference: Vec<Measurement>, sample: Vec<Measurement>) {
         self.reference.push(reference);
         self.sample.push(sample);
     }
 
-    pub fn wants(&mut self, elapsed: Duration, max_time: Duration) -> bool {
+    pub(crate) fn wants(&mut self, elapsed: Duration, max_time: Duration) -> bool {
         let rounds = self.rounds();
         let is_late = elapsed >= max_time;
         if self.is_over || rounds < LEAST_VALUES {
@@ -211,7 +211,7 @@ impl Rounds {
         Ratio::paired(&pairs, Mean::Geometric, Unit::Round)
     }
 
-    pub fn rows(&self, options: &Options) -> Vec<Row> {
+    pub(crate) fn rows(&self, options: &Options) -> Vec<Row> {
         let mut rows = self.described(options);
         let Some(looks) = &self.looks else { return rows };
         for (what, decision) in looks.judged.iter().zip(looks.sequential.decisions()) {

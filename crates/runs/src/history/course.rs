@@ -63,18 +63,18 @@ pub struct MetricHistory {
 }
 
 impl MetricHistory {
-    pub fn values(&self) -> Vec<f64> {
+    pub(crate) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.value).collect()
     }
 
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.key.condition.is_empty() {
             true => self.key.metric.clone(),
             false => format!("{} [{}]", self.key.metric, self.key.condition),
         }
     }
 
-    pub fn change_text(&self, change: &ChangePoint) -> String {
+    pub(crate) fn change_text(&self, change: &ChangePoint) -> String {
         if change.before == 0.0 {
             return format!("changed from 0 to {}", change.after);
         }
@@ -98,7 +98,7 @@ impl MetricHistory {
         course
     }
 
-    pub fn drift_text(&self) -> Option<String> {
+    pub(crate) fn drift_text(&self) -> Option<String> {
         self.drift.as_ref()?.text(FALSE_ALARM, LEAST_DRIFT)
     }
 }
@@ -142,12 +142,12 @@ impl Courses {
         Self { courses, unread, partial, undated, copies }
     }
 
-    pub fn searched(&self) -> usize {
+    pub(crate) fn searched(&self) -> usize {
         self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
     }
 
     /// Expected maximum of changes found by chance.
-    pub fn false_alarms(&self) -> f64 {
+    pub(crate) fn false_alarms(&self) -> f64 {
         self.searched() as f64 * FALSE_ALARM
     }
 }

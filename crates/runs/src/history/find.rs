@@ -12,7 +12,7 @@ type Runs = BTreeMap<PathBuf, PathBuf>;
 
 /// The run directories below or at some directories, each once, whatever names lead to it. Skips links, hidden folders
 /// and the inside of runs.
-pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Runs::new();
     for directory in below {
         if !directory.is_dir() {

@@ -8,12 +8,15 @@ mod present;
 mod scrape;
 mod tidy_table;
 
-pub use baseline::{Against, against_baseline};
-pub use course::{Courses, MetricHistory, Point};
-pub use find::{is_run, run_directories};
-pub use present::{analysis, course_table, list, runs_table};
+pub(crate) use baseline::Against;
+pub use baseline::against_baseline;
+pub use course::Courses;
+pub(crate) use course::MetricHistory;
+pub use find::is_run;
+pub(crate) use find::run_directories;
+pub use present::{analysis, list, runs_table};
 pub use scrape::prometheus;
-pub use tidy_table::{COLUMNS, tidy};
+pub use tidy_table::tidy;
 
 use crate::import::DATED_BY_FILE;
 use crate::measurements;
@@ -39,7 +42,7 @@ pub enum State {
 }
 
 impl State {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::Partial => "partial",
@@ -83,7 +86,7 @@ pub struct ListedRun {
 }
 
 impl ListedRun {
-    pub fn of(run: &Path) -> Self {
+    pub(crate) fn of(run: &Path) -> Self {
         match Overview::read(run) {
             Ok(found) => Self::known(found),
             Err(error) => Self::unreadable(run, error.to_string()),

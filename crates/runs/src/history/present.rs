@@ -42,7 +42,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-pub fn course_table(entries: &[ListedRun], courses: &Courses) -> Table {
+pub(crate) fn course_table(entries: &[ListedRun], courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "runs", "median", "last", "unit", "since"];
     let mut table = Table::new("courses", "Every metric over its runs", &columns);
     for course in &courses.courses {

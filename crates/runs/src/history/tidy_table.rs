@@ -6,7 +6,7 @@ use senesce_core::{Measurement, Table};
 use serde_json::{Value, json};
 
 /// Columns; those of `senesce report` keep their names and meaning.
-pub const COLUMNS: [&str; 20] = [
+pub(crate) const COLUMNS: [&str; 20] = [
     "run",
     "date",
     "host",

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 type Read = fn(&Path, Option<(u32, u32)>) -> Result<BlockTrace, TargetError>;
 
-pub struct BlockTraces {
+pub(crate) struct BlockTraces {
     name: &'static str,
     about: &'static str,
     read: Read,
 }
 
-pub const BLKTRACE: BlockTraces = BlockTraces {
+pub(crate) const BLKTRACE: BlockTraces = BlockTraces {
     name: "blktrace",
     about: "files of blktrace: NAME.blktrace.CPU, their common NAME, or their folder; append #MAJOR,MINOR to choose a device",
     read: blktrace::import,
 };
 
-pub const BLKPARSE: BlockTraces = BlockTraces {
+pub(crate) const BLKPARSE: BlockTraces = BlockTraces {
     name: "blkparse",
     about: "the default text of blkparse; append #MAJOR,MINOR to choose a device",
     read: blkparse::import,
@@ -59,9 +59,9 @@ fn record(
     trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)
 }
 
-pub struct Traces;
+pub(crate) struct Traces;
 
-pub static TRACES: Traces = Traces;
+pub(crate) static TRACES: Traces = Traces;
 
 struct Patterned(String);
 

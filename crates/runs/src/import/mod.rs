@@ -1,6 +1,6 @@
 //! Imports foreign data as run directories: one importer per kind.
 
-pub mod block_trace;
+pub(crate) mod block_trace;
 pub mod fio;
 pub mod results;
 mod rules;
@@ -64,7 +64,7 @@ impl Complaint {
 const MOST_CHARACTERS: usize = 400;
 
 /// Foreign text on one line with escaped control characters. A truncated text ends with the checksum of the whole.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let shown = visible_line(text);
     match shown.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => format!("{}… (CRC-32 {:08x})", &shown[..end], crc32fast::hash(text.as_bytes())),
@@ -122,10 +122,10 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
 }
 
 /// The source of the date of undated results: copying their file may change it.
-pub const DATED_BY_FILE: &str = "the time of their file";
+pub(crate) const DATED_BY_FILE: &str = "the time of their file";
 
 /// Records the date of results: their own (seconds since 1970), else the modification time of the file.
-pub fn date(facts: &mut Environment, source: &Path, stated: Option<u64>) {
+pub(crate) fn date(facts: &mut Environment, source: &Path, stated: Option<u64>) {
     let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
     let stated = stated.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
     if let Some(moment) = stated.or_else(written) {
@@ -143,7 +143,7 @@ fn has_date(moment: &SystemTime) -> bool {
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
 /// The text of a foreign file or pipe in UTF-8.
-pub fn read_text(source: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(source: &Path) -> Result<String, Failure> {
     let bytes = input::file_or_pipe(source).map_err(|error| {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_message(&error)))
     })?;

@@ -6,7 +6,7 @@ use super::is_fio;
 use crate::spec::WorkloadSpec;
 use std::path::Path;
 
-pub const FOLDER: &str = "SENESCE_STUDY";
+pub(crate) const FOLDER: &str = "SENESCE_STUDY";
 
 /// fio options without an argument, so that the next word may be a job file (`no_argument`, `optional_argument` and
 /// `FIO_OPT_STR_SET` in fio's init.c, parse.c and options.c).
@@ -28,7 +28,7 @@ const FLAGS_OF_FIO: [&str; 13] = [
 
 /// Expands the files of `folder` in the commands of a workload: `$SENESCE_STUDY/data` or `${SENESCE_STUDY}/data`
 /// anywhere in a word, and job files of fio. A workload with any of them keeps `folder`.
-pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
+pub(crate) fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
     if workload.folder.is_some() {
         return Err("folder is set when the study is read: leave it out".into());
     }
@@ -96,7 +96,7 @@ fn after_variable(text: &str) -> Option<&str> {
 }
 
 /// Words that are files next to the study or in the current directory, which the program will not find in the volume.
-pub fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
+pub(crate) fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
     let is_path = |place: usize, word: &str| place > 0 || word.contains('/');
     let words = [&workload.prepare, &workload.command].into_iter().flat_map(|words| words.iter().enumerate());
     let said = words.filter_map(|(place, word)| {

@@ -4,12 +4,12 @@ use senesce_core::input;
 use std::path::Path;
 
 /// Options that let a job begin after the jobs before it (fio, options.c: one is an alias of the other).
-pub const STONEWALLS: [&str; 2] = ["stonewall", "wait_for_previous"];
+pub(crate) const STONEWALLS: [&str; 2] = ["stonewall", "wait_for_previous"];
 
 type Section<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
 /// Refuses jobs whose rates cannot be added, and jobs without statistics. Ignores words that are not files here.
-pub fn check(command: &[String]) -> Result<(), String> {
+pub(crate) fn check(command: &[String]) -> Result<(), String> {
     let paths = command.iter().skip(1).filter(|word| !word.starts_with('-')).map(Path::new);
     for path in paths.filter(|path| path.is_absolute() && path.is_file()) {
         let Ok(text) = input::text(path) else { continue };

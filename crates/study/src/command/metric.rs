@@ -81,21 +81,21 @@ fn is_true(flag: &bool) -> bool {
     *flag
 }
 
-pub const WALL_TIME: &str = "wall time";
+pub(crate) const WALL_TIME: &str = "wall time";
 
-pub const TIME_WITH_SYNC: &str = "time with sync";
+pub(crate) const TIME_WITH_SYNC: &str = "time with sync";
 
 /// Names of the bytes written and read by the device, and of the growth of the files.
-pub const WRITTEN: &str = "written to the device";
-pub const READ: &str = "read from the device";
-pub const GROWTH: &str = "growth of the files";
+pub(crate) const WRITTEN: &str = "written to the device";
+pub(crate) const READ: &str = "read from the device";
+pub(crate) const GROWTH: &str = "growth of the files";
 
 /// Tolerance between two clocks, and for programs that round their own time (seconds, and share).
 const SLACK_SECONDS: f64 = 0.05;
 const SLACK_SHARE: f64 = 0.02;
 
 impl MetricSpec {
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::Printed(printed) => name(&printed.name).and_then(|()| pattern(printed).map(drop)),
             Self::Named(_) => Ok(()),
@@ -103,7 +103,7 @@ impl MetricSpec {
     }
 
     /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is compared.
-    pub fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
+    pub(crate) fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
         let none = |error: NoValue| error.to_string();
         let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;
         let mut found = match self {

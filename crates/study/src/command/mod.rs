@@ -1,9 +1,9 @@
 //! A workload that is a user's program: run in the mounted volume, measured by its time or its output.
 
-pub mod files;
+pub(crate) mod files;
 mod job_file;
-pub mod metric;
-pub mod process;
+pub(crate) mod metric;
+pub(crate) mod process;
 
 use crate::spec::WorkloadSpec;
 use metric::{MetricSpec, Named};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub const VOLUME: &str = "SENESCE_MNT";
+pub(crate) const VOLUME: &str = "SENESCE_MNT";
 
 const SEED: &str = "SENESCE_SEED";
 
@@ -36,10 +36,10 @@ const KEPT_BACK: f64 = 0.1;
 /// The message of the C library for ENOSPC in the C locale, which programs get.
 const DEVICE_IS_FULL: &str = "No space left on device";
 
-pub const SAID: &str = "; it said: ";
+pub(crate) const SAID: &str = "; it said: ";
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Program {
+pub(crate) struct Program {
     command: Vec<String>,
     prepare: Vec<String>,
     metric: MetricSpec,
@@ -50,7 +50,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.command.is_empty() {
             let more = [
                 ("metric", spec.metric.is_some()),
@@ -84,15 +84,15 @@ impl Program {
         }))
     }
 
-    pub fn space(&self) -> Bytes {
+    pub(crate) fn space(&self) -> Bytes {
         self.space
     }
 
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(UNKNOWN_SECONDS).min(self.timeout.as_secs_f64())
     }
 
-    pub fn missing(&self) -> Option<&str> {
+    pub(crate) fn missing(&self) -> Option<&str> {
         let named = [&self.command, &self.prepare].into_iter().filter_map(|words| words.first()).map(String::as_str);
         // A program with a path may be built in the volume by the previous command.
         named.into_iter().find(|name| !name.contains('/') && !is_installed(name))
@@ -100,7 +100,7 @@ impl Program {
 
     /// Runs it in the volume and returns its metrics with the seconds of the measured part. Calls `ready` between
     /// preparation and measurement.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         target: &mut MountedTarget,
         seed: Seed,
@@ -210,7 +210,7 @@ impl Program {
     }
 }
 
-pub fn is_installed(name: &str) -> bool {
+pub(crate) fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }

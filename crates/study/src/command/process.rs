@@ -21,17 +21,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub const NO_END: &str = "did not end within";
+pub(crate) const NO_END: &str = "did not end within";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     Exited(ExitStatus),
     TimedOut,
     Interrupted,
 }
 
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     pub how: How,
     pub seconds: f64,
     pub out: String,
@@ -42,7 +42,7 @@ pub struct Ended {
 }
 
 /// Bytes of output that are kept; the rest is read and dropped, so that the program does not block.
-pub const MOST_OUTPUT: u64 = 16 << 20;
+pub(crate) const MOST_OUTPUT: u64 = 16 << 20;
 
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -57,7 +57,7 @@ const LOOK: Duration = Duration::from_millis(200);
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs `command` in a process group of its own for at most `limit`; `tick` is called while it runs.
-pub fn run(
+pub(crate) fn run(
     command: &mut Command,
     limit: Duration,
     interrupt: &Interrupt,
@@ -209,13 +209,13 @@ fn text(reader: JoinHandle<Vec<u8>>) -> String {
 }
 
 impl Ended {
-    pub fn last_lines(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         let said = if self.errors.trim().is_empty() { &self.out } else { &self.errors };
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
 
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let How::Exited(status) = self.how else { return None };
         match (status.code(), status.signal()) {
             (Some(0), _) => None,

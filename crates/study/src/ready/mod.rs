@@ -21,7 +21,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ready {
+pub(crate) struct Ready {
     kind: ReadyKind,
     scale: f64,
 }
@@ -58,7 +58,7 @@ struct ReadySetup<'a> {
 }
 
 impl Ready {
-    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.ready.is_empty() {
             return Ok(None);
         }
@@ -82,12 +82,12 @@ impl Ready {
         }
     }
 
-    pub fn needs(&self) -> (u64, f64) {
+    pub(crate) fn needs(&self) -> (u64, f64) {
         let of = KINDS.iter().find(|(_, kind, ..)| *kind == self.kind);
         of.map_or((0, 0.0), |(_, _, bytes, seconds)| ((*bytes as f64 * self.scale) as u64, seconds * self.scale))
     }
 
-    pub fn missing(&self) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn missing(&self) -> Option<(&'static str, &'static str)> {
         let (here, needed) = match self.kind {
             ReadyKind::Build => (is_installed("cc"), ("cc", "gcc")),
             ReadyKind::Database => (is_installed("sqlite3"), ("sqlite3", "sqlite3")),
@@ -98,7 +98,7 @@ impl Ready {
     }
 
     /// Runs it in the volume; `ready` is called before the measured part. The first metric is compared.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         target: &mut MountedTarget,
         progress: &dyn Progress,

@@ -6,7 +6,7 @@ use crc32c::crc32c;
 /// The mutable part of an inode. Each inode holds two copies. A selector word chooses the valid one and contains its checksum, so
 /// that a change of several fields becomes visible by one 8-byte store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Inode {
+pub(crate) struct Inode {
     /// File type and permission bits, as in `st_mode`.
     pub mode: u32,
     /// Number of directory entries, recounted at mount; 2 for a directory that is not removed.
@@ -25,48 +25,48 @@ pub struct Inode {
 }
 
 /// Flags, generation and, in the upper half, the checksum.
-pub const SELECTOR: usize = 0;
+pub(crate) const SELECTOR: usize = 0;
 /// First copy; the 8 bytes before it are unused.
-pub const COPY0: usize = 16;
-pub const COPY_BYTES: usize = 56;
-pub const COPY_WORDS: usize = COPY_BYTES / 8;
+pub(crate) const COPY0: usize = 16;
+pub(crate) const COPY_BYTES: usize = 56;
+pub(crate) const COPY_WORDS: usize = COPY_BYTES / 8;
 /// Flag of the selector: copy 1 is valid.
-pub const SECOND: u32 = 1;
+pub(crate) const SECOND: u32 = 1;
 /// Flag of the selector: the inode is in use.
-pub const IN_USE: u32 = 2;
-pub const GENERATION_SHIFT: u32 = 2;
+pub(crate) const IN_USE: u32 = 2;
+pub(crate) const GENERATION_SHIFT: u32 = 2;
 
 const _: () = assert!(COPY0 + 2 * COPY_BYTES == INODE_BYTES);
 
 impl Inode {
-    pub fn kind(&self) -> u32 {
+    pub(crate) fn kind(&self) -> u32 {
         self.mode & libc::S_IFMT
     }
 
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.kind() == libc::S_IFDIR
     }
 
     /// Regular files are the only kind whose blocks are evicted.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.kind() == libc::S_IFREG
     }
 
-    pub fn is_link(&self) -> bool {
+    pub(crate) fn is_link(&self) -> bool {
         self.kind() == libc::S_IFLNK
     }
 
     /// Whether `size` holds a device number.
-    pub fn is_device(&self) -> bool {
+    pub(crate) fn is_device(&self) -> bool {
         matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
     }
 
-    pub fn size_of_target(target: &[u8]) -> u64 {
+    pub(crate) fn size_of_target(target: &[u8]) -> u64 {
         target.len() as u64 | u64::from(crc32c(target)) << 16
     }
 
     /// Bytes of content.
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         match self.kind() {
             libc::S_IFCHR | libc::S_IFBLK => 0,
             libc::S_IFLNK => self.size & 0xffff,
@@ -74,7 +74,7 @@ impl Inode {
         }
     }
 
-    pub fn pack(&self) -> [u64; COPY_WORDS] {
+    pub(crate) fn pack(&self) -> [u64; COPY_WORDS] {
         [
             u64::from(self.mode) & 0xffff | self.size << 16,
             u64::from(self.links) | u64::from(self.uid) << 32,
@@ -86,7 +86,7 @@ impl Inode {
         ]
     }
 
-    pub fn unpack(words: &[u64; COPY_WORDS]) -> Self {
+    pub(crate) fn unpack(words: &[u64; COPY_WORDS]) -> Self {
         Self {
             mode: (words[0] & 0xffff) as u32,
             links: words[1] as u32,

@@ -11,13 +11,13 @@ use fuser::{
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Validity of attributes and names in the kernel's cache: only the kernel changes the file system.
-pub const TTL: Duration = Duration::from_secs(3600);
+pub(crate) const TTL: Duration = Duration::from_secs(3600);
 
-pub fn errno(error: rustix::io::Errno) -> Errno {
+pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 
-pub fn number(ino: INodeNo) -> u32 {
+pub(crate) fn number(ino: INodeNo) -> u32 {
     u32::try_from(ino.0).unwrap_or(0)
 }
 
@@ -27,7 +27,7 @@ fn time(ns: i64) -> SystemTime {
 }
 
 /// Nanoseconds since the epoch; times outside of 64 bits (before 1677, after 2262) are clamped.
-pub fn nanoseconds(time: TimeOrNow) -> i64 {
+pub(crate) fn nanoseconds(time: TimeOrNow) -> i64 {
     match time {
         TimeOrNow::Now => now(),
         TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
@@ -42,7 +42,7 @@ pub fn nanoseconds(time: TimeOrNow) -> i64 {
     }
 }
 
-pub fn file_type(mode: u32) -> FileType {
+pub(crate) fn file_type(mode: u32) -> FileType {
     match mode & libc::S_IFMT {
         libc::S_IFDIR => FileType::Directory,
         libc::S_IFLNK => FileType::Symlink,
@@ -54,7 +54,7 @@ pub fn file_type(mode: u32) -> FileType {
     }
 }
 
-pub fn file_attr(attr: &Attr) -> FileAttr {
+pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
     FileAttr {
         ino: INodeNo(u64::from(attr.ino)),
         size: attr.size,
@@ -74,21 +74,21 @@ pub fn file_attr(attr: &Attr) -> FileAttr {
     }
 }
 
-pub fn entry(result: FsResult<Attr>, reply: ReplyEntry) {
+pub(crate) fn entry(result: FsResult<Attr>, reply: ReplyEntry) {
     match result {
         Ok(attr) => reply.entry(&TTL, &file_attr(&attr), Generation(u64::from(attr.generation))),
         Err(error) => reply.error(errno(error)),
     }
 }
 
-pub fn attributes(result: FsResult<Attr>, reply: ReplyAttr) {
+pub(crate) fn attributes(result: FsResult<Attr>, reply: ReplyAttr) {
     match result {
         Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
         Err(error) => reply.error(errno(error)),
     }
 }
 
-pub fn done(result: FsResult<()>, reply: ReplyEmpty) {
+pub(crate) fn done(result: FsResult<()>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(errno(error)),
@@ -96,7 +96,7 @@ pub fn done(result: FsResult<()>, reply: ReplyEmpty) {
 }
 
 /// Replies with an attribute, or with its size if `space` is 0.
-pub fn xattr(result: FsResult<Vec<u8>>, space: u32, reply: ReplyXattr) {
+pub(crate) fn xattr(result: FsResult<Vec<u8>>, space: u32, reply: ReplyXattr) {
     match result {
         Ok(value) if space == 0 => reply.size(value.len() as u32),
         Ok(value) if value.len() > space as usize => reply.error(Errno::ERANGE),
@@ -105,6 +105,6 @@ pub fn xattr(result: FsResult<Vec<u8>>, space: u32, reply: ReplyXattr) {
     }
 }
 
-pub fn new_inode(request: &Request, mode: u32) -> NewInode<'static> {
+pub(crate) fn new_inode(request: &Request, mode: u32) -> NewInode<'static> {
     NewInode { mode, uid: request.uid(), gid: request.gid(), rdev: 0, target: b"" }
 }

@@ -38,7 +38,7 @@ const UNKNOWN: Habit = Habit { ended: None, in_vain: false, shared: 0, patience:
 thread_local!(static HABIT: Cell<Habit> = const { Cell::new(UNKNOWN) });
 
 #[derive(Debug, Default)]
-pub struct Linger {
+pub(crate) struct Linger {
     device: OnceLock<OwnedFd>,
     /// Threads blocked in read(2), which the kernel can wake. Approximate.
     reading: AtomicIsize,
@@ -46,14 +46,14 @@ pub struct Linger {
 
 impl Linger {
     /// Enables polling of `device` for `threads` threads.
-    pub fn at(&self, device: OwnedFd, threads: usize) {
+    pub(crate) fn at(&self, device: OwnedFd, threads: usize) {
         self.reading.store(threads as isize, Ordering::Relaxed);
         // All values are equivalent; the first one stays.
         let _ = self.device.set(device);
     }
 
     /// Marks a request to `fs` as in progress until the result is dropped, after the reply.
-    pub fn answering<'a>(&'a self, fs: &'a TierFs) -> Answering<'a> {
+    pub(crate) fn answering<'a>(&'a self, fs: &'a TierFs) -> Answering<'a> {
         self.begin();
         Answering { linger: self, fs }
     }
@@ -67,7 +67,7 @@ impl Linger {
     }
 }
 
-pub struct Answering<'a> {
+pub(crate) struct Answering<'a> {
     linger: &'a Linger,
     fs: &'a TierFs,
 }

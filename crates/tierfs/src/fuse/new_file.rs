@@ -8,20 +8,20 @@ const CACHED: FileHandle = FileHandle(0);
 const PAST_THE_CACHE: FileHandle = FileHandle(1);
 
 #[derive(Debug, Clone, Copy)]
-pub struct NewFiles {
+pub(crate) struct NewFiles {
     stay_coherent: bool,
     can_be_mapped: bool,
 }
 
 impl NewFiles {
     /// Capabilities of the running kernel; `can_be_mapped` if it accepted FUSE_DIRECT_IO_ALLOW_MMAP.
-    pub fn on_this_kernel(can_be_mapped: bool) -> Self {
+    pub(crate) fn on_this_kernel(can_be_mapped: bool) -> Self {
         Self { stay_coherent: stays_coherent(&rustix::system::uname().release().to_string_lossy()), can_be_mapped }
     }
 
     /// Handle and flags of a file created with these open(2) flags. A shared mapping needs a descriptor for reading and writing
     /// (mmap(2)).
-    pub fn opened(self, flags: i32) -> (FileHandle, FopenFlags) {
+    pub(crate) fn opened(self, flags: i32) -> (FileHandle, FopenFlags) {
         let may_pass = match flags & libc::O_ACCMODE {
             libc::O_WRONLY => self.stay_coherent,
             libc::O_RDWR => self.stay_coherent && self.can_be_mapped,
@@ -36,7 +36,7 @@ impl NewFiles {
 
 /// Relation of written data to the kernel's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub(crate) enum Written {
     /// By write(2) through a descriptor that bypasses the cache: the server must drop capabilities.
     PastCache,
     /// By write(2) with O_DIRECT.
@@ -46,7 +46,7 @@ pub enum Written {
     FromCache,
 }
 
-pub fn written(handle: FileHandle, flags: WriteFlags) -> Written {
+pub(crate) fn written(handle: FileHandle, flags: WriteFlags) -> Written {
     match handle {
         _ if flags.contains(WriteFlags::FUSE_WRITE_CACHE) => Written::FromCache,
         PAST_THE_CACHE => Written::PastCache,

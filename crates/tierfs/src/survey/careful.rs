@@ -19,17 +19,17 @@ pub(crate) enum Met {
 }
 
 impl<'a> Careful<'a> {
-    pub fn new(region: &'a Region) -> Self {
+    pub(crate) fn new(region: &'a Region) -> Self {
         Self { region, met: Marks::new(region.blocks()) }
     }
 
-    pub fn has_met(&self, block: u32) -> bool {
+    pub(crate) fn has_met(&self, block: u32) -> bool {
         self.met.is_set(block)
     }
 
     /// Calls `visit(index, what)` for the stored blocks among the first `blocks` of a tree, ascending. Skips pointers that are
     /// damaged or invalid.
-    pub fn blocks(&self, root: Pointer, blocks: u32, visit: &mut dyn FnMut(u32, Met)) {
+    pub(crate) fn blocks(&self, root: Pointer, blocks: u32, visit: &mut dyn FnMut(u32, Met)) {
         if root.height() <= MAX_HEIGHT {
             self.walk((root, None), root.height(), (0, u64::from(blocks)), visit);
         }

@@ -48,7 +48,7 @@ impl PointerPosition {
         self.base == 0 && (self.height == 0) != (self.pointer.address() == FIRST_INODES)
     }
 
-    pub fn root(root: Pointer) -> Self {
+    pub(crate) fn root(root: Pointer) -> Self {
         Self { pointer: root.plain(), at: None, height: root.height(), base: 0 }
     }
 }

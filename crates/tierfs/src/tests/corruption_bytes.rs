@@ -6,7 +6,7 @@ use crate::record::{UNIT, read_record, scan_block};
 use crate::region::byte;
 use std::ops::Range;
 
-pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
+pub(crate) fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
     let mut bytes = Vec::new();
     for ino in 1..fs.table.end() {
         let Ok(offset) = fs.table.offset(ino) else { continue };
@@ -20,10 +20,10 @@ pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
     bytes
 }
 
-pub type BytesOfName = (Range<usize>, (u32, Vec<u8>));
+pub(crate) type BytesOfName = (Range<usize>, (u32, Vec<u8>));
 
 /// The records of all directory entries, and the pointers to their blocks.
-pub fn bytes_of_names(fs: &TierFs) -> Vec<BytesOfName> {
+pub(crate) fn bytes_of_names(fs: &TierFs) -> Vec<BytesOfName> {
     let mut bytes = Vec::new();
     for ino in 1..fs.table.end() {
         let Ok(directory) = fs.directory(ino) else { continue };

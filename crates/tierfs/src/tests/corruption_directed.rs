@@ -3,14 +3,15 @@
 use super::dump::{Dump, dump};
 use super::model::{new, pattern};
 use super::sim::{SimCold, SimNvm, anonymous, open_image, small};
+use crate::TierFs;
 use crate::check::{CheckReport, check};
+use crate::error::FsResult;
 use crate::format::{BLOCK, FIRST_INODES, Inode, Pointer, ROOT_INO, entry, entry_kind};
 use crate::open::Options;
 use crate::record::clear_directory_block;
 use crate::region::byte;
 use crate::repair::{RepairReport, repair};
 use crate::table;
-use crate::{FsResult, TierFs};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ const BLOCKS: u64 = 400;
 const FILE: u32 = libc::S_IFREG | 0o644;
 const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 
-pub struct Closed {
+pub(crate) struct Closed {
     pub image: Vec<u8>,
     cold: SimCold,
     before: Dump,
@@ -26,7 +27,7 @@ pub struct Closed {
 
 impl Closed {
     /// Changes the bytes at the positions that `make` returns.
-    pub fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
+    pub(crate) fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
         Self::of(make, |fs| dump(fs).unwrap_or_default())
     }
 
@@ -49,11 +50,11 @@ impl Closed {
         Self { image, cold, before }
     }
 
-    pub fn check(&self) -> CheckReport {
+    pub(crate) fn check(&self) -> CheckReport {
         check(anonymous(&self.image), Some(&self.cold), Path::new("image")).unwrap()
     }
 
-    pub fn repair(&mut self) -> RepairReport {
+    pub(crate) fn repair(&mut self) -> RepairReport {
         let nvm = SimNvm::new(&self.image);
         let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image")).unwrap();
         self.image = nvm.image();
@@ -62,12 +63,12 @@ impl Closed {
         report
     }
 
-    pub fn open(&self) -> TierFs {
+    pub(crate) fn open(&self) -> TierFs {
         open_image(&self.image, &self.cold, &Options::default()).unwrap()
     }
 
     /// After a repair everything is as before.
-    pub fn comes_back(mut self, what: &str) {
+    pub(crate) fn comes_back(mut self, what: &str) {
         let report = self.repair();
         assert_eq!((report.lost.len(), report.kept.len()), (0, 0), "{what}: {report:?}");
         assert!(!report.restored.is_empty(), "{what}: {report:?}");
@@ -75,15 +76,15 @@ impl Closed {
     }
 }
 
-pub fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
+pub(crate) fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(DIRECTORY)).unwrap().ino
 }
 
-pub fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
+pub(crate) fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
 }
 
-pub fn many(fs: &TierFs) {
+pub(crate) fn many(fs: &TierFs) {
     for number in 0..4 {
         let inside = folder(fs, ROOT_INO, &format!("folder-{number}"));
         for number in 0..40 {
@@ -93,7 +94,7 @@ pub fn many(fs: &TierFs) {
     }
 }
 
-pub fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
+pub(crate) fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
     let offset = fs.table.offset(ino).unwrap();
     let mut inode = fs.load(offset).unwrap();
     change(&mut inode);

@@ -3,10 +3,11 @@
 use super::dump::{Dump, dump};
 use super::model::{Op, apply, new, op};
 use super::sim::{SimCold, SimNvm, Survivors, anonymous, crash_image, empty_image, open_image, unpersisted};
+use crate::attr::SetAttr;
 use crate::check::check;
 use crate::format::ROOT_INO;
 use crate::open::Options;
-use crate::{Attr, SetAttr, TierFs};
+use crate::{Attr, TierFs};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand_pcg::rand_core::Rng;

@@ -1,20 +1,21 @@
 //! The visible state of a file system as plain data, without times.
 
+use crate::TierFs;
+use crate::error::FsResult;
 use crate::format::ROOT_INO;
-use crate::{FsResult, TierFs};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     pub mode: u32,
     pub links: u32,
     pub content: Vec<u8>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-pub type Dump = BTreeMap<String, Node>;
+pub(crate) type Dump = BTreeMap<String, Node>;
 
-pub fn dump(fs: &TierFs) -> FsResult<Dump> {
+pub(crate) fn dump(fs: &TierFs) -> FsResult<Dump> {
     let mut all = Dump::new();
     below(fs, ROOT_INO, "", &mut all)?;
     Ok(all)

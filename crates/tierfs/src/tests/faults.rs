@@ -84,7 +84,7 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
             assert_eq!(block, pattern(BLOCK, index as u8), "block {index}");
         }
         fs.punch(a, 8192, 4096).unwrap();
-        let half = crate::SetAttr { size: Some(size / 2 + 77), ..Default::default() };
+        let half = crate::attr::SetAttr { size: Some(size / 2 + 77), ..Default::default() };
         fs.set_attr(a, &half).unwrap();
         fs.unlink(ROOT_INO, b"a").unwrap();
         fs.forget(a, 1);

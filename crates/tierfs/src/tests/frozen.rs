@@ -3,12 +3,13 @@
 use super::dump::dump;
 use super::model::{new, pattern};
 use super::sim::{anonymous, open_image, small};
+use crate::TierFs;
+use crate::attr::SetAttr;
 use crate::check::check;
 use crate::format::{BLOCK, ROOT_INO};
 use crate::open::Options;
 use crate::region::Region;
 use crate::table::{InodeSlot, inspect};
-use crate::{SetAttr, TierFs};
 use rustix::io::Errno;
 use std::path::Path;
 

@@ -3,15 +3,16 @@
 use super::dump::{Dump, Node, dump};
 use super::sim::{open_image, small};
 use crate::check::check;
+use crate::error::FsResult;
 use crate::format::ROOT_INO;
 use crate::open::Options;
-use crate::{FsResult, NewInode, Promotion, TierFs};
+use crate::{NewInode, Promotion, TierFs};
 use proptest::prelude::*;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
-pub enum Op {
+pub(crate) enum Op {
     Create(u8, u8),
     Mkdir(u8, u8),
     Symlink(u8, u8),
@@ -32,7 +33,7 @@ pub enum Op {
 
 const MOST_BYTES: u32 = 60_000;
 
-pub fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let (d, n) = (0u8..3, 0u8..6);
     let place = (d.clone(), n.clone());
     let offset = prop_oneof![0..MOST_BYTES, (0..MOST_BYTES / 4096).prop_map(|block| block * 4096)];
@@ -68,12 +69,12 @@ fn name(n: u8) -> String {
     if n == 5 { "n".repeat(200) } else { format!("n{n}") }
 }
 
-pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
 /// Resolves a path without keeping references.
-pub fn resolve(fs: &TierFs, path: &str) -> FsResult<u32> {
+pub(crate) fn resolve(fs: &TierFs, path: &str) -> FsResult<u32> {
     let mut ino = ROOT_INO;
     for part in path.split('/').filter(|part| !part.is_empty()) {
         ino = fs.lookup(ino, part.as_bytes())?.ino;
@@ -82,12 +83,12 @@ pub fn resolve(fs: &TierFs, path: &str) -> FsResult<u32> {
     Ok(ino)
 }
 
-pub fn new(mode: u32) -> NewInode<'static> {
+pub(crate) fn new(mode: u32) -> NewInode<'static> {
     NewInode { mode, uid: 0, gid: 0, rdev: 0, target: b"" }
 }
 
 /// Applies an operation; returns the bytes read.
-pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
+pub(crate) fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
     let at = |d: &u8, n: &u8| resolve(fs, &format!("{}/{}", directory_path(*d), name(*n)));
     let parent = |d: &u8| resolve(fs, &directory_path(*d));
     let create = |d: &u8, n: &u8, new: &NewInode<'_>| -> FsResult<()> {
@@ -113,7 +114,7 @@ pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
             fs.write(at(d, n)?, u64::from(*offset), &pattern(*len as usize, *seed), false)?;
         }
         Op::Truncate(d, n, size) => {
-            fs.set_attr(at(d, n)?, &crate::SetAttr { size: Some(u64::from(*size)), ..Default::default() })?;
+            fs.set_attr(at(d, n)?, &crate::attr::SetAttr { size: Some(u64::from(*size)), ..Default::default() })?;
         }
         Op::Punch(d, n, offset, len) => fs.punch(at(d, n)?, u64::from(*offset), u64::from(*len))?,
         Op::Preallocate(d, n, offset, len, keep) => {
@@ -153,10 +154,10 @@ struct Inode {
 }
 
 /// Reference model: inodes and names.
-pub struct Model(Vec<Inode>);
+pub(crate) struct Model(Vec<Inode>);
 
 impl Model {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![Inode { kind: ModelNode::Directory(BTreeMap::new()), xattrs: BTreeMap::new() }])
     }
 

@@ -2,8 +2,9 @@
 
 use super::model::{new, pattern, resolve};
 use super::sim::small;
+use crate::NewInode;
+use crate::attr::SetAttr;
 use crate::format::{BLOCK, ROOT_INO};
-use crate::{NewInode, SetAttr};
 use rustix::io::Errno;
 
 const FILE: u32 = libc::S_IFREG | 0o644;

@@ -18,7 +18,7 @@ const LINE: usize = 64;
 const SECTOR: usize = 512;
 
 /// Called at every persist before it takes effect: (memory as stored, memory as durable).
-pub type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
+pub(crate) type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
 
 struct SimState {
     durable: Vec<u8>,
@@ -30,7 +30,7 @@ struct SimState {
 
 /// Memory whose stores become durable by cache lines on `persist`.
 #[derive(Clone)]
-pub struct SimNvm {
+pub(crate) struct SimNvm {
     memory: Arc<Shared>,
     state: Arc<Mutex<SimState>>,
 }
@@ -42,7 +42,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl SimNvm {
-    pub fn new(image: &[u8]) -> Self {
+    pub(crate) fn new(image: &[u8]) -> Self {
         let mut buffer = AlignedBuffer::new(image.len() / BLOCK);
         buffer.copy_from_slice(image);
         let (base, len) = (buffer.as_mut_ptr(), buffer.len());
@@ -50,20 +50,20 @@ impl SimNvm {
         Self { memory: Arc::new(Shared(base, len, Mutex::new(buffer))), state: Arc::new(Mutex::new(state)) }
     }
 
-    pub fn set_hook(&self, hook: Hook) {
+    pub(crate) fn set_hook(&self, hook: Hook) {
         self.state.lock().hook = Some(hook);
     }
 
     /// Lets one persist fail after `count` more, as msync(2) does: later ones succeed again.
-    pub fn fail_after(&self, count: usize) {
+    pub(crate) fn fail_after(&self, count: usize) {
         self.state.lock().until_failure = Some(count);
     }
 
-    pub fn durable(&self) -> Vec<u8> {
+    pub(crate) fn durable(&self) -> Vec<u8> {
         self.state.lock().durable.clone()
     }
 
-    pub fn image(&self) -> Vec<u8> {
+    pub(crate) fn image(&self) -> Vec<u8> {
         // SAFETY: called between operations.
         unsafe { std::slice::from_raw_parts(self.memory.0, self.memory.1).to_vec() }
     }
@@ -112,7 +112,7 @@ unsafe impl Nvm for SimNvm {
 
 /// Unpersisted words that survive a crash. A cold sector is written or not; a cache line can tear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Survivors {
+pub(crate) enum Survivors {
     None,
     All,
     Random,
@@ -123,12 +123,12 @@ pub enum Survivors {
 }
 
 /// Number of unpersisted cache lines.
-pub fn unpersisted(stored: &[u8], durable: &[u8]) -> usize {
+pub(crate) fn unpersisted(stored: &[u8], durable: &[u8]) -> usize {
     stored.chunks(LINE).zip(durable.chunks(LINE)).filter(|(now, then)| now != then).count()
 }
 
 /// An image after a crash: every changed word may have survived or not.
-pub fn crash_image(stored: &[u8], durable: &[u8], survivors: Survivors, rng: &mut Pcg64) -> Vec<u8> {
+pub(crate) fn crash_image(stored: &[u8], durable: &[u8], survivors: Survivors, rng: &mut Pcg64) -> Vec<u8> {
     let mut image = durable.to_vec();
     let lines = stored.chunks(LINE).zip(durable.chunks(LINE)).enumerate();
     for (count, (line, (now, _))) in lines.filter(|(_, (now, then))| now != then).enumerate() {
@@ -159,10 +159,10 @@ struct ColdState {
 
 /// A cold store in memory that loses unsynced slots in a crash, and fails on request.
 #[derive(Clone, Default)]
-pub struct SimCold(Arc<Mutex<ColdState>>);
+pub(crate) struct SimCold(Arc<Mutex<ColdState>>);
 
 impl SimCold {
-    pub fn crash(&self, survivors: Survivors, rng: &mut Pcg64) -> SimCold {
+    pub(crate) fn crash(&self, survivors: Survivors, rng: &mut Pcg64) -> SimCold {
         let state = self.0.lock();
         let mut synced = state.synced.clone();
         for (slot, data) in &state.written {
@@ -183,20 +183,20 @@ impl SimCold {
         SimCold(Arc::new(Mutex::new(ColdState { synced, ..ColdState::default() })))
     }
 
-    pub fn fail_reads(&self, fail: bool) {
+    pub(crate) fn fail_reads(&self, fail: bool) {
         self.0.lock().fail_reads = fail;
     }
 
-    pub fn slots(&self) -> Vec<u32> {
+    pub(crate) fn slots(&self) -> Vec<u32> {
         let state = self.0.lock();
         state.synced.keys().chain(state.written.keys()).copied().collect()
     }
 
-    pub fn change(&self, slot: u32, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn change(&self, slot: u32, change: impl FnOnce(&mut [u8])) {
         change(self.0.lock().synced.get_mut(&slot).expect("the slot was written"));
     }
 
-    pub fn fail_writes(&self, errno: Option<i32>) {
+    pub(crate) fn fail_writes(&self, errno: Option<i32>) {
         self.0.lock().fail_writes = errno;
     }
 }
@@ -254,17 +254,17 @@ impl ColdStore for SimCold {
     }
 }
 
-pub fn empty_image(blocks: u64, slots: u64) -> Vec<u8> {
+pub(crate) fn empty_image(blocks: u64, slots: u64) -> Vec<u8> {
     let nvm = SimNvm::new(&vec![0; blocks as usize * BLOCK]);
     format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks, slots }).unwrap();
     nvm.image()
 }
 
-pub fn open_image(image: &[u8], cold: &SimCold, options: &Options) -> Result<TierFs, TierError> {
+pub(crate) fn open_image(image: &[u8], cold: &SimCold, options: &Options) -> Result<TierFs, TierError> {
     TierFs::open(anonymous(image), Box::new(cold.clone()), Path::new("image"), options)
 }
 
-pub fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
+pub(crate) fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
     let nvm = MappedNvm::anonymous(image.len() as u64).unwrap();
     // SAFETY: fresh memory of that size.
     unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), nvm.base(), image.len()) };
@@ -272,7 +272,7 @@ pub fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
 }
 
 /// An empty file system without eviction thread.
-pub fn small(blocks: u64, slots: u64) -> (TierFs, SimNvm, SimCold) {
+pub(crate) fn small(blocks: u64, slots: u64) -> (TierFs, SimNvm, SimCold) {
     let (nvm, cold) = (SimNvm::new(&empty_image(blocks, slots)), SimCold::default());
     let fs =
         TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();

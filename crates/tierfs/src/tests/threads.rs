@@ -47,7 +47,7 @@ fn work(fs: &TierFs, files: &[u32], seed: u64) {
                 }
             }
             391 => {
-                let set = crate::SetAttr { size: Some(index * BLOCK as u64), ..Default::default() };
+                let set = crate::attr::SetAttr { size: Some(index * BLOCK as u64), ..Default::default() };
                 fs.set_attr(ino, &set).unwrap();
             }
             _ => {

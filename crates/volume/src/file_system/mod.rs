@@ -6,7 +6,7 @@ mod table;
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-pub use offered::{DirectoryFormat, Offered};
+pub use offered::DirectoryFormat;
 use programs::run;
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
-pub use table::{Defragmenter, ExtentsBy, FileSystem, FileSystemEntry, FreeSpaceBy, Metadata, TwinBy};
+pub use table::{Defragmenter, ExtentsBy, FileSystem, FreeSpaceBy, TwinBy};
 
 /// Result of the file system's own checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ impl FileSystem {
 
     /// Runs its read-only checker on an unmounted device. `None` without a checker. Problems that it finds are in the
     /// report, not an error.
-    pub fn check(self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
+    pub(crate) fn check(self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         let checker = self.entry().checker;
         if checker.is_empty() {
             return Ok(None);
@@ -123,7 +123,7 @@ impl FileSystem {
         Ok(Some(CheckReport { command: output.command, clean: output.success, output: output.text }))
     }
 
-    pub fn features(self, device: &Path, mount_point: &Path) -> Option<String> {
+    pub(crate) fn features(self, device: &Path, mount_point: &Path) -> Option<String> {
         let features = self.entry().features.as_ref()?;
         let target = if features.mounted { mount_point } else { device };
         let output = run(features.command, &[&target.to_string_lossy()], self.package()).ok()?;
@@ -206,7 +206,8 @@ mod tests {
     #[test]
     fn entries_have_distinct_names_and_magics() {
         let distinct = |all: Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == FileSystem::ALL.len();
-        let of = |text: fn(&FileSystemEntry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
+        let of =
+            |text: fn(&table::FileSystemEntry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
         assert!(distinct(of(|entry| entry.name.into())));
         assert!(distinct(of(|entry| entry.statfs_magic.to_string())));
         assert!(distinct(of(|entry| format!("{:?}", (entry.signature.offset, entry.signature.magic)))));

@@ -15,7 +15,7 @@ mod watcher;
 pub use ledger::{Outcome, SweptLeftover};
 pub(crate) use owed::{mounts, remove_group, unmount_tree};
 pub(crate) use owner::stat_of;
-pub use owner::{Life, Owner};
+pub(crate) use owner::{Life, Owner};
 pub use watcher::enter_if_guardian;
 
 use crate::command_group::{CommandGroup, Members};
@@ -38,7 +38,7 @@ pub struct Guardian {
 impl Guardian {
     /// Unmounts everything on and below `point`, a directory of ours, and removes it. As for all guardians, it need not
     /// exist yet.
-    pub fn of_mount(point: &Path) -> Result<Self, TargetError> {
+    pub(crate) fn of_mount(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Mount { point: point.into() })
     }
 
@@ -54,24 +54,24 @@ impl Guardian {
 
     /// Removes an empty directory (an instance of tracefs). [`TargetError::Usage`] for a path that is not UTF-8, which
     /// the ledger cannot hold.
-    pub fn of_directory(path: &Path) -> Result<Self, TargetError> {
+    pub(crate) fn of_directory(path: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Directory { path: path.into() })
     }
 
     /// Removes a directory tree of this process, whose name must be unguessable.
-    pub fn of_tree(path: &Path) -> Result<Self, TargetError> {
+    pub(crate) fn of_tree(path: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Tree { path: path.into() })
     }
 
-    pub fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
+    pub(crate) fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
     }
 
-    pub fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
+    pub(crate) fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
     }
 
-    pub fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
+    pub(crate) fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
 
@@ -84,12 +84,12 @@ impl Guardian {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
     }
 
-    pub fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
+    pub(crate) fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("check the file of", path))?;
         Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 
-    pub fn of_mapping(name: &str) -> Result<Self, TargetError> {
+    pub(crate) fn of_mapping(name: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Mapping { name: name.into() })
     }
 
@@ -102,7 +102,7 @@ impl Guardian {
         Ok(Self { entry: Some(LedgerEntry::write(owed)?) })
     }
 
-    pub fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         if let Some(entry) = self.entry.take() {
             entry.strike_out();
         }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A process: its number, start time, boot and PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     pub process: u32,
     /// In clock ticks since boot (proc_pid_stat(5), field 22).
     start_ticks: u64,
@@ -17,7 +17,7 @@ pub struct Owner {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub(crate) enum Life {
     Alive,
     /// It was killed or exits, but has not ended yet: it frees memory, writes to a slow disk, or waits for a FUSE
     /// server that was killed with it.
@@ -30,17 +30,17 @@ pub enum Life {
 }
 
 impl Owner {
-    pub fn current() -> Self {
+    pub(crate) fn current() -> Self {
         Self::of(std::process::id())
     }
 
-    pub fn of(process: u32) -> Self {
+    pub(crate) fn of(process: u32) -> Self {
         let start_ticks = stat_of(process).map_or(0, |(_, start)| start);
         Self { process, start_ticks, namespace: namespace(), boot: boot() }
     }
 
     /// A zombie counts as ended.
-    pub fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         if self.boot != boot() {
             return Life::OtherBoot;
         }

@@ -3,8 +3,10 @@
 pub mod copy;
 mod in_order;
 pub mod pack;
-pub mod store;
+pub(crate) mod store;
 
 pub use copy::{CopyReport, Extent, copy, copy_in_order};
-pub use pack::{PackManifest, PackReport, content_hash, pack, unpack};
-pub use store::{ImageStore, StoredImage, cache_folder};
+pub(crate) use pack::PackManifest;
+pub use pack::{content_hash, pack, unpack};
+pub use store::ImageStore;
+pub(crate) use store::cache_folder;

@@ -19,7 +19,7 @@ const CHUNK: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PackManifest {
+pub(crate) struct PackManifest {
     pub size_bytes: u64,
     /// The file system in it, if senesce knows it.
     pub file_system: Option<String>,
@@ -45,7 +45,7 @@ pub struct PackReport {
 impl PackManifest {
     /// Reads the head of a pack. [`TargetError::Damaged`] for other files, and for ranges that are empty, out of order
     /// or outside the image.
-    pub fn read(input: &mut impl BufRead, path: &Path) -> Result<Self, TargetError> {
+    pub(crate) fn read(input: &mut impl BufRead, path: &Path) -> Result<Self, TargetError> {
         let foreign = || TargetError::damaged(path, "it is not a packed image (`senesce image pack` makes them)");
         let mut line = String::new();
         input.by_ref().take(MAGIC.len() as u64 + 1).read_line(&mut line).map_err(|_| foreign())?;

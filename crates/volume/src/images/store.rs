@@ -15,10 +15,10 @@ use std::time::SystemTime;
 const DEFAULT_CAP: Bytes = Bytes::gib(20);
 
 /// Sets the limit: a size such as `50G`.
-pub const CAP_VARIABLE: &str = "SENESCE_IMAGE_STORE_SIZE";
+pub(crate) const CAP_VARIABLE: &str = "SENESCE_IMAGE_STORE_SIZE";
 
 /// `$XDG_CACHE_HOME/senesce`, or `~/.cache/senesce` (XDG base directory specification).
-pub fn cache_folder() -> PathBuf {
+pub(crate) fn cache_folder() -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))

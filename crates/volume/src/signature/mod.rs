@@ -33,7 +33,7 @@ const EXTENTS: [(u64, u64); 3] = [(0, 0), (MIB, 0), (MIB, MIB)];
 
 /// The content of a device of `size` bytes: the name of a known signature, also in a partition or a superblock copy, or
 /// "data of an unknown kind" if its first or last MiB is not all zero. `None`: nothing found.
-pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
+pub(crate) fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     for (name, offset, magic) in magics() {
         if matches(file, offset, magic, size, path)? {
             return Ok(Some(format!("a signature of {name}")));
@@ -95,16 +95,16 @@ const SAMPLES: u64 = 512;
 const WHOLLY: u64 = 64 * MIB;
 
 /// Caveat for a device that [`sample`] found empty.
-pub const SAMPLED: &str = "found empty by a sample of 512 blocks of 4 KiB, its first and last MiB, and known signatures; not all of it was read";
+pub(crate) const SAMPLED: &str = "found empty by a sample of 512 blocks of 4 KiB, its first and last MiB, and known signatures; not all of it was read";
 
 /// Whether [`sample`] reads only a part of a device of `size` bytes.
-pub fn is_sampled(size: u64) -> bool {
+pub(crate) fn is_sampled(size: u64) -> bool {
     size > WHOLLY
 }
 
 /// Searches for unknown data in blocks of 4 KiB at equal distances over the whole device. The probability to miss data
 /// in a device with a used share p is (1 - p)^512: 0.6 % if it is 1 % full.
-pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
+pub(crate) fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     const BLOCK: u64 = 4096;
     if size <= WHOLLY {
         let is_empty = is_zero(file, 0, size, path)?;
@@ -147,7 +147,7 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
 
 /// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the next one
 /// to be written may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
-pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
+pub(crate) fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
     let magic = FileSystem::Btrfs.entry().signature.magic;
     let begins = |zone: u64| matches(file, zone * zone_bytes + BTRFS_MAGIC, magic, size, path);
     Ok(begins(0)? || begins(1)?)
@@ -155,7 +155,7 @@ pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> R
 
 const BTRFS_MAGIC: u64 = 64;
 
-pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
+pub(crate) fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
     let mut buffer = vec![0u8; (end - start).min(MIB) as usize];
     let mut offset = start;
     while offset < end {

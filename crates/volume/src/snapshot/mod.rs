@@ -14,8 +14,9 @@ mod medium;
 mod proof;
 mod restore;
 
-pub use manifest::{Manifest, Stamp};
-pub use proof::{Scope, Verification, Verify};
+pub(crate) use manifest::Manifest;
+pub(crate) use proof::Verification;
+pub use proof::{Scope, Verify};
 
 use crate::error::TargetError;
 use crate::image_file::{refuse_existing, write_beside};

@@ -36,7 +36,7 @@ pub fn import(path: &Path, pattern: &str, device: Option<&str>) -> Result<Column
     read(BufReader::new(file.map_err(TargetError::io("read", path))?), path, pattern, device)
 }
 
-pub fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {
+pub(crate) fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {
     read(text, path, Pattern::parse(pattern).map_err(TargetError::Usage)?, device)
 }
 

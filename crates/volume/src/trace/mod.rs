@@ -6,10 +6,10 @@ pub mod blkparse;
 pub mod blktrace;
 pub mod columns;
 mod event_format;
-pub mod file;
-pub mod measures;
+pub(crate) mod file;
+pub(crate) mod measures;
 mod modelled;
-pub mod packed;
+pub(crate) mod packed;
 mod pairing;
 mod request;
 mod ring_buffer;
@@ -22,10 +22,10 @@ mod validity;
 
 pub(crate) use ring_buffer::judge_page;
 
-pub use measures::{DynamicLayout, LatencySummary, Measures, QueueDepth};
+pub use measures::{DynamicLayout, LatencySummary, Measures};
 pub use packed::BlockTrace;
 pub use request::{Operation, Request, ZoneAction};
-pub use self_test::{SelfTest, self_test};
+pub use self_test::self_test;
 pub use session::TraceSession;
 pub use several::TraceSessions;
 pub use validity::{Problem, ValidTrace};

@@ -66,7 +66,7 @@ impl BlockTrace {
         &self.device
     }
 
-    pub fn device_bytes(&self) -> u64 {
+    pub(crate) fn device_bytes(&self) -> u64 {
         self.device_bytes
     }
 
@@ -101,7 +101,7 @@ impl BlockTrace {
     }
 
     /// Appends a request; an issue time before the last one is raised to it.
-    pub fn push(&mut self, request: &Request) {
+    pub(crate) fn push(&mut self, request: &Request) {
         let delta_ns = request.issue_ns.saturating_sub(self.last_issue_ns);
         self.last_issue_ns = self.last_issue_ns.max(request.issue_ns);
         let sectors = u64::from(request.sectors).min(LARGE_SECTORS);

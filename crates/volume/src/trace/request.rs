@@ -47,7 +47,7 @@ impl ZoneAction {
 impl Operation {
     pub(crate) const ALL: [Operation; 5] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
-    pub fn alters(self) -> bool {
+    pub(crate) fn alters(self) -> bool {
         match self {
             Self::Write | Self::Discard | Self::Other => true,
             Self::Zone(action) => matches!(action, ZoneAction::Reset | ZoneAction::ResetAll),
@@ -101,7 +101,7 @@ impl Request {
 
     /// Takes kind and flags from the letters of the kernel's block events and of blkparse (`blk_fill_rwbs` in the
     /// kernel's `kernel/trace/blktrace.c`, RWBS DESCRIPTION in blkparse(1)). `None` for other letters.
-    pub fn with_rwbs(self, rwbs: &str) -> Option<Self> {
+    pub(crate) fn with_rwbs(self, rwbs: &str) -> Option<Self> {
         self.with_rwbs_bytes(rwbs.trim_end_matches('\0').as_bytes())
     }
 
@@ -150,7 +150,7 @@ impl Request {
         Some(self)
     }
 
-    pub fn rwbs(&self) -> String {
+    pub(crate) fn rwbs(&self) -> String {
         let mut letters = String::new();
         if self.preflush {
             letters.push('F');

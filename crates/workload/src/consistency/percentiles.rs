@@ -9,7 +9,7 @@ pub(super) struct Percentiles<const N: usize>(pub [(&'static str, f64, f64); N])
 
 impl<const N: usize> Percentiles<N> {
     /// In words, where they do not rise, or `count` latencies with these percentiles cannot have the mean.
-    pub fn contradiction(&self, count: u64, mean_us: f64) -> Option<String> {
+    pub(crate) fn contradiction(&self, count: u64, mean_us: f64) -> Option<String> {
         let falls = self.0.windows(2).find(|pair| pair[0].2 > pair[1].2 * (1.0 + CELL));
         if let Some([(low, _, low_us), (high, _, high_us)]) = falls.map(|pair| [pair[0], pair[1]]) {
             return Some(format!("{low} is {low_us}, more than {high}, {high_us}"));

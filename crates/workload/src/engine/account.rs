@@ -17,7 +17,7 @@ const BEGIN_AND_END_SECONDS: f64 = 0.01;
 /// Maximum share of time that threads may spend elsewhere; beyond, lost time could not be detected.
 const MOST_ELSEWHERE: f64 = 0.5;
 
-pub struct Account<'a> {
+pub(crate) struct Account<'a> {
     pub programs: &'a Programs,
     /// Counters and histograms, taken after every thread has ended.
     pub counted: &'a Sample,
@@ -33,14 +33,14 @@ pub struct Account<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     pub seconds: f64,
     pub longest_seconds: f64,
 }
 
 impl Account<'_> {
     /// First contradiction between the measurements.
-    pub fn contradiction(&self) -> Option<String> {
+    pub(crate) fn contradiction(&self) -> Option<String> {
         self.histograms().or_else(|| self.thread_time())
     }
 
@@ -70,7 +70,7 @@ impl Account<'_> {
     }
 
     /// Why the time of the threads cannot reveal uncounted operations, as it does in other runs.
-    pub fn unchecked(&self) -> Option<String> {
+    pub(crate) fn unchecked(&self) -> Option<String> {
         let (threads, whole) = (self.closed_threads()?, self.thread_seconds);
         match self.allowance(threads) {
             None => Some(
@@ -110,7 +110,7 @@ impl Account<'_> {
 }
 
 /// Compares the expected number of files with the existing ones, in file sets with created or deleted files.
-pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Result<Option<String>> {
+pub(crate) fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Result<Option<String>> {
     let changes = |kind: FlowopKind| matches!(kind, FlowopKind::CreateFile | FlowopKind::DeleteFile);
     if !programs.flowops.iter().any(|(_, kind)| changes(*kind)) {
         return Ok(None);

@@ -10,17 +10,17 @@ const ENTRIES: u32 = 256;
 /// Maximum writes in flight; beyond, waits for completions.
 const MOST_IN_FLIGHT: usize = 4096;
 
-pub struct AioQueue {
+pub(crate) struct AioQueue {
     ring: IoUring,
     in_flight: usize,
 }
 
 impl AioQueue {
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { ring: IoUring::new(ENTRIES)?, in_flight: 0 })
     }
 
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
@@ -29,7 +29,7 @@ impl AioQueue {
     /// # Safety
     /// `data` must stay mapped and `descriptor` open until the write is complete; waiting for all writes or dropping the queue
     /// ensures that.
-    pub unsafe fn write(&mut self, descriptor: RawFd, data: &[u8], offset: u64) -> io::Result<()> {
+    pub(crate) unsafe fn write(&mut self, descriptor: RawFd, data: &[u8], offset: u64) -> io::Result<()> {
         if self.in_flight >= MOST_IN_FLIGHT {
             self.wait(self.in_flight / 2)?;
         }
@@ -51,7 +51,7 @@ impl AioQueue {
     }
 
     /// Waits until at least `count` writes (or all) are complete.
-    pub fn wait(&mut self, count: usize) -> io::Result<usize> {
+    pub(crate) fn wait(&mut self, count: usize) -> io::Result<usize> {
         let count = count.min(self.in_flight);
         let mut done = 0;
         let mut failed = None;

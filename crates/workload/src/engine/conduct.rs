@@ -30,7 +30,7 @@ pub enum Length {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measure {
+pub(crate) struct Measure {
     pub length: Length,
     /// Time before counting begins.
     pub warm_up: Duration,
@@ -45,7 +45,7 @@ const STACK_BYTES: usize = 128 << 10;
 const TICK: Duration = Duration::from_millis(20);
 
 /// Assigns a semaphore to every semblock flowop of every thread. Returns one list per thread: semaphore by flowop.
-pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec<Vec<usize>> {
+pub(crate) fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec<Vec<usize>> {
     let mut lists = Vec::new();
     for program in &programs.list {
         for _ in 0..program.instances {
@@ -60,7 +60,7 @@ pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec
 }
 
 /// Runs the workload and returns its result with final histograms. Errors only prevent a start.
-pub fn conduct<B: FileCalls>(
+pub(crate) fn conduct<B: FileCalls>(
     shared: Arc<Shared<B>>,
     semaphores: Vec<Vec<usize>>,
     measure: &Measure,

@@ -5,7 +5,7 @@ use crate::model::FlowopKind;
 use crate::result::Interval;
 use std::collections::VecDeque;
 
-pub struct IntervalSeries<'a> {
+pub(crate) struct IntervalSeries<'a> {
     names: &'a [(String, FlowopKind)],
     begin: Sample,
     /// Recent samples with their times in seconds, oldest first: enough for the start of a steady state.
@@ -14,15 +14,15 @@ pub struct IntervalSeries<'a> {
 }
 
 impl<'a> IntervalSeries<'a> {
-    pub fn new(names: &'a [(String, FlowopKind)], begin: Sample) -> Self {
+    pub(crate) fn new(names: &'a [(String, FlowopKind)], begin: Sample) -> Self {
         Self { names, recent: VecDeque::from([(0.0, begin.clone())]), begin, intervals: Vec::new() }
     }
 
-    pub fn last_seconds(&self) -> f64 {
+    pub(crate) fn last_seconds(&self) -> f64 {
         self.recent.back().map_or(0.0, |(seconds, _)| *seconds)
     }
 
-    pub fn close(&mut self, seconds: f64, sample: Sample) -> &Interval {
+    pub(crate) fn close(&mut self, seconds: f64, sample: Sample) -> &Interval {
         let (last_seconds, last) =
             self.recent.back().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
         let interval = sample.since(last).interval(self.names, seconds, seconds - last_seconds);
@@ -34,18 +34,18 @@ impl<'a> IntervalSeries<'a> {
         &self.intervals[self.intervals.len() - 1]
     }
 
-    pub fn is_steady(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
         let rates: Vec<f64> = self.intervals.iter().map(|interval| interval.ops_per_second).collect();
         is_steady(&rates)
     }
 
     /// All counters, with the elapsed time.
-    pub fn whole(&self) -> (Sample, f64) {
+    pub(crate) fn whole(&self) -> (Sample, f64) {
         self.between(0.0, &self.begin)
     }
 
     /// Counters of the last [`STEADY_INTERVALS`], with their duration and start.
-    pub fn steady(&self) -> (Sample, f64, f64) {
+    pub(crate) fn steady(&self) -> (Sample, f64, f64) {
         let (begin, sample) = self.recent.front().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
         let (counted, seconds) = self.between(begin, sample);
         (counted, seconds, begin)

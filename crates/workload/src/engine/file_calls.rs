@@ -7,8 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 /// Paths are relative to the file set's directory.
-#[expect(clippy::missing_errors_doc, reason = "one section for all, that of the trait")]
-pub trait FileCalls: Send + Sync + 'static {
+pub(crate) trait FileCalls: Send + Sync + 'static {
     type Handle: Send + Copy;
 
     const ASYNCHRONOUS: bool;
@@ -38,10 +37,10 @@ pub trait FileCalls: Send + Sync + 'static {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct System;
+pub(crate) struct System;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Descriptor(RawFd);
+pub(crate) struct Descriptor(RawFd);
 
 impl Descriptor {
     fn borrow(&self) -> BorrowedFd<'_> {
@@ -140,11 +139,11 @@ impl FileCalls for System {
 
 /// Null back end: every call succeeds at once. Reads end at the size in the file set.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Null;
+pub(crate) struct Null;
 
 /// A file of the null back end: its size and remaining bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct NullFile {
+pub(crate) struct NullFile {
     size: u64,
     left: u64,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CELL_BITS: u32 = 7;
 /// Maximum recorded latency in ns (18 minutes); longer ones count as this.
 const GREATEST: u64 = (1 << 40) - 1;
-pub const CELLS: usize = (((40 - CELL_BITS - 1) << CELL_BITS) + (2 << CELL_BITS)) as usize;
+pub(crate) const CELLS: usize = (((40 - CELL_BITS - 1) << CELL_BITS) + (2 << CELL_BITS)) as usize;
 
 #[inline]
 fn cell(nanoseconds: u64) -> usize {
@@ -23,7 +23,7 @@ fn middle(cell: usize) -> u64 {
 }
 
 /// One histogram per flowop, with a copy per processor, so that cells stay in that processor's cache.
-pub struct Latencies {
+pub(crate) struct Latencies {
     /// All cells of the first copy, then of the next.
     cells: Box<[AtomicU64]>,
     copies: usize,
@@ -31,13 +31,13 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub fn new(flowops: usize) -> Self {
+    pub(crate) fn new(flowops: usize) -> Self {
         let copies = std::thread::available_parallelism().map_or(1, usize::from).next_power_of_two();
         Self { cells: zeroed(copies * flowops * CELLS), copies, flowops }
     }
 
     #[inline]
-    pub fn record(&self, flowop: usize, nanoseconds: u64) {
+    pub(crate) fn record(&self, flowop: usize, nanoseconds: u64) {
         self.add(self.place(flowop, nanoseconds));
     }
 
@@ -66,7 +66,7 @@ impl Latencies {
         let _ = place;
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let mut counts = vec![0u64; self.flowops * CELLS];
         for copy in self.cells.chunks(counts.len().max(1)) {
             for (count, cell) in counts.iter_mut().zip(copy) {
@@ -80,7 +80,7 @@ impl Latencies {
 /// Per-thread recorder. A short latency is added when the next one comes, after its cell was prefetched, because an atomic
 /// addition waits for memory. At most one latency per thread is pending.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     pending: std::cell::Cell<Option<usize>>,
 }
 
@@ -90,7 +90,7 @@ const LONG_NANOSECONDS: u64 = 100_000;
 impl Recorder {
     /// Adds one latency of a flowop, possibly delayed.
     #[inline]
-    pub fn record(&self, latencies: &Latencies, flowop: usize, nanoseconds: u64) {
+    pub(crate) fn record(&self, latencies: &Latencies, flowop: usize, nanoseconds: u64) {
         let place = latencies.place(flowop, nanoseconds);
         if nanoseconds < LONG_NANOSECONDS {
             latencies.fetch(place);
@@ -101,7 +101,7 @@ impl Recorder {
     }
 
     #[inline]
-    pub fn settle(&self, latencies: &Latencies) {
+    pub(crate) fn settle(&self, latencies: &Latencies) {
         if let Some(place) = self.pending.take() {
             latencies.add(place);
         }
@@ -116,27 +116,27 @@ fn zeroed(length: usize) -> Box<[AtomicU64]> {
 }
 
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     counts: Vec<u64>,
 }
 
 impl Snapshot {
-    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+    pub(crate) fn since(&self, earlier: &Snapshot) -> Snapshot {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
         Snapshot { counts }
     }
 
-    pub fn flowop(&self, flowop: usize) -> Distribution<'_> {
+    pub(crate) fn flowop(&self, flowop: usize) -> Distribution<'_> {
         Distribution { parts: vec![&self.counts[flowop * CELLS..(flowop + 1) * CELLS]] }
     }
 
-    pub fn merged(&self, flowops: impl IntoIterator<Item = usize>) -> Distribution<'_> {
+    pub(crate) fn merged(&self, flowops: impl IntoIterator<Item = usize>) -> Distribution<'_> {
         let parts = flowops.into_iter().map(|flowop| &self.counts[flowop * CELLS..(flowop + 1) * CELLS]).collect();
         Distribution { parts }
     }
 }
 
-pub struct Distribution<'a> {
+pub(crate) struct Distribution<'a> {
     parts: Vec<&'a [u64]>,
 }
 
@@ -145,12 +145,12 @@ impl Distribution<'_> {
         (0..CELLS).map(|cell| (middle(cell), self.parts.iter().map(|part| part[cell]).sum::<u64>()))
     }
 
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.iter().sum::<u64>()).sum()
     }
 
     /// `quantiles` (ascending, 0 to 1) in microseconds; 0 if empty.
-    pub fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
+    pub(crate) fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
         let total = self.count();
         let mut found = [0.0; N];
         let (mut seen, mut next) = (0u64, 0);
@@ -164,7 +164,7 @@ impl Distribution<'_> {
         found
     }
 
-    pub fn to_histogram(&self) -> Histogram<u64> {
+    pub(crate) fn to_histogram(&self) -> Histogram<u64> {
         let mut histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 significant digits are allowed"));
         for (value, count) in self.cells().filter(|(_, count)| *count > 0) {
             // It resizes automatically; saturating recording would clip values first.

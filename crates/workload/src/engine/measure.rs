@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 #[derive(Clone)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Count, bytes and latency sum in ns, by flowop.
     pub counters: Vec<[u64; 3]>,
     pub latencies: Snapshot,
 }
 
 impl Sample {
-    pub fn take<B: FileCalls>(shared: &Shared<B>, records: &[Arc<ThreadRecord>]) -> Self {
+    pub(crate) fn take<B: FileCalls>(shared: &Shared<B>, records: &[Arc<ThreadRecord>]) -> Self {
         let mut counters = vec![[0u64; 3]; shared.programs.flowops.len()];
         for record in records {
             for flowop in shared.programs.list[record.program].flowops() {
@@ -28,7 +28,7 @@ impl Sample {
         Self { counters, latencies: shared.latencies.snapshot() }
     }
 
-    pub fn since(&self, earlier: &Sample) -> Sample {
+    pub(crate) fn since(&self, earlier: &Sample) -> Sample {
         let counters = self.counters.iter().zip(&earlier.counters);
         Sample {
             counters: counters.map(|(now, then)| std::array::from_fn(|index| now[index] - then[index])).collect(),
@@ -45,7 +45,7 @@ impl Sample {
         self.counted(names).map(|(index, _)| self.counters[index][part]).sum()
     }
 
-    pub fn repetition(&self, names: &[(String, FlowopKind)], seconds: f64) -> Repetition {
+    pub(crate) fn repetition(&self, names: &[(String, FlowopKind)], seconds: f64) -> Repetition {
         let (ops, bytes, time) = (self.sum(names, 0), self.sum(names, 1), self.sum(names, 2));
         let directed = |wanted| {
             let matching = self.counted(names).filter(|(_, direction)| *direction == wanted);
@@ -95,7 +95,7 @@ impl Sample {
     }
 
     /// Result of one interval, `length` seconds long and ending at `seconds`.
-    pub fn interval(&self, names: &[(String, FlowopKind)], seconds: f64, length: f64) -> Interval {
+    pub(crate) fn interval(&self, names: &[(String, FlowopKind)], seconds: f64, length: f64) -> Interval {
         let (ops, bytes) = (self.sum(names, 0), self.sum(names, 1));
         let counted: Vec<usize> = self.counted(names).map(|(index, _)| index).collect();
         let [p50_us, p99_us, p999_us, p9999_us] =
@@ -123,11 +123,11 @@ fn mean_us(count: u64, nanoseconds: u64) -> f64 {
 }
 
 /// Number of intervals that must agree for a steady state.
-pub const STEADY_INTERVALS: usize = 5;
+pub(crate) const STEADY_INTERVALS: usize = 5;
 
 /// Whether the last [`STEADY_INTERVALS`] rates are steady: their range is at most 20 % of their mean, and the change along the
 /// fitted line at most 10 % of it (SNIA Solid State Storage Performance Test Specification, "steady state").
-pub fn is_steady(rates: &[f64]) -> bool {
+pub(crate) fn is_steady(rates: &[f64]) -> bool {
     let Some(window) = rates.len().checked_sub(STEADY_INTERVALS).map(|start| &rates[start..]) else { return false };
     let count = window.len() as f64;
     let mean = window.iter().sum::<f64>() / count;

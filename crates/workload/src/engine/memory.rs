@@ -4,7 +4,7 @@ use memmap2::MmapMut;
 use std::io;
 
 /// `memsize` bytes as in the workload, or a buffer that grows with the largest call.
-pub struct Memory {
+pub(crate) struct Memory {
     map: Option<MmapMut>,
     fixed: bool,
 }
@@ -14,7 +14,7 @@ const PATTERN_BYTES: usize = 64 << 10;
 
 impl Memory {
     /// Filled with incompressible content; 0 bytes: grows on demand.
-    pub fn new(bytes: u64, salt: u64) -> io::Result<Self> {
+    pub(crate) fn new(bytes: u64, salt: u64) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { map: None, fixed: false });
         }
@@ -22,12 +22,12 @@ impl Memory {
     }
 
     /// Requested bytes; 0: grows on demand.
-    pub fn fixed_bytes(&self) -> u64 {
+    pub(crate) fn fixed_bytes(&self) -> u64 {
         if self.fixed { self.map.as_ref().map_or(0, |map| map.len() as u64) } else { 0 }
     }
 
     /// A buffer at an offset (0 for growing memory). Grows if necessary.
-    pub fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
+    pub(crate) fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
         let have = self.map.as_ref().map_or(0, |map| map.len() as u64);
         if !self.fixed && have < bytes {
             self.map = Some(filled(bytes, 0)?);

@@ -1,19 +1,19 @@
 //! The flowop engine: programs of flowops, executed by many threads on a back end.
 
-pub mod account;
-pub mod aio;
-pub mod clock;
+pub(crate) mod account;
+pub(crate) mod aio;
+pub(crate) mod clock;
 pub mod conduct;
-pub mod course;
+pub(crate) mod course;
 mod data_flowops;
-pub mod file_calls;
+pub(crate) mod file_calls;
 mod file_flowops;
-pub mod latency;
-pub mod measure;
+pub(crate) mod latency;
+pub(crate) mod measure;
 pub mod memory;
 mod other_flowops;
-pub mod program;
-pub mod shared;
-pub mod synchronize;
+pub(crate) mod program;
+pub(crate) mod shared;
+pub(crate) mod synchronize;
 mod this_thread;
-pub mod worker;
+pub(crate) mod worker;

@@ -5,7 +5,7 @@ use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A flowop, executed `iters` times.
     Flowop(Box<Flowop>),
     /// Start of `iters` passes over the operations up to the matching end.
@@ -19,7 +19,7 @@ pub enum Operation {
 }
 
 #[derive(Debug, Clone)]
-pub struct Flowop {
+pub(crate) struct Flowop {
     pub spec: FlowopSpec,
     pub local: usize,
     /// Position among all flowops by name.
@@ -31,7 +31,7 @@ pub struct Flowop {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     None,
     Block(usize),
     Semaphores(String),
@@ -40,7 +40,7 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Program {
+pub(crate) struct Program {
     pub process: String,
     pub thread: String,
     pub instances: u64,
@@ -54,7 +54,7 @@ pub struct Program {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Programs {
+pub(crate) struct Programs {
     /// One per thread of every process definition.
     pub list: Vec<Program>,
     /// Name and kind of flowops, in order of appearance.
@@ -63,7 +63,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    pub fn compile(workload: &Workload) -> Self {
+    pub(crate) fn compile(workload: &Workload) -> Self {
         let mut programs = Self::default();
         let threads =
             || workload.processes.iter().flat_map(|process| process.threads.iter().map(move |t| (process, t)));
@@ -110,17 +110,13 @@ impl Programs {
         self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
     }
 
-    pub fn threads(&self) -> u64 {
-        self.list.iter().map(|program| program.instances).sum()
-    }
-
-    pub fn each(&self) -> impl Iterator<Item = &Flowop> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Flowop> {
         self.list.iter().flat_map(|program| program.flowops())
     }
 }
 
 impl Program {
-    pub fn flowops(&self) -> impl Iterator<Item = &Flowop> {
+    pub(crate) fn flowops(&self) -> impl Iterator<Item = &Flowop> {
         self.operations.iter().filter_map(|operation| match operation {
             Operation::Flowop(flowop) => Some(&**flowop),
             _ => None,

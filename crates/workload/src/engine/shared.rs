@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-pub struct ActiveFileset {
+pub(crate) struct ActiveFileset {
     pub name: String,
     pub path: PathBuf,
     pub root: OwnedFd,
@@ -30,7 +30,7 @@ pub struct ActiveFileset {
 }
 
 impl ActiveFileset {
-    pub fn new(layout: &Layout, path: PathBuf, root: OwnedFd) -> Self {
+    pub(crate) fn new(layout: &Layout, path: PathBuf, root: OwnedFd) -> Self {
         let strings =
             |paths: Vec<String>| paths.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect();
         Self {
@@ -53,7 +53,7 @@ impl ActiveFileset {
 
 /// Totals over all threads, only kept for flowops and run lengths that need them.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub kept: bool,
     pub operations: AtomicU64,
     pub reads_and_writes: AtomicU64,
@@ -64,7 +64,7 @@ pub struct Totals {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// Requested by the workload (finishoncount, firstdone ...).
     Finished(String),
     /// Invalid because of an I/O error.
@@ -76,7 +76,7 @@ pub enum Ending {
 /// Data of a thread for the watchdog and the statistics. Only the thread writes it. Records of different threads do not share
 /// cache lines (nor pairs of lines, which processors prefetch).
 #[repr(align(128))]
-pub struct ThreadRecord {
+pub(crate) struct ThreadRecord {
     pub program: usize,
     /// Number among the threads of its program, from 1.
     pub instance: u64,
@@ -93,7 +93,7 @@ pub struct ThreadRecord {
     pub ended: AtomicBool,
 }
 
-pub struct Shared<B: FileCalls> {
+pub(crate) struct Shared<B: FileCalls> {
     pub backend: B,
     pub clock: Clock,
     pub programs: Programs,
@@ -123,7 +123,7 @@ pub struct Shared<B: FileCalls> {
 
 impl<B: FileCalls> Shared<B> {
     /// Ends the run; later reasons are ignored.
-    pub fn end(&self, ending: Ending) {
+    pub(crate) fn end(&self, ending: Ending) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() && !self.waits.stopped() {
             *slot = Some(ending);
@@ -133,7 +133,7 @@ impl<B: FileCalls> Shared<B> {
     }
 
     /// A failure of counted operations that is only known after the run. Overrides every other end.
-    pub fn fail_afterwards(&self, why: String) {
+    pub(crate) fn fail_afterwards(&self, why: String) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(*slot, Some(Ending::Failed(_))) {
             *slot = Some(Ending::Failed(why));
@@ -142,12 +142,12 @@ impl<B: FileCalls> Shared<B> {
         self.waits.stop();
     }
 
-    pub fn ending(&self) -> Option<Ending> {
+    pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops counting, unless already stopped.
-    pub fn stop_counting(&self) -> u64 {
+    pub(crate) fn stop_counting(&self) -> u64 {
         let now = self.clock.now();
         self.count_until.fetch_min(now, Ordering::SeqCst);
         self.count_until.load(Ordering::SeqCst)
@@ -157,7 +157,7 @@ impl<B: FileCalls> Shared<B> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
-pub enum SystemCall {
+pub(crate) enum SystemCall {
     None,
     Openat,
     Close,
@@ -176,7 +176,7 @@ pub enum SystemCall {
 }
 
 impl SystemCall {
-    pub const ALL: [SystemCall; 15] = [
+    pub(crate) const ALL: [SystemCall; 15] = [
         Self::None,
         Self::Openat,
         Self::Close,
@@ -194,7 +194,7 @@ impl SystemCall {
         Self::Wait,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "no system call",
             Self::Openat => "openat",

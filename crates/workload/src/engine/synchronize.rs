@@ -11,7 +11,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// All objects that threads wait on, and the flag that ends all waiting.
 #[derive(Debug, Default)]
-pub struct Waits {
+pub(crate) struct Waits {
     stop: AtomicBool,
     gate: Mutex<bool>,
     opened: Condvar,
@@ -23,12 +23,12 @@ pub struct Waits {
 }
 
 impl Waits {
-    pub fn new(blocks: usize) -> Self {
+    pub(crate) fn new(blocks: usize) -> Self {
         Self { blocks: (0..blocks).map(|_| Block::default()).collect(), ..Self::default() }
     }
 
     /// Adds the semaphore of one semblock flowop of one thread and returns its index.
-    pub fn add_semaphore(&mut self, name: &str, highwater: u64) -> usize {
+    pub(crate) fn add_semaphore(&mut self, name: &str, highwater: u64) -> usize {
         self.semaphores.push(Semaphore::new(highwater));
         let index = self.semaphores.len() - 1;
         self.by_name.entry(name.into()).or_default().push(index);
@@ -36,29 +36,29 @@ impl Waits {
     }
 
     /// Waits for the gate, so that all threads start together.
-    pub fn wait_for_gate(&self) {
+    pub(crate) fn wait_for_gate(&self) {
         let mut open = lock(&self.gate);
         while !*open {
             open = self.opened.wait(open).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    pub fn open_gate(&self) {
+    pub(crate) fn open_gate(&self) {
         *lock(&self.gate) = true;
         self.opened.notify_all();
     }
 
     #[inline]
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub fn flag(&self) -> &AtomicBool {
+    pub(crate) fn flag(&self) -> &AtomicBool {
         &self.stop
     }
 
     /// Ends the run and wakes all waiting threads.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         drop(lock(&self.sleepers));
         self.sleep.notify_all();
@@ -72,7 +72,7 @@ impl Waits {
         }
     }
 
-    pub fn sleep_until(&self, end: Instant) {
+    pub(crate) fn sleep_until(&self, end: Instant) {
         let mut guard = lock(&self.sleepers);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -83,7 +83,7 @@ impl Waits {
         }
     }
 
-    pub fn block(&self, index: usize) {
+    pub(crate) fn block(&self, index: usize) {
         let block = &self.blocks[index];
         let mut generation = lock(&block.generation);
         let seen = *generation;
@@ -93,13 +93,13 @@ impl Waits {
     }
 
     /// Wakes all threads waiting at a block flowop.
-    pub fn wake(&self, index: usize) {
+    pub(crate) fn wake(&self, index: usize) {
         *lock(&self.blocks[index].generation) += 1;
         self.blocks[index].woken.notify_all();
     }
 
     /// semblock: makes space for `value` posts, then waits for and takes `value` from the semaphore.
-    pub fn take(&self, semaphore: usize, value: u64) {
+    pub(crate) fn take(&self, semaphore: usize, value: u64) {
         let semaphore = &self.semaphores[semaphore];
         let mut counts = lock(&semaphore.counts);
         counts.free += value;
@@ -111,7 +111,7 @@ impl Waits {
     }
 
     /// sempost: adds `value` to every semaphore of that name; a blocking post waits for space first.
-    pub fn post(&self, name: &str, value: u64, blocking: bool) {
+    pub(crate) fn post(&self, name: &str, value: u64, blocking: bool) {
         for index in self.by_name.get(name).into_iter().flatten() {
             let semaphore = &self.semaphores[*index];
             let mut counts = lock(&semaphore.counts);
@@ -154,7 +154,7 @@ impl Semaphore {
 
 /// Issues `rate` events per second; at most five seconds' worth can accumulate.
 #[derive(Debug)]
-pub struct EventGenerator {
+pub(crate) struct EventGenerator {
     start: Instant,
     nanoseconds_per_event: f64,
     /// When the last taken event became available, in ns after the start.
@@ -165,12 +165,12 @@ const SAVED_NANOSECONDS: u64 = 5_000_000_000;
 
 impl EventGenerator {
     /// Starts now, without events. `rate` > 0.
-    pub fn new(rate: u64) -> Self {
+    pub(crate) fn new(rate: u64) -> Self {
         Self { start: Instant::now(), nanoseconds_per_event: 1e9 / rate as f64, taken_until: AtomicU64::new(0) }
     }
 
     /// Takes `events` events and returns when they are available; the caller sleeps until then.
-    pub fn take(&self, events: u64) -> Instant {
+    pub(crate) fn take(&self, events: u64) -> Instant {
         let cost = (events as f64 * self.nanoseconds_per_event) as u64;
         let mut seen = self.taken_until.load(Ordering::Relaxed);
         loop {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Reason why a flowop does not return normally.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
+pub(crate) enum Stop {
     Over,
     NoFile(String),
     /// The thread has created or removed the last directory of a file set.
@@ -26,22 +26,22 @@ pub enum Stop {
     Failed(String),
 }
 
-pub type Outcome = Result<(), Stop>;
+pub(crate) type Outcome = Result<(), Stop>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileId {
+pub(crate) struct FileId {
     pub fileset: u32,
     pub entry: u32,
 }
 
-pub struct Slot<H> {
+pub(crate) struct Slot<H> {
     /// The open file, if any.
     pub handle: Option<H>,
     /// The last file opened here; kept when it is closed, as in Filebench.
     pub file: Option<FileId>,
 }
 
-pub struct Worker<'a, B: FileCalls> {
+pub(crate) struct Worker<'a, B: FileCalls> {
     pub shared: &'a Shared<B>,
     pub program: &'a Program,
     pub record: &'a ThreadRecord,
@@ -66,7 +66,7 @@ pub struct Worker<'a, B: FileCalls> {
 
 impl<'a, B: FileCalls> Worker<'a, B> {
     /// The `number`-th thread of the run. `semaphores` has one index per flowop.
-    pub fn new(
+    pub(crate) fn new(
         shared: &'a Shared<B>,
         record: &'a ThreadRecord,
         number: usize,
@@ -109,7 +109,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     }
 
     /// Executes the program until the run ends.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let stop = self.loops();
         self.latencies.settle(&self.shared.latencies);
         if let Err(error) = self.aio.as_mut().map_or(Ok(0), |queue| queue.wait(usize::MAX)) {
@@ -186,14 +186,14 @@ impl<'a, B: FileCalls> Worker<'a, B> {
 
     /// An attribute's value, drawn if it is random.
     #[inline]
-    pub fn value(&mut self, value: Value) -> u64 {
+    pub(crate) fn value(&mut self, value: Value) -> u64 {
         match value {
             Value::Constant(number) => number,
             Value::Random(index) => self.draw(index) as u64,
         }
     }
 
-    pub fn draw(&mut self, index: usize) -> f64 {
+    pub(crate) fn draw(&mut self, index: usize) -> f64 {
         let variable: &RandomVariable = &self.shared.randoms[index];
         let generator = &mut self.variables[index];
         variable.sample(&mut || (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
@@ -201,13 +201,13 @@ impl<'a, B: FileCalls> Worker<'a, B> {
 
     /// A uniform integer below `bound` (0 if `bound` is 0).
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.generator.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Starts a measured operation; returns its start tick.
     #[inline]
-    pub fn begin(&self, flowop: &Flowop, call: SystemCall, file: FileId) -> u64 {
+    pub(crate) fn begin(&self, flowop: &Flowop, call: SystemCall, file: FileId) -> u64 {
         let activity = (flowop.local as u64 + 1) << 48
             | (call as u64) << 40
             | u64::from(file.fileset) << 32
@@ -220,7 +220,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
 
     /// Ends a measured operation, and counts it if it is within the measured time.
     #[inline]
-    pub fn end(&self, flowop: &Flowop, start: u64, bytes: u64) {
+    pub(crate) fn end(&self, flowop: &Flowop, start: u64, bytes: u64) {
         let shared = self.shared;
         let end = shared.clock.now();
         self.latencies.settle(&shared.latencies);
@@ -267,21 +267,21 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         before < self.shared.operations_wanted
     }
 
-    pub fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
+    pub(crate) fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
         let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
         let message = errno_message(&errno.into());
         Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
     }
 
-    pub fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
+    pub(crate) fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
         Stop::Failed(format!("{}: {what}", self.who(flowop)))
     }
 
-    pub fn who(&self, flowop: &Flowop) -> String {
+    pub(crate) fn who(&self, flowop: &Flowop) -> String {
         format!("flowop {} of thread {}-{}", flowop.spec.name, self.program.thread, self.record.instance)
     }
 
-    pub fn file_path(&self, file: FileId) -> String {
+    pub(crate) fn file_path(&self, file: FileId) -> String {
         let fileset = &self.shared.filesets[file.fileset as usize];
         fileset.path.join(fileset.file_paths[file.entry as usize].to_string_lossy().as_ref()).display().to_string()
     }
@@ -302,7 +302,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    pub fn say(&self, text: String) {
+    pub(crate) fn say(&self, text: String) {
         let mut messages = self.shared.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if messages.len() < 1000 {
             messages.push(text);

@@ -251,7 +251,8 @@ impl Tree<'_, '_> {
 
 impl Layout {
     /// Path of a directory below the root of the file set; empty for the root.
-    pub fn directory_path(&self, index: u32) -> String {
+    #[cfg(test)]
+    pub(crate) fn directory_path(&self, index: u32) -> String {
         let mut parts = Vec::new();
         let mut index = index as usize;
         while index != 0 {
@@ -264,7 +265,7 @@ impl Layout {
     }
 
     /// In index order.
-    pub fn directory_paths(&self) -> Vec<String> {
+    pub(crate) fn directory_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = Vec::with_capacity(self.directories.len());
         for (index, directory) in self.directories.iter().enumerate() {
             let path =
@@ -280,12 +281,12 @@ impl Layout {
     }
 
     /// In index order.
-    pub fn leaf_directory_paths(&self) -> Vec<String> {
+    pub(crate) fn leaf_directory_paths(&self) -> Vec<String> {
         let directories = self.directory_paths();
         self.leaf_directories.iter().map(|leaf| below(&directories[leaf.parent as usize], leaf.serial)).collect()
     }
 
-    pub fn existing_bytes(&self) -> u64 {
+    pub(crate) fn existing_bytes(&self) -> u64 {
         self.existing.iter().map(|index| self.files[*index as usize].size).sum()
     }
 }

@@ -1,8 +1,8 @@
 //! File sets: layout, population, and selection of files during a run.
 
-pub mod layout;
-pub mod pick;
-pub mod populate;
+pub(crate) mod layout;
+pub(crate) mod pick;
+pub(crate) mod populate;
 mod states;
 
 pub use layout::{Layout, Population};

@@ -18,7 +18,7 @@ const OPEN_COUNT: u32 = BUSY - 1;
 
 /// Existing or missing entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub(crate) enum Which {
     Existing,
     /// Existing entries that are not open; if all are open, any existing one.
     Closed,
@@ -26,7 +26,7 @@ pub enum Which {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum How<'a> {
+pub(crate) enum How<'a> {
     Rotation(&'a AtomicU32),
     Index(u64),
     /// Uniformly by these random bits.
@@ -35,7 +35,7 @@ pub enum How<'a> {
 
 /// Entries of one kind (files, directories, leaf directories) of a file set in use.
 #[derive(Debug)]
-pub struct EntryTable {
+pub(crate) struct EntryTable {
     states: States,
     existing: Bitmap,
     missing: Bitmap,
@@ -46,7 +46,7 @@ pub struct EntryTable {
 
 impl EntryTable {
     /// A table of `count` entries of which those in `existing` exist.
-    pub fn new(count: usize, existing: impl IntoIterator<Item = u32>) -> Self {
+    pub(crate) fn new(count: usize, existing: impl IntoIterator<Item = u32>) -> Self {
         let table = Self {
             states: States::new(count),
             existing: Bitmap::new(count),
@@ -66,21 +66,17 @@ impl EntryTable {
         table
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub fn existing(&self) -> usize {
+    pub(crate) fn existing(&self) -> usize {
         self.existing.count()
     }
 
     /// Selects an entry, which is busy until [`Self::release`]. `None`: no entry of that kind is left, or `stop` was set while
     /// all of them were busy.
-    pub fn pick(&self, mut which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
+    pub(crate) fn pick(&self, mut which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
         let mut wait = Wait::default();
         loop {
             match self.try_pick(which, how) {
@@ -94,7 +90,7 @@ impl EntryTable {
     }
 
     /// Makes one given entry busy, waiting for its current user. `false`: `stop` was set.
-    pub fn acquire(&self, index: u32, stop: &AtomicBool) -> bool {
+    pub(crate) fn acquire(&self, index: u32, stop: &AtomicBool) -> bool {
         let state = self.states.of(index);
         let mut wait = Wait::default();
         loop {
@@ -110,7 +106,7 @@ impl EntryTable {
     }
 
     /// Ends the busy state of an entry of this thread. `opened` is added to the count of open descriptors.
-    pub fn release(&self, index: u32, opened: i32) {
+    pub(crate) fn release(&self, index: u32, opened: i32) {
         let state = self.states.of(index);
         let seen = state.load(Ordering::Relaxed);
         let count = (seen & OPEN_COUNT).saturating_add_signed(opened);
@@ -118,7 +114,7 @@ impl EntryTable {
     }
 
     /// Ends the busy state; the entry now exists.
-    pub fn release_existing(&self, index: u32, opened: i32) {
+    pub(crate) fn release_existing(&self, index: u32, opened: i32) {
         self.missing.clear(index);
         self.existing.set(index);
         let state = self.states.of(index);
@@ -127,13 +123,13 @@ impl EntryTable {
     }
 
     /// Ends the busy state; the entry no longer exists and is not open.
-    pub fn release_missing(&self, index: u32) {
+    pub(crate) fn release_missing(&self, index: u32) {
         self.existing.clear(index);
         self.missing.set(index);
         self.states.of(index).store(0, Ordering::Release);
     }
 
-    pub fn open_count(&self, index: u32) -> u32 {
+    pub(crate) fn open_count(&self, index: u32) -> u32 {
         self.states.of(index).load(Ordering::Relaxed) & OPEN_COUNT
     }
 

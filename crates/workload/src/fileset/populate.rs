@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 const WRITE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
-pub struct PopulateOptions {
+pub(crate) struct PopulateOptions {
     pub threads: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct Populated {
 }
 
 /// Populates one file set below `root` (its own directory).
-pub fn populate(
+pub(crate) fn populate(
     layout: &Layout,
     root: &Path,
     content: &[u8],
@@ -201,7 +201,7 @@ fn below(path: &Path, target: &Path) -> PathBuf {
 }
 
 /// Location of a file set: its path with the placeholder replaced, then its name. It must be inside of `target`.
-pub fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
+pub(crate) fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;
     let path = match spec.path.strip_prefix(crate::model::TARGET_PLACEHOLDER) {
         Some(rest) => target.join(rest.trim_start_matches('/')),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 /// prefetch pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Apart<T>(T);
+pub(crate) struct Apart<T>(T);
 
 impl<T> std::ops::Deref for Apart<T> {
     type Target = T;
@@ -19,7 +19,7 @@ impl<T> std::ops::Deref for Apart<T> {
 /// The state of each entry. Rotation gives adjacent entries to different threads at the same time, so adjacent entries are in
 /// different cache lines.
 #[derive(Debug)]
-pub struct States {
+pub(crate) struct States {
     cells: Vec<AtomicU32>,
     entries: usize,
     /// Logarithm of the number of lines to base 2.
@@ -30,19 +30,19 @@ impl States {
     const IN_A_LINE: usize = 64 / size_of::<AtomicU32>();
 
     /// All states are 0.
-    pub fn new(entries: usize) -> Self {
+    pub(crate) fn new(entries: usize) -> Self {
         let lines = entries.div_ceil(Self::IN_A_LINE).next_power_of_two();
         let cells = (0..lines * Self::IN_A_LINE).map(|_| AtomicU32::new(0)).collect();
         Self { cells, entries, shift: lines.trailing_zeros() }
     }
 
     #[inline]
-    pub fn of(&self, index: u32) -> &AtomicU32 {
+    pub(crate) fn of(&self, index: u32) -> &AtomicU32 {
         let (line, place) = (index as usize & ((1 << self.shift) - 1), index as usize >> self.shift);
         &self.cells[line * Self::IN_A_LINE + place]
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries
     }
 }

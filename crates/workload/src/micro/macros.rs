@@ -31,7 +31,7 @@ const TREE_FILES: u64 = 2000;
 const TREE_DIRECTORIES: u64 = 120;
 
 /// Runs all loads below `folder`.
-pub fn all(
+pub(crate) fn all(
     folder: &Path,
     content: &[u8],
     seed: Seed,

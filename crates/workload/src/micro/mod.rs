@@ -1,9 +1,9 @@
 //! Microbenchmarks: single file operations, appends and random writes by size, cold reads.
 
-pub mod calls;
+pub(crate) mod calls;
 pub mod cold_read;
 pub mod file_ops;
-pub mod macros;
+pub(crate) mod macros;
 pub mod operations;
 
 pub use calls::{

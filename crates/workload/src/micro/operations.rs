@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-pub struct BatchDirectory<'a> {
+pub(crate) struct BatchDirectory<'a> {
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
     pub a: Vec<CString>,
@@ -23,7 +23,7 @@ pub struct BatchDirectory<'a> {
 }
 
 impl<'a> BatchDirectory<'a> {
-    pub fn new(directory: BorrowedFd<'a>, count: usize, content: &'a [u8]) -> Self {
+    pub(crate) fn new(directory: BorrowedFd<'a>, count: usize, content: &'a [u8]) -> Self {
         let names = |form: &dyn Fn(usize) -> String| -> Vec<CString> {
             (0..count).map(|index| CString::new(form(index)).unwrap_or_default()).collect()
         };
@@ -158,7 +158,7 @@ pub const OPERATIONS: &[Operation] = &[
 ];
 
 /// Operations beyond the published table. Only measured if named, because some file systems do not support them.
-pub const FURTHER: &[Operation] = &[
+pub(crate) const FURTHER: &[Operation] = &[
     operation("fallocate_1M", Act::Allocate { bytes: MIB }),
     operation("punch_hole_64k", Act::PunchHole { bytes: 64 * KIB }),
     operation("fiemap_1M", Act::Extents),
@@ -181,7 +181,7 @@ fn extents(file: &OwnedFd) -> Result<usize, Errno> {
 
 impl Operation {
     /// Bytes of data written by the preparation of one instance.
-    pub fn prepared_bytes(&self) -> u64 {
+    pub(crate) fn prepared_bytes(&self) -> u64 {
         match self.act {
             Act::Unlink { size } => size,
             Act::Append { before, .. } => before,
@@ -191,7 +191,7 @@ impl Operation {
     }
 
     /// Prepares instance `index`; not timed.
-    pub fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
+    pub(crate) fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         match self.act {
             Act::Empty | Act::Create | Act::MakeDirectory | Act::Symlink => Ok(()),
@@ -234,7 +234,7 @@ impl Operation {
     /// Executes instance `index`; timed. With `sync`, makes the change durable: syncs the file if one is written or changed,
     /// otherwise the directory.
     #[inline]
-    pub fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
+    pub(crate) fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         let directory = place.directory;
         let (a_inner, b_inner) = (&place.a_inner[index], &place.b_inner[index]);
@@ -319,7 +319,7 @@ impl Operation {
         if sync { rustix::fs::fsync(directory) } else { Ok(()) }
     }
 
-    pub fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory | Act::Extents | Act::GetAttribute)
     }
 }

@@ -112,7 +112,7 @@ pub const TABLE: &[FlowopEntry] = {
 };
 
 impl FlowopKind {
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         TABLE.iter().find(|entry| entry.name == name).map(|entry| entry.kind)
     }
 

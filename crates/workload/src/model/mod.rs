@@ -1,14 +1,15 @@
 //! A workload with resolved variables: plain data for population and engine.
 
 pub mod flowop;
-pub mod random;
+pub(crate) mod random;
 mod random_definition;
 mod resolve;
-pub mod resolve_flow;
+pub(crate) mod resolve_flow;
 mod scope;
 
-pub use flowop::{Direction, FlowopKind};
-pub use random::{Drand48, GlibcRand, RandomVariable};
+pub use flowop::Direction;
+pub(crate) use flowop::FlowopKind;
+pub(crate) use random::{Drand48, GlibcRand, RandomVariable};
 
 use crate::error::WorkloadError;
 use crate::wml::Source;
@@ -16,7 +17,7 @@ use crate::wml::syntax::QuitMode;
 use std::collections::BTreeMap;
 
 /// Placeholder of the claimed directory in a path: the value of `$dir` unless set from outside.
-pub const TARGET_PLACEHOLDER: &str = "{target}";
+pub(crate) const TARGET_PLACEHOLDER: &str = "{target}";
 
 /// An attribute's value: fixed, or drawn at each use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +141,7 @@ pub struct RunLength {
 }
 
 /// Maximum threads of a workload: the kernel's default on a large machine (/proc/sys/kernel/threads-max, 64 GiB).
-pub const MOST_THREADS: u64 = 500_000;
+pub(crate) const MOST_THREADS: u64 = 500_000;
 
 #[derive(Debug, Clone)]
 pub struct Workload {

@@ -2,16 +2,16 @@
 
 /// The 48-bit linear congruential generator of POSIX `drand48`: x' = (0x5DEECE66D x + 0xB) mod 2^48.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drand48(u64);
+pub(crate) struct Drand48(u64);
 
 impl Drand48 {
     /// Starts with the given 48-bit state. Filebench never seeds `drand48`; glibc's initial state is 0.
-    pub fn with_state(state: u64) -> Self {
+    pub(crate) fn with_state(state: u64) -> Self {
         Self(state & ((1 << 48) - 1))
     }
 
     /// Uniform in [0, 1).
-    pub fn next_f64(&mut self) -> f64 {
+    pub(crate) fn next_f64(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
         self.0 as f64 / (1u64 << 48) as f64
     }
@@ -20,17 +20,17 @@ impl Drand48 {
 /// glibc's `rand()` (additive feedback, degree 31, separation 3), by which Filebench decides which files exist at the start.
 /// glibc manual, "Pseudo-Random Numbers"; the recurrence is `r[i] = r[i-3] + r[i-31] mod 2^32`, output `r[i] >> 1`.
 #[derive(Debug, Clone)]
-pub struct GlibcRand {
+pub(crate) struct GlibcRand {
     state: [u32; 31],
     index: usize,
 }
 
 /// Of `rand()`.
-pub const RAND_MAX: u64 = 0x7fff_ffff;
+pub(crate) const RAND_MAX: u64 = 0x7fff_ffff;
 
 impl GlibcRand {
     /// As after `srand(seed)`; an unseeded program has seed 1.
-    pub fn with_seed(seed: u32) -> Self {
+    pub(crate) fn with_seed(seed: u32) -> Self {
         let mut state = [0u32; 31];
         let mut word = i64::from(if seed == 0 { 1 } else { seed as i32 });
         for slot in &mut state {
@@ -49,7 +49,7 @@ impl GlibcRand {
 
     /// The next number, 0 to [`RAND_MAX`].
     #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> u32 {
         let other = self.state[(self.index + 28) % 31];
         let slot = &mut self.state[self.index];
         *slot = slot.wrapping_add(other);
@@ -60,7 +60,7 @@ impl GlibcRand {
 
 /// A gamma-distributed number of the given shape and scale 1. Shape above 1: Knuth, The Art of Computer Programming, vol. 2, 3rd
 /// edition, 3.4.1, algorithm A; otherwise algorithm G (answer to exercise 16).
-pub fn knuth_gamma(shape: f64, uniform: &mut impl FnMut() -> f64) -> f64 {
+pub(crate) fn knuth_gamma(shape: f64, uniform: &mut impl FnMut() -> f64) -> f64 {
     if shape > 1.0 {
         let root = ((2.0 * shape) - 1.0).sqrt();
         loop {
@@ -164,7 +164,7 @@ pub struct RandomVariable {
 }
 
 impl RandomVariable {
-    pub fn sample(&self, uniform: &mut impl FnMut() -> f64) -> f64 {
+    pub(crate) fn sample(&self, uniform: &mut impl FnMut() -> f64) -> f64 {
         use Distribution as D;
         match &self.distribution {
             D::UniformAround => self.rounded(uniform() * 2.0 * (self.mean - self.min) + self.min),
@@ -179,11 +179,6 @@ impl RandomVariable {
             }
             _ => self.clamped(self.raw(uniform)),
         }
-    }
-
-    /// A value as a count or size: truncated, at least zero.
-    pub fn sample_integer(&self, uniform: &mut impl FnMut() -> f64) -> u64 {
-        self.sample(uniform) as u64
     }
 
     fn raw(&self, uniform: &mut impl FnMut() -> f64) -> f64 {

@@ -10,7 +10,7 @@ use senesce_core::parameter::suggest;
 /// Default shape of the gamma distribution, times 1000.
 const DEFAULT_GAMMA: f64 = 1500.0;
 
-pub fn random(
+pub(crate) fn random(
     scope: &Scope<'_>,
     name: &str,
     attributes: &Attributes,
@@ -80,7 +80,7 @@ fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distr
     Ok((Distribution::Table(cells), mean))
 }
 
-pub fn custom(scope: &Scope<'_>, name: &str, attributes: &Attributes) -> Result<RandomVariable, Diagnostic> {
+pub(crate) fn custom(scope: &Scope<'_>, name: &str, attributes: &Attributes) -> Result<RandomVariable, Diagnostic> {
     let Some(kind) = word(scope, attributes, "type")? else {
         return Err(scope.source.mistake(attributes.owner, "a custom variable needs type=cvar-..."));
     };

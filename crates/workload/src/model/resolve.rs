@@ -14,7 +14,7 @@ type Resolved<T> = Result<T, Diagnostic>;
 
 /// Resolves a whole file. Definitions see the final values of the file's `set` commands, as in Filebench, where attributes are
 /// bound at the start of the run.
-pub fn resolve(
+pub(crate) fn resolve(
     source: &Source,
     commands: &[Command],
     overrides: &BTreeMap<String, String>,
@@ -264,7 +264,7 @@ impl Resolver<'_> {
     }
 }
 
-pub struct AttributeReader<'a> {
+pub(crate) struct AttributeReader<'a> {
     pub scope: &'a Scope<'a>,
     pub attributes: &'a Attributes,
 }
@@ -283,21 +283,21 @@ impl AttributeReader<'_> {
     }
 
     /// `name=`, which is required.
-    pub fn name(&self, entity: &str) -> Resolved<String> {
+    pub(crate) fn name(&self, entity: &str) -> Resolved<String> {
         match self.text("name")? {
             Some(name) => Ok(name),
             None => self.mistake(self.attributes.owner, format!("this {entity} needs name=...")),
         }
     }
 
-    pub fn text(&self, name: &str) -> Resolved<Option<String>> {
+    pub(crate) fn text(&self, name: &str) -> Resolved<Option<String>> {
         match self.bound(name)? {
             Some((Bound::Random(_), span)) => self.mistake(span, format!("{name} cannot be random")),
             other => Ok(other.map(|(bound, _)| bound.describe())),
         }
     }
 
-    pub fn value(&self, name: &str, default: u64) -> Resolved<Value> {
+    pub(crate) fn value(&self, name: &str, default: u64) -> Resolved<Value> {
         match self.bound(name)? {
             None => Ok(Value::Constant(default)),
             Some((Bound::Integer(number), _)) if number >= 0 => Ok(Value::Constant(number as u64)),
@@ -310,14 +310,14 @@ impl AttributeReader<'_> {
         }
     }
 
-    pub fn constant(&self, name: &str, default: u64) -> Resolved<u64> {
+    pub(crate) fn constant(&self, name: &str, default: u64) -> Resolved<u64> {
         match self.value(name, default)? {
             Value::Constant(number) => Ok(number),
             Value::Random(_) => self.mistake(self.span(name), format!("{name} cannot be random")),
         }
     }
 
-    pub fn integer(&self, name: &str, default: i64) -> Resolved<i64> {
+    pub(crate) fn integer(&self, name: &str, default: i64) -> Resolved<i64> {
         match self.bound(name)? {
             None => Ok(default),
             Some((Bound::Integer(number), _)) => Ok(number),
@@ -335,7 +335,7 @@ impl AttributeReader<'_> {
     }
 
     /// A boolean; the attribute without value means true.
-    pub fn boolean(&self, name: &str) -> Resolved<bool> {
+    pub(crate) fn boolean(&self, name: &str) -> Resolved<bool> {
         match self.bound(name)? {
             None => Ok(false),
             Some((Bound::Boolean(truth), _)) => Ok(truth),
@@ -353,7 +353,7 @@ impl AttributeReader<'_> {
     }
 
     /// Location of an attribute, or its owner.
-    pub fn span(&self, name: &str) -> Span {
+    pub(crate) fn span(&self, name: &str) -> Span {
         let attribute = self.attributes.get(name);
         attribute.map_or(self.attributes.owner, |attribute| {
             attribute.value.as_ref().map_or(attribute.name.span, |value| value.span)

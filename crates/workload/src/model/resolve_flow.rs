@@ -9,26 +9,31 @@ use senesce_core::parameter::suggest;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum descriptor slot of a thread (Filebench: `THREADFLOW_MAXFD`); slots are numbered from 0.
-pub const MAX_SLOT: usize = 128;
+pub(crate) const MAX_SLOT: usize = 128;
 
 /// Maximum nesting of composite flowops.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone)]
-pub struct Composite {
+pub(crate) struct Composite {
     pub attributes: Attributes,
     pub locals: Vec<LocalVariable>,
     pub flowops: Vec<Flowop>,
 }
 
-pub struct FlowResolver<'a> {
+pub(crate) struct FlowResolver<'a> {
     pub filesets: &'a [FilesetSpec],
     pub composites: &'a BTreeMap<String, Composite>,
 }
 
 impl FlowResolver<'_> {
     /// The flowops of a thread or of one pass; `prefix` is the name of the enclosing composite flowop with a dot.
-    pub fn nodes(&self, scope: &Scope<'_>, flowops: &[Flowop], prefix: &str) -> Result<Vec<FlowNode>, Diagnostic> {
+    pub(crate) fn nodes(
+        &self,
+        scope: &Scope<'_>,
+        flowops: &[Flowop],
+        prefix: &str,
+    ) -> Result<Vec<FlowNode>, Diagnostic> {
         flowops.iter().map(|flowop| self.node(scope, flowop, prefix)).collect()
     }
 
@@ -167,7 +172,7 @@ fn check(scope: &Scope<'_>, flowop: &Flowop, spec: &FlowopSpec) -> Result<(), Di
 }
 
 /// Checks that every target names a suitable flowop.
-pub fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command]) -> Result<(), Diagnostic> {
+pub(crate) fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command]) -> Result<(), Diagnostic> {
     let mut anywhere = BTreeSet::new();
     let threads = || workload.processes.iter().flat_map(|process| &process.threads);
     for thread in threads() {
@@ -218,7 +223,7 @@ fn target_span(scope: &Scope<'_>, commands: &[Command], target: &str) -> crate::
 }
 
 /// Visits every built-in flowop, including those in composite flowops.
-pub fn each(nodes: &[FlowNode], visit: &mut impl FnMut(&FlowopSpec)) {
+pub(crate) fn each(nodes: &[FlowNode], visit: &mut impl FnMut(&FlowopSpec)) {
     for node in nodes {
         match node {
             FlowNode::Single(spec) => visit(spec),

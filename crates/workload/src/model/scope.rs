@@ -8,7 +8,7 @@ use senesce_core::parameter::suggest;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Bound {
+pub(crate) enum Bound {
     Integer(i64),
     Real(f64),
     Boolean(bool),
@@ -18,7 +18,7 @@ pub enum Bound {
 
 impl Bound {
     /// Text for errors and `--check`.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Integer(number) => number.to_string(),
             Self::Real(number) => number.to_string(),
@@ -30,7 +30,7 @@ impl Bound {
 }
 
 #[derive(Debug, Clone)]
-pub struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     /// The text that errors refer to.
     pub source: &'a Source,
     pub globals: BTreeMap<String, Bound>,
@@ -38,7 +38,7 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    pub fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
+    pub(crate) fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
         Ok(match &expression.value {
             Expression::Integer(number) => Bound::Integer(*number),
             Expression::Real(number) => Bound::Real(*number),
@@ -50,7 +50,7 @@ impl Scope<'_> {
     }
 
     /// A variable's value, including internal `${...}` and environment `$(...)` variables.
-    pub fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
+    pub(crate) fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
         if let Some(internal) = name.strip_suffix('}') {
             return self.internal(internal, span);
         }
@@ -86,7 +86,7 @@ impl Scope<'_> {
         Ok(Bound::Text(text))
     }
 
-    pub fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
+    pub(crate) fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
         let mut text = String::new();
         for part in parts {
             match part {
@@ -99,7 +99,7 @@ impl Scope<'_> {
 }
 
 /// The value of `--set name=value`, parsed as in a workload file.
-pub fn outside_value(text: &str) -> Bound {
+pub(crate) fn outside_value(text: &str) -> Bound {
     use crate::wml::lexer::{Token, tokenize};
     let tokens = tokenize(&Source::new("--set", text)).unwrap_or_default();
     match tokens.as_slice() {
@@ -112,7 +112,7 @@ pub fn outside_value(text: &str) -> Bound {
 }
 
 /// Initial globals: those set from outside, and `$dir` as the target.
-pub fn initial_globals(overrides: &BTreeMap<String, String>) -> BTreeMap<String, Bound> {
+pub(crate) fn initial_globals(overrides: &BTreeMap<String, String>) -> BTreeMap<String, Bound> {
     let mut globals: BTreeMap<String, Bound> =
         overrides.iter().map(|(name, value)| (name.clone(), outside_value(value))).collect();
     globals.entry("dir".into()).or_insert_with(|| Bound::Text(TARGET_PLACEHOLDER.into()));

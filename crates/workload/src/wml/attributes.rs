@@ -3,12 +3,12 @@
 use senesce_core::parameter::suggest;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Entity {
+pub(crate) struct Entity {
     pub name: &'static str,
     pub attributes: &'static [&'static str],
 }
 
-pub const FILESET: Entity = Entity {
+pub(crate) const FILESET: Entity = Entity {
     name: "fileset",
     attributes: &[
         "name",
@@ -29,7 +29,7 @@ pub const FILESET: Entity = Entity {
     ],
 };
 
-pub const FILE: Entity = Entity {
+pub(crate) const FILE: Entity = Entity {
     name: "file",
     attributes: &[
         "name",
@@ -45,13 +45,13 @@ pub const FILE: Entity = Entity {
     ],
 };
 
-pub const PROCESS: Entity = Entity { name: "process", attributes: &["name", "instances", "nice"] };
+pub(crate) const PROCESS: Entity = Entity { name: "process", attributes: &["name", "instances", "nice"] };
 
-pub const THREAD: Entity =
+pub(crate) const THREAD: Entity =
     Entity { name: "thread", attributes: &["name", "instances", "memsize", "useism", "ioprio", "procname"] };
 
 /// `flowop` inside a thread or composite flowop.
-pub const FLOWOP: Entity = Entity {
+pub(crate) const FLOWOP: Entity = Entity {
     name: "flowop",
     attributes: &[
         "name",
@@ -75,19 +75,19 @@ pub const FLOWOP: Entity = Entity {
 };
 
 /// `define flowop`.
-pub const COMPOSITE: Entity = Entity { name: "composite flowop", attributes: &["name", "iters"] };
+pub(crate) const COMPOSITE: Entity = Entity { name: "composite flowop", attributes: &["name", "iters"] };
 
-pub const RANDOM: Entity = Entity {
+pub(crate) const RANDOM: Entity = Entity {
     name: "random variable",
     attributes: &["name", "type", "randsrc", "seed", "gamma", "mean", "min", "round", "randtable"],
 };
 
 /// `cvar(...)`.
-pub const CUSTOM: Entity =
+pub(crate) const CUSTOM: Entity =
     Entity { name: "custom variable", attributes: &["type", "parameters", "min", "max", "round"] };
 
 /// `eventgen`.
-pub const EVENT_GENERATOR: Entity = Entity { name: "event generator", attributes: &["rate"] };
+pub(crate) const EVENT_GENERATOR: Entity = Entity { name: "event generator", attributes: &["rate"] };
 
 const ALIASES: [(&str, &str); 3] = [("filename", "filesetname"), ("filesize", "size"), ("wss", "workingset")];
 
@@ -102,7 +102,7 @@ const FOREIGN: [(&str, &str); 5] = [
 
 impl Entity {
     /// The canonical name of an attribute; otherwise the error message, and whether it is known but unsupported.
-    pub fn attribute(&self, word: &str) -> Result<&'static str, (String, bool)> {
+    pub(crate) fn attribute(&self, word: &str) -> Result<&'static str, (String, bool)> {
         let canonical = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
         if let Some(name) = self.attributes.iter().find(|name| **name == canonical) {
             return Ok(name);
@@ -116,13 +116,13 @@ impl Entity {
     }
 }
 
-pub const COMMANDS: &[&str] = &[
+pub(crate) const COMMANDS: &[&str] = &[
     "create", "debug", "define", "echo", "enable", "eventgen", "list", "psrun", "quit", "run", "set", "shutdown",
     "sleep", "stats", "system", "usage", "version",
 ];
 
 /// Refused commands of this or another release, with the reason.
-pub const UNSUPPORTED_COMMANDS: [(&str, &str); 9] = [
+pub(crate) const UNSUPPORTED_COMMANDS: [(&str, &str); 9] = [
     ("domultisync", "runs over several clients are not supported"),
     ("foreach", "loops in the workload file were removed from the language in 1.5; repeat the run from outside"),
     ("fscheck", "removed from the language in 1.5"),

@@ -5,36 +5,36 @@ use std::sync::Arc;
 
 /// Byte offsets in a source text, end excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
+pub(crate) struct Span {
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
 }
 
 impl Span {
-    pub fn to(self, other: Span) -> Span {
+    pub(crate) fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spanned<T> {
+pub(crate) struct Spanned<T> {
     pub value: T,
     pub span: Span,
 }
 
 #[derive(Debug, Clone)]
-pub struct Source {
+pub(crate) struct Source {
     pub name: Arc<str>,
     pub text: Arc<str>,
 }
 
 impl Source {
-    pub fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         Self { name: name.into(), text: text.into() }
     }
 
-    pub fn error(&self, kind: DiagnosticKind, span: Span, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn error(&self, kind: DiagnosticKind, span: Span, message: impl Into<String>) -> Diagnostic {
         let start = floor_boundary(&self.text, span.start);
         let before = &self.text[..start];
         let line_start = before.rfind('\n').map_or(0, |position| position + 1);
@@ -53,12 +53,12 @@ impl Source {
     }
 
     /// An error in the workload file at `span`.
-    pub fn mistake(&self, span: Span, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn mistake(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Mistake, span, message)
     }
 
     /// A construct that this program does not support.
-    pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Unsupported, span, message)
     }
 }

@@ -3,7 +3,7 @@
 use super::diagnostic::{Diagnostic, Source, Span, Spanned};
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Token {
+pub(crate) enum Token {
     Word(String),
     /// A whole number, with the suffixes `k`, `m`, `g` applied (binary).
     Integer(i64),
@@ -16,13 +16,13 @@ pub enum Token {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum TextPart {
+pub(crate) enum TextPart {
     Literal(String),
     Variable(String),
 }
 
 impl Token {
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("'{word}'"),
             Self::Integer(number) => format!("number {number}"),
@@ -36,7 +36,7 @@ impl Token {
 }
 
 /// Splits a text into tokens; the last is always [`Token::End`].
-pub fn tokenize(source: &Source) -> Result<Vec<Spanned<Token>>, Diagnostic> {
+pub(crate) fn tokenize(source: &Source) -> Result<Vec<Spanned<Token>>, Diagnostic> {
     let mut lexer = Lexer { source, text: &source.text, position: 0 };
     let mut tokens = Vec::new();
     loop {

@@ -1,11 +1,11 @@
 //! Front end of the Filebench workload model language (WML), release 1.5-alpha3: lexer, syntax tree, parser, and errors with
 //! file, line, column and caret.
 
-pub mod attributes;
-pub mod diagnostic;
-pub mod lexer;
-pub mod parser;
-pub mod syntax;
+pub(crate) mod attributes;
+pub(crate) mod diagnostic;
+pub(crate) mod lexer;
+pub(crate) mod parser;
+pub(crate) mod syntax;
 
-pub use diagnostic::{Diagnostic, DiagnosticKind, Source};
-pub use parser::parse;
+pub(crate) use diagnostic::{Diagnostic, Source};
+pub(crate) use parser::parse;

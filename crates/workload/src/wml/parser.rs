@@ -8,7 +8,7 @@ use super::lexer::{TextPart, Token, tokenize};
 use super::syntax::*;
 use senesce_core::parameter::suggest;
 
-pub fn parse(source: &Source) -> Result<Vec<Command>, Diagnostic> {
+pub(crate) fn parse(source: &Source) -> Result<Vec<Command>, Diagnostic> {
     let tokens = tokenize(source)?;
     let mut parser = Parser { source, tokens, position: 0 };
     let mut commands = Vec::new();

@@ -4,7 +4,7 @@ use super::diagnostic::{Span, Spanned};
 use super::lexer::TextPart;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Expression {
+pub(crate) enum Expression {
     Integer(i64),
     Real(f64),
     /// `true` or `false`.
@@ -16,34 +16,34 @@ pub enum Expression {
 
 /// `name=value`, or `name` only.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attribute {
+pub(crate) struct Attribute {
     pub name: Spanned<&'static str>,
     pub value: Option<Spanned<Expression>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Attributes {
+pub(crate) struct Attributes {
     /// In source order; the last of equal names counts.
     pub list: Vec<Attribute>,
     pub owner: Span,
 }
 
 impl Attributes {
-    pub fn get(&self, name: &str) -> Option<&Attribute> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Attribute> {
         self.list.iter().rev().find(|attribute| attribute.name.value == name)
     }
 }
 
 /// `$name=value` among the attributes of a composite flowop or of its use; without a value it only declares the name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LocalVariable {
+pub(crate) struct LocalVariable {
     /// Name without the dollar sign.
     pub name: Spanned<String>,
     pub value: Option<Spanned<Expression>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Flowop {
+pub(crate) struct Flowop {
     pub kind: Spanned<String>,
     pub attributes: Attributes,
     /// Local variables passed to a composite flowop.
@@ -52,20 +52,20 @@ pub struct Flowop {
 
 /// `thread ... { flowop ... }`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Thread {
+pub(crate) struct Thread {
     pub attributes: Attributes,
     pub flowops: Vec<Flowop>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct TableEntry {
+pub(crate) struct TableEntry {
     pub percent: Spanned<Expression>,
     pub from: Spanned<Expression>,
     pub to: Spanned<Expression>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Assigned {
+pub(crate) enum Assigned {
     /// A constant, or another variable's value.
     Plain(Spanned<Expression>),
     /// `randvar(...)`.
@@ -87,14 +87,14 @@ pub enum QuitMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatsAction {
+pub(crate) enum StatsAction {
     /// Restart counting.
     Clear,
     Snap,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Command {
+pub(crate) enum Command {
     /// `set $name=...`.
     Set {
         name: Spanned<String>,

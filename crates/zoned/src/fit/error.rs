@@ -24,7 +24,7 @@ impl Compared {
     }
 }
 
-pub fn timed(job: &Job) -> Job {
+pub(crate) fn timed(job: &Job) -> Job {
     let mut job = job.clone();
     let (ramp, time) = duration(&job);
     job.ramp = ramp;

@@ -12,10 +12,10 @@ const LONGEST: f64 = 0.5;
 const ENOUGH: f64 = 2e-4;
 /// A step that reduces the squares by less is the last one.
 const LEAST_GAIN: f64 = 0.01;
-pub const STEPS: usize = 12;
+pub(crate) const STEPS: usize = 12;
 
 /// Residuals in standard deviations of the measurement, and their derivatives.
-pub trait Problem {
+pub(crate) trait Problem {
     /// Residuals at the logarithms `x`; `None`: the constants are invalid.
     fn residuals(&mut self, x: &[f64]) -> Option<Vec<f64>>;
 
@@ -28,7 +28,7 @@ pub trait Problem {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Solution {
+pub(crate) struct Solution {
     pub x: Vec<f64>,
     pub covariance: Vec<Vec<f64>>,
     pub residuals: Vec<f64>,
@@ -37,7 +37,7 @@ pub struct Solution {
 }
 
 /// Finds the constants with the smallest residuals. `None`: the start is invalid.
-pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option<Solution> {
+pub(crate) fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option<Solution> {
     let mut x = start.to_vec();
     let mut at = problem.residuals(&x)?;
     let mut settled = false;
@@ -71,20 +71,20 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Open {
+pub(crate) struct Open {
     pub columns: Vec<Vec<f64>>,
     pub covariance: Vec<Vec<f64>>,
 }
 
 impl Solution {
     /// Standard deviation of each constant; the one before the search if rounding left none.
-    pub fn deviation(&self) -> Vec<f64> {
+    pub(crate) fn deviation(&self) -> Vec<f64> {
         let variances = self.covariance.iter().enumerate().map(|(index, row)| row[index]);
         variances.map(|variance| if variance > 0.0 { variance.sqrt().min(PRIOR) } else { PRIOR }).collect()
     }
 
     /// Correlation of the errors of two constants, -1 to 1; `None` if either has none.
-    pub fn correlation(&self, one: usize, other: usize) -> Option<f64> {
+    pub(crate) fn correlation(&self, one: usize, other: usize) -> Option<f64> {
         let variance = |index: usize| self.covariance[index][index].max(0.0);
         let together = self.covariance[one][other] / (variance(one) * variance(other)).sqrt();
         together.is_finite().then(|| together.clamp(-1.0, 1.0))
@@ -92,7 +92,7 @@ impl Solution {
 
     /// Adds the uncertainty of outside quantities. Never shrinks a variance, whatever rounding and omitted small
     /// correlations add up to.
-    pub fn widen(&mut self, open: &Open) -> Option<()> {
+    pub(crate) fn widen(&mut self, open: &Open) -> Option<()> {
         let alone: Vec<f64> = self.covariance.iter().enumerate().map(|(index, row)| row[index]).collect();
         let scale = scale(&self.residuals);
         let inverse = inverse(normal(&self.columns, &self.residuals, scale))?;
@@ -176,7 +176,7 @@ fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> 
     matrix
 }
 
-pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<(Vec<f64>, f64)> {
+pub(crate) fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<(Vec<f64>, f64)> {
     let scale = scale(residuals);
     let inverse = inverse(normal(columns, residuals, scale))?;
     let downhill = |(index, column): (usize, &Vec<f64>)| {
@@ -190,14 +190,14 @@ pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -
 }
 
 /// Covariance of the constants, scaled up if the residuals exceed the repetitions' scatter.
-pub fn covariance(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
+pub(crate) fn covariance(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
     let inverse = inverse(normal(columns, residuals, scale(residuals)))?;
     let excess = excess(columns, residuals);
     Some(inverse.into_iter().map(|row| row.into_iter().map(|part| part * excess).collect()).collect())
 }
 
 /// Ratio of the squared residuals to the repetitions' scatter.
-pub fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
+pub(crate) fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
     let scale = scale(residuals);
     let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
     let spread: f64 = residuals.iter().map(|residual| weight(*residual, scale) * residual * residual).sum();
@@ -205,7 +205,7 @@ pub fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
 }
 
 /// Gauss-Jordan elimination with pivoting; `None` for a singular matrix.
-pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+pub(crate) fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     let mut inverse: Vec<Vec<f64>> =
         (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
@@ -233,12 +233,12 @@ pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
 }
 
 /// The derivative that is nearer to 0; 0 if the signs differ.
-pub fn nearer(a: f64, b: f64) -> f64 {
+pub(crate) fn nearer(a: f64, b: f64) -> f64 {
     if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 }
 }
 
 /// [`nearer`] for all entries.
-pub fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
+pub(crate) fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let columns = forward.into_iter().zip(backward);
     columns.map(|(there, back)| there.into_iter().zip(back).map(|(a, b)| nearer(a, *b)).collect()).collect()
 }

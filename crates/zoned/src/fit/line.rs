@@ -5,7 +5,7 @@
 use super::least_squares::inverse;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Observation<'a> {
+pub(crate) struct Observation<'a> {
     /// Offsets of the constants from the centre.
     pub by: &'a [f64],
     pub value: f64,
@@ -14,7 +14,7 @@ pub struct Observation<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Mean over seeds at the centre, with its standard error.
     pub at: f64,
     pub uncertain: f64,
@@ -28,7 +28,7 @@ pub struct Line {
 impl Line {
     /// Fits the form; `None` if there are too few runs. A seed's offset is a parameter if more than one run has that
     /// seed.
-    pub fn through(seen: &[Observation<'_>]) -> Option<Self> {
+    pub(crate) fn through(seen: &[Observation<'_>]) -> Option<Self> {
         let size = seen.first()?.by.len();
         let seeds = Seeds::of(seen, size);
         let free = seen.len().checked_sub(size + seeds.count()).filter(|free| *free > 0)? as f64;
@@ -46,18 +46,18 @@ impl Line {
         Some(Self { at, uncertain, numbers, inverse, scatter })
     }
 
-    pub fn number(&self, index: usize) -> f64 {
+    pub(crate) fn number(&self, index: usize) -> f64 {
         self.numbers[index]
     }
 
     /// Derivative moved towards 0 by its standard error: values indistinguishable from scatter become 0.
-    pub fn cautious(&self, index: usize) -> f64 {
+    pub(crate) fn cautious(&self, index: usize) -> f64 {
         let error = self.scatter * self.inverse[index][index].max(0.0).sqrt();
         (self.numbers[index].abs() - error).max(0.0) * self.numbers[index].signum()
     }
 
     /// Whether two derivatives differ by more than `errors` standard errors of their difference.
-    pub fn is_apart(&self, one: usize, other: usize, errors: f64) -> bool {
+    pub(crate) fn is_apart(&self, one: usize, other: usize, errors: f64) -> bool {
         let of = |a: usize, b: usize| self.inverse[a][b];
         let variance = of(one, one) + of(other, other) - 2.0 * of(one, other);
         (self.numbers[one] - self.numbers[other]).abs() > errors * self.scatter * variance.max(0.0).sqrt()

@@ -8,14 +8,14 @@ const MOST: f64 = 1e9;
 const LEAST_US: f64 = 0.01;
 
 #[derive(Debug)]
-pub struct MeasuredTable<'a> {
+pub(crate) struct MeasuredTable<'a> {
     name: &'a str,
     columns: Vec<&'a str>,
     rows: Vec<(usize, Vec<&'a str>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     table: &'a str,
     line: usize,
     columns: &'a [&'a str],
@@ -28,7 +28,7 @@ fn wrong(table: &str, line: usize, problem: String) -> ZonedError {
 
 impl<'a> MeasuredTable<'a> {
     /// Requires at least the columns `needed`.
-    pub fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
+    pub(crate) fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let no_header = || ZonedError::Usage(format!("table {name}: no line with column names"));
@@ -53,7 +53,7 @@ impl<'a> MeasuredTable<'a> {
     }
 
     /// Requires one column of each pair of names.
-    pub fn with_either(self, pairs: &[(&str, &str)]) -> Result<Self, ZonedError> {
+    pub(crate) fn with_either(self, pairs: &[(&str, &str)]) -> Result<Self, ZonedError> {
         let lacks = |(one, other): &&(&str, &str)| !self.columns.contains(one) && !self.columns.contains(other);
         match pairs.iter().find(lacks) {
             Some((one, other)) => {
@@ -63,19 +63,19 @@ impl<'a> MeasuredTable<'a> {
         }
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, cells)| Row { table: self.name, line: *line, columns: &self.columns, cells })
     }
 }
 
 impl<'a> Row<'a> {
     /// A cell; empty if the table does not have the column.
-    pub fn text(&self, column: &str) -> &'a str {
+    pub(crate) fn text(&self, column: &str) -> &'a str {
         self.columns.iter().position(|known| *known == column).map_or("", |index| self.cells[index])
     }
 
     /// A positive number, plausible as a rate per second or a latency in microseconds; `None` for an empty cell.
-    pub fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
+    pub(crate) fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(None);
@@ -87,7 +87,7 @@ impl<'a> Row<'a> {
     }
 
     /// A latency in microseconds as [`Self::positive`], at least 0.01.
-    pub fn latency(&self, column: &str) -> Result<Option<f64>, ZonedError> {
+    pub(crate) fn latency(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         match self.positive(column)? {
             Some(value) if value < LEAST_US => Err(self.wrong(column, "a plausible latency in microseconds")),
             found => Ok(found),
@@ -95,21 +95,21 @@ impl<'a> Row<'a> {
     }
 
     /// A required number above 0.
-    pub fn needed(&self, column: &str) -> Result<f64, ZonedError> {
+    pub(crate) fn needed(&self, column: &str) -> Result<f64, ZonedError> {
         self.positive(column)?.ok_or_else(|| self.wrong(column, "a number above 0"))
     }
 
     /// A whole number from 1 to 2^32 - 1.
-    pub fn whole(&self, column: &str) -> Result<u32, ZonedError> {
+    pub(crate) fn whole(&self, column: &str) -> Result<u32, ZonedError> {
         let value = self.text(column).parse().ok().filter(|value| *value > 0);
         value.ok_or_else(|| self.wrong(column, "a whole number above 0"))
     }
 
-    pub fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         format!("table {}, line {}", self.table, self.line)
     }
 
-    pub fn wrong(&self, column: &str, wanted: &str) -> ZonedError {
+    pub(crate) fn wrong(&self, column: &str, wanted: &str) -> ZonedError {
         let words = format!("{column} is '{}', not {wanted}", self.text(column));
         wrong(self.table, self.line, words)
     }

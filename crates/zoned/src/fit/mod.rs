@@ -14,5 +14,5 @@ pub mod probe;
 pub mod recovery;
 mod screen;
 mod search;
-pub mod singles;
+pub(crate) mod singles;
 mod surface;

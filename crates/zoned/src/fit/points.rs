@@ -32,7 +32,7 @@ pub struct Point {
     pub values: Vec<Value>,
 }
 
-pub const HELD_OUT_ONE_OF: u64 = 3;
+pub(crate) const HELD_OUT_ONE_OF: u64 = 3;
 
 impl Point {
     /// Whether it must not be used for fitting, decided by a hash (FNV-1a, 64 bits) of its key.
@@ -259,7 +259,7 @@ fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, Zon
 }
 
 /// (Ramp, time) in virtual time until the numbers are stable.
-pub fn duration(job: &Job) -> (Span, Span) {
+pub(crate) fn duration(job: &Job) -> (Span, Span) {
     let has = |op| job.actors.iter().any(|actor| actor.op == op);
     let seconds = match job.actors.len() {
         _ if has(Activity::Finish) => 20.0,

@@ -34,7 +34,7 @@ pub struct Probe {
 
 impl Probe {
     /// `kept`: names of values, separated by blanks.
-    pub fn new(key: impl Into<String>, work: Work, kept: &str) -> Self {
+    pub(crate) fn new(key: impl Into<String>, work: Work, kept: &str) -> Self {
         Self { key: key.into(), work, kept: kept.split_whitespace().map(str::to_string).collect(), runs: 1 }
     }
 

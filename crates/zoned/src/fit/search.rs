@@ -35,7 +35,7 @@ pub(super) struct Datum<'a> {
 impl Datum<'_> {
     /// Sets the relative scatter of one model run. Repetitions may agree by chance, so the uncertainty is never smaller
     /// than this.
-    pub fn know(&mut self, own: f64) {
+    pub(crate) fn know(&mut self, own: f64) {
         let least = self.least();
         let own = own / f64::from(self.runs).sqrt();
         let measured = self.observed.deviation.max(own).powi(2) / f64::from(self.observed.count.max(1));
@@ -54,7 +54,7 @@ pub(super) struct SearchPoint<'a> {
 }
 
 impl SearchPoint<'_> {
-    pub fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
+    pub(crate) fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
         let values = self.probe.model(model, seed)?;
         let residual = |value: &Datum<'_>| {
             // A value missing in the model's run counts as a large error.
@@ -80,7 +80,7 @@ pub(super) struct Search<'a> {
 type Residuals = Vec<Option<Vec<f64>>>;
 
 impl<'a> Search<'a> {
-    pub fn new(
+    pub(crate) fn new(
         keys: Vec<&'a str>,
         probes: Vec<&'a Probe>,
         observations: &Observations,
@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
     }
 
     /// Estimates scatter: of the measurement between repetitions, of the model between seeds.
-    pub fn look_at_scatter(&mut self) {
+    pub(crate) fn look_at_scatter(&mut self) {
         let Some((model, _)) = self.model(&self.start) else { return };
         let count = self.places.len() * SCATTERED as usize;
         let runs = in_parallel(count, |index| {
@@ -121,7 +121,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub fn model(&self, x: &[f64]) -> Option<(Model, Vec<f64>)> {
+    pub(crate) fn model(&self, x: &[f64]) -> Option<(Model, Vec<f64>)> {
         let mut constants = self.constants.clone();
         let set: Option<Vec<f64>> =
             self.keys.iter().zip(x).map(|(key, x)| constants.set(key, x.exp()).ok().map(f64::ln)).collect();
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
     }
 
     /// Residuals of these probes, 0 for others.
-    pub fn residuals_of(&mut self, x: &[f64], which: &BTreeSet<usize>) -> Option<Vec<f64>> {
+    pub(crate) fn residuals_of(&mut self, x: &[f64], which: &BTreeSet<usize>) -> Option<Vec<f64>> {
         let (model, _) = self.model(x)?;
         let residuals = self.run(&model, which);
         if which.iter().any(|index| residuals[*index].is_none()) {
@@ -157,15 +157,15 @@ impl<'a> Search<'a> {
         Some(self.flat(&residuals))
     }
 
-    pub fn scattering(&self) -> BTreeSet<usize> {
+    pub(crate) fn scattering(&self) -> BTreeSet<usize> {
         (0..self.places.len()).filter(|index| self.places[*index].scatters).collect()
     }
 
-    pub fn all(&self) -> BTreeSet<usize> {
+    pub(crate) fn all(&self) -> BTreeSet<usize> {
         (0..self.places.len()).collect()
     }
 
-    pub fn silent(&self) -> Vec<bool> {
+    pub(crate) fn silent(&self) -> Vec<bool> {
         let known = self.known.as_ref();
         (0..self.keys.len()).map(|index| known.is_some_and(|moved| moved[index].is_empty())).collect()
     }
@@ -204,7 +204,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    pub fn constants_at(&self, x: &[f64]) -> Option<Constants> {
+    pub(crate) fn constants_at(&self, x: &[f64]) -> Option<Constants> {
         let mut constants = self.constants.clone();
         for (key, x) in self.keys.iter().zip(x) {
             constants.set(key, x.exp()).ok()?;
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
     }
 
     /// Upward and downward derivatives of these probes, 0 for others.
-    pub fn slopes_of(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> [Vec<Vec<f64>>; 2] {
+    pub(crate) fn slopes_of(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> [Vec<Vec<f64>>; 2] {
         let at = self.split(at);
         let (mut upwards, mut downwards) = (Vec::new(), Vec::new());
         for index in 0..self.keys.len() {

@@ -10,7 +10,7 @@ use senesce_core::interrupt::Interrupt;
 /// Transfers that are timed after the first one.
 const STEADY: u64 = 8;
 
-pub const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 10] = [
     "first-write",
     "write",
     "close",
@@ -24,7 +24,12 @@ pub const NAMES: [&str; 10] = [
 ];
 
 /// Runs `rounds` rounds on a zone, destroying its data, with transfers of 4 KiB or one block, whichever is larger.
-pub fn run(device: &mut dyn ZonedDevice, zone: u32, rounds: u32, interrupt: &Interrupt) -> Result<Timed, ZonedError> {
+pub(crate) fn run(
+    device: &mut dyn ZonedDevice,
+    zone: u32,
+    rounds: u32,
+    interrupt: &Interrupt,
+) -> Result<Timed, ZonedError> {
     let geometry = device.geometry().clone();
     let blocks = (4096 / geometry.block_bytes).max(1);
     if geometry.capacity_blocks < (STEADY + 4) * u64::from(blocks) {

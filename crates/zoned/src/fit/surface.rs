@@ -73,7 +73,7 @@ pub(super) enum Care {
 
 impl Search<'_> {
     /// Finds the constants that fit best; uses surfaces if any value scatters.
-    pub fn solve(&mut self, start: &[f64], care: Care) -> Option<Solution> {
+    pub(crate) fn solve(&mut self, start: &[f64], care: Care) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
             return solve(self, start, STEPS);
@@ -86,7 +86,7 @@ impl Search<'_> {
     }
 
     /// The same, starting at constants found before with these deviations.
-    pub fn solve_again(&mut self, start: &[f64], deviation: &[f64]) -> Option<Solution> {
+    pub(crate) fn solve_again(&mut self, start: &[f64], deviation: &[f64]) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
             return solve(self, start, STEPS);
@@ -97,7 +97,7 @@ impl Search<'_> {
         }
     }
 
-    pub fn runs_of(&self, samples: &[Sample], which: &BTreeSet<usize>, name: &str) -> Runs {
+    pub(crate) fn runs_of(&self, samples: &[Sample], which: &BTreeSet<usize>, name: &str) -> Runs {
         let (places, count): (Vec<usize>, usize) = (which.iter().copied().collect(), samples.len());
         let runs = in_parallel(places.len() * count, |index| {
             let (place, sample) = (&self.places[places[index / count]], &samples[index % count]);

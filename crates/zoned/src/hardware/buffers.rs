@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 const LIMIT: usize = 2 << 30;
 
 #[derive(Debug)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     base: NonNull<std::ffi::c_void>,
     slot_bytes: usize,
     total: usize,
@@ -20,7 +20,7 @@ unsafe impl Send for Buffers {}
 
 impl Buffers {
     /// Maps `slots` buffers of at least `bytes`, filled with [`noise`].
-    pub fn new(slots: u32, bytes: u32) -> Result<Self, ZonedError> {
+    pub(crate) fn new(slots: u32, bytes: u32) -> Result<Self, ZonedError> {
         let slot_bytes = (bytes.max(4096) as usize).next_multiple_of(4096);
         let total = slot_bytes * slots.max(1) as usize;
         if total > LIMIT {
@@ -51,7 +51,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.total) }
     }
 
-    pub fn address(&self, tag: u32) -> *mut u8 {
+    pub(crate) fn address(&self, tag: u32) -> *mut u8 {
         let offset = (tag as usize * self.slot_bytes).min(self.total - self.slot_bytes);
         // SAFETY: the offset lies within the mapping.
         unsafe { self.base.as_ptr().cast::<u8>().add(offset) }

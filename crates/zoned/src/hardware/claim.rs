@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// A claimed drive. While this lives, no other run can claim the drive.
 #[derive(Debug)]
-pub struct ClaimedDrive {
+pub(crate) struct ClaimedDrive {
     path: PathBuf,
     /// Serial number, or the path if the drive has none.
     identity: String,
@@ -103,13 +103,13 @@ fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, Zon
 impl ClaimedDrive {
     /// Claims a drive for one path. Refuses a drive in use, one with a signature, and a zoned drive with any zone that
     /// is not empty, unless `erase` repeats its path or serial number.
-    pub fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
+    pub(crate) fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
         Self::claim_again(path, way, erase, None)
     }
 
     /// As [`Self::claim`], but accepts zones that match `left` or hold only this program's noise: the same run wrote
     /// them.
-    pub fn claim_again(
+    pub(crate) fn claim_again(
         path: &Path,
         way: HostPath,
         erase: Option<&str>,
@@ -144,7 +144,7 @@ impl ClaimedDrive {
     }
 
     /// Claims a drive for zone commands that lose no data. Refuses a drive that is in use or claimed by another run.
-    pub fn claim_unused(path: &Path, way: HostPath) -> Result<Self, ZonedError> {
+    pub(crate) fn claim_unused(path: &Path, way: HostPath) -> Result<Self, ZonedError> {
         let claim = block_path(path).map(|block| ClaimedDevice::claim_unused(&block)).transpose()?;
         if claim.is_none() {
             check_visible(path, Path::new("/sys/class/block"), &path.display().to_string())?;
@@ -168,12 +168,12 @@ impl ClaimedDrive {
     }
 
     /// Whether the zones were as an earlier part of the same run left them.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.is_ours
     }
 
     /// Checks again before the first write that the drive is unused and holds only data whose loss was allowed.
-    pub fn check_before_first_write(&mut self) -> Result<(), ZonedError> {
+    pub(crate) fn check_before_first_write(&mut self) -> Result<(), ZonedError> {
         if !self.is_in_use {
             self.check_again()?;
             self.is_in_use = true;
@@ -238,7 +238,7 @@ impl ClaimedDrive {
         })
     }
 
-    pub fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
+    pub(crate) fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
         if way == self.way {
             return Ok(());
         }
@@ -248,7 +248,7 @@ impl ClaimedDrive {
     }
 
     /// Current content of the zones. Contains no content hash if they are not as the last job left them.
-    pub fn leftover(&self) -> Result<Leftover, ZonedError> {
+    pub(crate) fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         let zones = device.report(0, device.geometry().zones)?;
         let found = found_on(&zones, device.geometry().block_bytes, block_path(&self.path), &self.identity);
@@ -265,12 +265,12 @@ impl ClaimedDrive {
         self.pointers.as_ref().map_or(Ok(()), |pointers| pointers.check(zones))
     }
 
-    pub fn check_unchanged(&self) -> Result<(), ZonedError> {
+    pub(crate) fn check_unchanged(&self) -> Result<(), ZonedError> {
         if self.pointers.is_some() { self.check_pointers(&self.zones()?) } else { Ok(()) }
     }
 
     /// Remembers how far a job left the zones written; `None`: unknown from now on.
-    pub fn remember(&mut self, pointers: Option<Pointers>) {
+    pub(crate) fn remember(&mut self, pointers: Option<Pointers>) {
         self.pointers = pointers;
     }
 
@@ -282,12 +282,12 @@ impl ClaimedDrive {
     }
 
     /// Opens another handle with its own ring.
-    pub fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    pub(crate) fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         open_on(&self.path, self.way, true, self.epoch, rings)
     }
 
     /// Changes the LBA format of an NVMe namespace, destroying all data.
-    pub fn format(&self, block_bytes: u32) -> Result<(), ZonedError> {
+    pub(crate) fn format(&self, block_bytes: u32) -> Result<(), ZonedError> {
         let Some(character) = passthrough_path(&self.path) else {
             return Err(ZonedError::Usage(format!("{} is not an NVMe namespace", self.path.display())));
         };

@@ -4,7 +4,7 @@ use crate::error::ZonedError;
 use std::path::{Path, PathBuf};
 
 /// Block device of the only zoned drive of this machine.
-pub fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
+pub(crate) fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
     let found = zoned_drives(Path::new("/sys/block"));
     let names = || found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     match found.as_slice() {

@@ -44,7 +44,7 @@ impl Fill {
 
 impl Leftover {
     /// From a zone report, and `read`, which returns the logical block of a number.
-    pub fn of(drive: &str, zones: &[ZoneInfo], read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Self {
+    pub(crate) fn of(drive: &str, zones: &[ZoneInfo], read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Self {
         let mut runs: Vec<(u32, Fill)> = Vec::new();
         for fill in zones.iter().map(Fill::of) {
             match runs.last_mut() {
@@ -57,18 +57,21 @@ impl Leftover {
 
     /// The same without a content hash: only noise is recognised then.
     #[must_use]
-    pub fn vouching_for_nothing(self) -> Self {
+    pub(crate) fn vouching_for_nothing(self) -> Self {
         Self { content: None, ..self }
     }
 
-    pub fn is_found(&self, now: &Self) -> bool {
+    pub(crate) fn is_found(&self, now: &Self) -> bool {
         self.content.is_some() && self == now
     }
 }
 
 /// Whether every written zone begins and ends with this program's noise. A finished zone may end unwritten: it must
 /// hold noise up to some point and zeros after it, at all sampled positions.
-pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
+pub(crate) fn holds_only_noise(
+    zones: &[ZoneInfo],
+    mut read: impl FnMut(u64) -> io::Result<Vec<u8>>,
+) -> io::Result<bool> {
     for zone in zones {
         let (blocks, may_be_unwritten) = match Fill::of(zone) {
             Fill::Blocks(0) | Fill::None => continue,

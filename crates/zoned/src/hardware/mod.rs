@@ -15,11 +15,11 @@ mod ring;
 mod threads;
 
 pub use block::ZonedBlockDevice;
-pub use claim::{ClaimedDrive, open_for_reading};
-pub use find::only_zoned_drive;
+pub(crate) use claim::ClaimedDrive;
+pub use claim::open_for_reading;
+pub(crate) use find::only_zoned_drive;
 pub use leftover::Leftover;
-pub use nvme::NvmeDevice;
-pub use paths::{has_block_device, has_passthrough, model_of};
+pub(crate) use paths::{has_block_device, has_passthrough, model_of};
 pub use ring::{RingOptions, Submission};
 
 use crate::device::ZonedDevice;
@@ -42,7 +42,7 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
 }
 
 /// Claims a drive and opens it for single commands, by passthrough if available.
-pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+pub(crate) fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
@@ -60,7 +60,7 @@ pub fn open_claimed_by(
 }
 
 /// Opens a drive for zone commands that lose no data. Refuses only a drive that is in use or claimed.
-pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+pub(crate) fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
     let device = drive.open(RingOptions::default())?;
@@ -68,13 +68,18 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
 }
 
 /// Claims the drive, prepares it and runs a job with one thread, ring and processor per worker.
-pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+pub(crate) fn run(
+    path: &Path,
+    job: &Job,
+    erase: Option<&str>,
+    options: &RunOptions<'_>,
+) -> Result<JobResult, ZonedError> {
     check_real(path, job)?;
     run_on(&mut ClaimedDrive::claim(path, job.path, erase)?, job, options)
 }
 
 /// Refuses a job that this drive cannot run, before claiming it.
-pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
+pub(crate) fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     if !job.faults.is_empty() || job.prepare.as_ref().is_some_and(|steps| steps.iter().any(only_simulated)) {
         return Err(ZonedError::Usage("faults and the step wear require a simulated drive".into()));
     }
@@ -83,7 +88,7 @@ pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     Ok(())
 }
 
-pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+pub(crate) fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;
     let checked = check_on(&mut *device, job)?;

@@ -13,7 +13,7 @@ fn mark(number: &[u8]) -> [u8; 32] {
 }
 
 /// Sectors begin at multiples of 512 bytes.
-pub fn fill(memory: &mut [u8]) {
+pub(crate) fn fill(memory: &mut [u8]) {
     rand::Rng::fill_bytes(&mut Seed(0).stream("zoned/buffers"), memory);
     for sector in memory.chunks_exact_mut(SECTOR) {
         let of_number = mark(&sector[..NUMBER]);
@@ -22,7 +22,7 @@ pub fn fill(memory: &mut [u8]) {
 }
 
 /// Whether `content` consists of noise sectors only.
-pub fn is_noise(content: &[u8]) -> bool {
+pub(crate) fn is_noise(content: &[u8]) -> bool {
     let is_marked = |sector: &[u8]| mark(&sector[..NUMBER]) == sector[NUMBER..MARK];
     !content.is_empty() && content.len().is_multiple_of(SECTOR) && content.chunks_exact(SECTOR).all(is_marked)
 }

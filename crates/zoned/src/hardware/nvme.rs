@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const REGIONS: u64 = 64;
 
-pub struct NvmeDevice {
+pub(crate) struct NvmeDevice {
     file: File,
     path: String,
     identity: Identity,
@@ -30,7 +30,7 @@ pub struct NvmeDevice {
 }
 
 /// Limits and zones from identify data.
-pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geometry {
+pub(crate) fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geometry {
     let block_bytes = identity.block_bytes();
     let limit = |bytes: u64| {
         // A command transfers at most 65536 blocks.
@@ -55,7 +55,7 @@ pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geomet
 }
 
 impl NvmeDevice {
-    pub fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
+    pub(crate) fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let identity = Identity::read(&file, path)?;
         let capacity = match &identity.zoned {
             None => (identity.blocks / REGIONS).max(1),
@@ -74,10 +74,6 @@ impl NvmeDevice {
             in_flight: Vec::new(),
             done: VecDeque::new(),
         })
-    }
-
-    pub fn identity(&self) -> &Identity {
-        &self.identity
     }
 
     fn ring(&mut self) -> Result<&mut Ring<squeue::Entry128, cqueue::Entry32>, ZonedError> {
@@ -181,7 +177,7 @@ impl NvmeDevice {
     }
 
     /// Changes the LBA format, destroying the namespace's data. The caller holds the claim.
-    pub fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
+    pub(crate) fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
         if !self.identity.can_format {
             return Err(ZonedError::Missing {
                 what: format!("{} cannot be formatted: its controller does not support Format NVM", self.path),
@@ -220,7 +216,7 @@ fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
 }
 
 /// First zone that the guard must assume to hold data.
-pub fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
+pub(crate) fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
     zones.iter().find(|zone| zone.may_hold_data() && zone.state != ZoneState::Conventional)
 }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
+pub(crate) fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
     let (opcode, action) = match command.operation {
         Operation::Write => (0x01, 0),
         Operation::Read => (0x02, 0),
@@ -34,7 +34,7 @@ pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32)
 }
 
 /// Result of a passthrough call: an NVMe status above 0, a negative errno, or success.
-pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
+pub(crate) fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     match result {
         0 => Ok(block),
         status if status > 0 => Err(ZoneFault::from_status(status as u16)),
@@ -43,7 +43,7 @@ pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
 }
 
 /// An NVMe status, or a negative errno, as io_uring reports it.
-pub fn number(result: senesce_sys::Result<nvme::Status>) -> i32 {
+pub(crate) fn number(result: senesce_sys::Result<nvme::Status>) -> i32 {
     result.map_or_else(|errno| -errno.raw_os_error(), i32::from)
 }
 
@@ -56,7 +56,7 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
 }
 
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub namespace: u32,
     pub blocks: u64,
     pub format: u8,
@@ -75,7 +75,7 @@ pub struct Identity {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct ZonedIdentity {
+pub(crate) struct ZonedIdentity {
     pub zone_blocks: u64,
     /// 0: no limit.
     pub max_active: u32,
@@ -111,7 +111,7 @@ fn text_at(data: &[u8], at: usize, length: usize) -> String {
 }
 
 impl Identity {
-    pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
+    pub(crate) fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
         let namespace = nvme::namespace(file.as_fd()).map_err(|errno| {
             ZonedError::Io(
                 IoFailure::new("identify the namespace of", path, errno)
@@ -164,7 +164,7 @@ impl Identity {
     }
 
     /// Numbers of other namespaces that formatting this one would format too.
-    pub fn formatted_too(&self, file: &File, path: &str) -> Result<Vec<u32>, ZonedError> {
+    pub(crate) fn formatted_too(&self, file: &File, path: &str) -> Result<Vec<u32>, ZonedError> {
         if !self.formats_all {
             return Ok(Vec::new());
         }
@@ -176,7 +176,7 @@ impl Identity {
         Ok(others_in(&lists, self.namespace))
     }
 
-    pub fn block_bytes(&self) -> u32 {
+    pub(crate) fn block_bytes(&self) -> u32 {
         self.formats.iter().find(|format| format.index == self.format).map_or(512, |format| format.block_bytes)
     }
 }
@@ -202,7 +202,7 @@ fn lba_format(space: &[u8], index: u8) -> Option<LbaFormat> {
 }
 
 /// Reads zone descriptors (Zone Management Receive, report zones) from zone `first` on.
-pub fn report(
+pub(crate) fn report(
     file: &File,
     path: &str,
     identity: &Identity,
@@ -253,7 +253,7 @@ fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
 }
 
 /// Format NVM, section 5.14: destroys all data.
-pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
+pub(crate) fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
     let command = Passthrough {
         opcode: 0x80,
         namespace,

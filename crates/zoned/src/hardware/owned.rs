@@ -6,14 +6,14 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 
-pub struct Owned {
+pub(crate) struct Owned {
     device: Box<dyn ZonedDevice>,
     _drive: ClaimedDrive,
 }
 
 impl Owned {
     /// Keeps the claim as long as the handle.
-    pub fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
+    pub(crate) fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
         Self { device, _drive: drive }
     }
 }

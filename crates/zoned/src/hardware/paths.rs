@@ -23,7 +23,7 @@ pub(super) fn passthrough_path(path: &Path) -> Option<PathBuf> {
     is_character_device(&found).then_some(found)
 }
 
-pub fn has_passthrough(path: &Path) -> bool {
+pub(crate) fn has_passthrough(path: &Path) -> bool {
     passthrough_path(path).is_some()
 }
 
@@ -47,12 +47,12 @@ fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
     class.join(&name).exists().then_some(name)
 }
 
-pub fn has_block_device(path: &Path) -> bool {
+pub(crate) fn has_block_device(path: &Path) -> bool {
     block_path(path).is_some()
 }
 
 /// The drive's model; the kernel name for devices without one, such as null_blk or loop.
-pub fn model_of(path: &Path) -> Option<String> {
+pub(crate) fn model_of(path: &Path) -> Option<String> {
     let identified = passthrough_path(path).and_then(|character| {
         let file = File::open(&character).ok()?;
         super::nvme_commands::Identity::read(&file, &character.display().to_string()).ok()

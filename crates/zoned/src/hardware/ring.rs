@@ -26,7 +26,7 @@ pub struct RingOptions {
     pub poll_completion: bool,
 }
 
-pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
+pub(crate) struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
     ring: IoUring<S, C>,
     path: String,
     unsent: u32,
@@ -36,7 +36,7 @@ pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
 const POLL_IDLE_MS: u32 = 1000;
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
-    pub fn new(commands: u32, path: &str, options: RingOptions) -> Result<Self, ZonedError> {
+    pub(crate) fn new(commands: u32, path: &str, options: RingOptions) -> Result<Self, ZonedError> {
         let mut builder = IoUring::<S, C>::builder();
         builder.setup_cqsize(commands.max(1).next_power_of_two() * 2);
         if options.poll_submission {
@@ -55,7 +55,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
     }
 
     /// Adds an entry; it is submitted by the next call of [`Self::next`].
-    pub fn push(&mut self, entry: S) -> Result<(), ZonedError> {
+    pub(crate) fn push(&mut self, entry: S) -> Result<(), ZonedError> {
         // SAFETY: the descriptors and buffers of every entry outlive it: the device owns them until all its commands
         // have completed.
         let pushed = unsafe { self.ring.submission().push(&entry) };
@@ -65,7 +65,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
     }
 
     /// Submits entries and waits for a completion, at most `wait_ns`.
-    pub fn next(&mut self, wait_ns: u64) -> Result<Option<C>, ZonedError> {
+    pub(crate) fn next(&mut self, wait_ns: u64) -> Result<Option<C>, ZonedError> {
         let ready = !self.ring.completion().is_empty();
         if self.unsent > 0 || !ready {
             self.enter(usize::from(!ready), wait_ns)?;

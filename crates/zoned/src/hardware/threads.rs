@@ -31,7 +31,7 @@ struct WorkerSpec<'a> {
 }
 
 /// Runs the prepared job and returns how far it left the zones written.
-pub fn run(
+pub(crate) fn run(
     claimed: &ClaimedDrive,
     checked: &CheckedJob,
     options: &RunOptions<'_>,

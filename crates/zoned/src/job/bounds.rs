@@ -6,13 +6,13 @@ use senesce_core::Bytes;
 use std::time::Duration;
 
 /// Minimum time of a measurement: hardly any drive completes a command in less.
-pub const SHORTEST: Duration = Duration::from_millis(1);
-pub const LONGEST: Duration = Duration::from_hours(24 * 366);
+pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+pub(crate) const LONGEST: Duration = Duration::from_hours(24 * 366);
 /// Maximum count per worker: 35 years at a million commands per second.
-pub const MOST_COMMANDS: u64 = 1 << 50;
+pub(crate) const MOST_COMMANDS: u64 = 1 << 50;
 
 /// Problem and remedy of an actor's times; `bytes` is the size of one of its commands.
-pub fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String, &'static str)> {
+pub(crate) fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String, &'static str)> {
     if spec.count == Some(0) {
         return Some(("count 0 measures nothing".into(), "say how many"));
     }

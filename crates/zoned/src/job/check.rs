@@ -10,8 +10,8 @@ use crate::sim::HostPath;
 use std::ops::Range;
 
 /// Maximum commands in flight of one worker.
-pub const MAX_DEPTH: u32 = 4096;
-pub const MAX_WORKERS: u32 = 512;
+pub(crate) const MAX_DEPTH: u32 = 4096;
+pub(crate) const MAX_WORKERS: u32 = 512;
 
 #[derive(Debug, Clone)]
 pub struct CheckedActor {
@@ -24,7 +24,7 @@ pub struct CheckedActor {
 }
 
 impl CheckedActor {
-    pub fn share(&self, number: u32) -> Range<u32> {
+    pub(crate) fn share(&self, number: u32) -> Range<u32> {
         let (count, jobs) = (u64::from(self.zones.end - self.zones.start), u64::from(self.jobs));
         let border = |number: u64| self.zones.start + (count * number / jobs) as u32;
         border(u64::from(number))..border(u64::from(number) + 1)
@@ -54,7 +54,7 @@ impl CheckedJob {
         filled.map(|step| u64::from(step.zones.len() as u32) * step.blocks * u64::from(geometry.block_bytes)).sum()
     }
 
-    pub fn workers(&self) -> u32 {
+    pub(crate) fn workers(&self) -> u32 {
         self.actors.iter().map(|actor| actor.jobs).sum()
     }
 }

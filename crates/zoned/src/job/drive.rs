@@ -12,7 +12,7 @@ const INTERRUPT_EVERY: u32 = 1024;
 const LOOK_EVERY_NS: u64 = 100_000_000;
 
 /// Runs `workers` until all are done or one of the flags is set. Returns whether one was set.
-pub fn drive<D: ZonedDevice + ?Sized>(
+pub(crate) fn drive<D: ZonedDevice + ?Sized>(
     device: &mut D,
     workers: &mut [Worker],
     owner_of_tag: &[u16],

@@ -2,19 +2,20 @@
 
 mod bounds;
 pub mod check;
-pub mod drive;
+pub(crate) mod drive;
 mod pointers;
-pub mod prepare;
-pub mod resources;
-pub mod result;
-pub mod spec;
-pub mod tally;
-pub mod values;
-pub mod worker;
+pub(crate) mod prepare;
+pub(crate) mod resources;
+pub(crate) mod result;
+pub(crate) mod spec;
+pub(crate) mod tally;
+pub(crate) mod values;
+pub(crate) mod worker;
 
 pub use check::{CheckedActor, CheckedJob, check};
-pub use pointers::Pointers;
+pub(crate) use pointers::Pointers;
 pub use result::{ActorResult, JobResult};
 pub use spec::{Activity, ActorSpec, FaultSpec, Job, OnLostZone, Preparation, PrepareStep};
-pub use tally::{Latency, Tally};
+pub use tally::Latency;
+pub(crate) use tally::Tally;
 pub use values::{Rate, Span, Zones};

@@ -8,7 +8,7 @@ use crate::geometry::{ZoneInfo, ZoneState};
 
 /// Blocks written in each zone; `None`: no write pointer, or unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pointers(Vec<Option<u64>>);
+pub(crate) struct Pointers(Vec<Option<u64>>);
 
 fn reported(info: &ZoneInfo) -> Option<u64> {
     match info.state {
@@ -18,11 +18,11 @@ fn reported(info: &ZoneInfo) -> Option<u64> {
 }
 
 impl Pointers {
-    pub fn of(zones: &[ZoneInfo]) -> Self {
+    pub(crate) fn of(zones: &[ZoneInfo]) -> Self {
         Self(zones.iter().map(reported).collect())
     }
 
-    pub fn prepare(&mut self, steps: &[CheckedStep], zones: &[ZoneInfo]) {
+    pub(crate) fn prepare(&mut self, steps: &[CheckedStep], zones: &[ZoneInfo]) {
         for step in steps {
             for zone in step.zones.clone() {
                 let (Some(place), Some(info)) = (self.0.get_mut(zone as usize), zones.get(zone as usize)) else {
@@ -39,7 +39,7 @@ impl Pointers {
         }
     }
 
-    pub fn follow(&mut self, written: &[(u32, Option<u64>)]) {
+    pub(crate) fn follow(&mut self, written: &[(u32, Option<u64>)]) {
         for (zone, blocks) in written {
             if let Some(place) = self.0.get_mut(*zone as usize) {
                 *place = *blocks;
@@ -47,7 +47,7 @@ impl Pointers {
         }
     }
 
-    pub fn check(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
+    pub(crate) fn check(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
         let differs = |(info, ours): (&ZoneInfo, &Option<u64>)| Some((info.zone, (*ours)?, reported(info)?));
         let others: Vec<_> =
             zones.iter().zip(&self.0).filter_map(differs).filter(|(_, ours, found)| ours != found).collect();

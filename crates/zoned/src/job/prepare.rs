@@ -12,7 +12,7 @@ use senesce_core::interrupt::Interrupt;
 const FILL_BYTES: u32 = 128 << 10;
 
 /// Runs all steps. Skips read-only and offline zones and returns them.
-pub fn prepare<D: ZonedDevice + ?Sized>(
+pub(crate) fn prepare<D: ZonedDevice + ?Sized>(
     device: &mut D,
     job: &CheckedJob,
     progress: &dyn Progress,

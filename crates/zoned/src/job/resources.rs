@@ -10,7 +10,12 @@ use std::collections::BTreeSet;
 
 /// Refuses steps that a zone would refuse, and workers without a free open or active zone. `presets`: the drive sets
 /// zone states without commands.
-pub fn check(job: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], presets: bool) -> Result<(), ZonedError> {
+pub(crate) fn check(
+    job: &CheckedJob,
+    geometry: &Geometry,
+    zones: &[ZoneInfo],
+    presets: bool,
+) -> Result<(), ZonedError> {
     if !geometry.zoned {
         return Ok(());
     }

@@ -57,7 +57,7 @@ const FEW_LATE: u64 = 10;
 
 impl JobResult {
     /// Warns of an early end: rates cover only the time until then.
-    pub fn say_when_it_ended(&mut self) {
+    pub(crate) fn say_when_it_ended(&mut self) {
         let why = match (self.interrupted, self.stopped) {
             (true, _) => "it was interrupted",
             (_, true) => "a zone was lost",
@@ -68,7 +68,7 @@ impl JobResult {
     }
 
     /// Warns of actors that counted no command, or fewer than requested.
-    pub fn say_what_was_not_measured(&mut self) {
+    pub(crate) fn say_what_was_not_measured(&mut self) {
         let cut_short = self.interrupted || self.stopped;
         for actor in &self.actors {
             let words = match actor.tally.commands {
@@ -84,7 +84,7 @@ impl JobResult {
     }
 
     /// Warns of latencies that are limited by the time of the run, because longer commands were cut off.
-    pub fn say_what_was_cut_off(&mut self) {
+    pub(crate) fn say_what_was_cut_off(&mut self) {
         for actor in &self.actors {
             let (late, commands) = (actor.tally.late, actor.tally.commands);
             if late >= FEW_LATE && late as f64 > LATE_SHARE * commands as f64 {
@@ -97,7 +97,7 @@ impl JobResult {
     }
 
     /// Warns of zones that an actor left because the drive refused its commands.
-    pub fn say_what_was_lost(&mut self) {
+    pub(crate) fn say_what_was_lost(&mut self) {
         for actor in &self.actors {
             let Some((zone, fault)) = actor.tally.lost.first() else { continue };
             let why = match fault {
@@ -118,7 +118,7 @@ impl JobResult {
 }
 
 impl ActorResult {
-    pub fn new(actor: &CheckedActor) -> Self {
+    pub(crate) fn new(actor: &CheckedActor) -> Self {
         Self {
             name: actor.spec.name.clone(),
             op: actor.spec.op,
@@ -160,7 +160,7 @@ impl ActorResult {
         Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
     }
 
-    pub fn operation(&self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         use super::spec::Activity as A;
         match self.op {
             A::Write => Operation::Write,
@@ -251,7 +251,7 @@ impl ActorResult {
 }
 
 /// `{mean, p50, p95, p99, max}` in microseconds; null without commands.
-pub fn latency_json(latency: &Latency) -> Value {
+pub(crate) fn latency_json(latency: &Latency) -> Value {
     if latency.count() == 0 {
         return Value::Null;
     }

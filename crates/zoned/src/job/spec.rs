@@ -73,7 +73,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    pub const WORDS: [(&'static str, Self); 7] = [
+    pub(crate) const WORDS: [(&'static str, Self); 7] = [
         ("write", Self::Write),
         ("append", Self::Append),
         ("randread", Self::RandomRead),
@@ -87,11 +87,11 @@ impl Activity {
         Self::WORDS.iter().find(|(_, activity)| *activity == self).map_or("", |(word, _)| word)
     }
 
-    pub fn reads(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
         matches!(self, Self::RandomRead | Self::SequentialRead)
     }
 
-    pub fn streams_writes(self) -> bool {
+    pub(crate) fn streams_writes(self) -> bool {
         matches!(self, Self::Write | Self::Append)
     }
 
@@ -195,7 +195,7 @@ impl ActorSpec {
     }
 
     /// Whether it uses each zone once and ends by itself.
-    pub fn goes_once(&self) -> bool {
+    pub(crate) fn goes_once(&self) -> bool {
         matches!(self.op, Activity::Reset | Activity::Finish) && self.occupancy.is_none()
     }
 
@@ -305,11 +305,11 @@ mod path_word {
     use super::HostPath;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub fn serialize<S: Serializer>(path: &HostPath, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(path: &HostPath, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(path.name())
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HostPath, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HostPath, D::Error> {
         let word = String::deserialize(deserializer)?;
         HostPath::from_name(&word).ok_or_else(|| {
             serde::de::Error::custom(format!(
@@ -335,7 +335,7 @@ impl Job {
         }
     }
 
-    pub fn rings(&self) -> RingOptions {
+    pub(crate) fn rings(&self) -> RingOptions {
         RingOptions {
             submission: self.submission,
             poll_submission: self.poll_submission,

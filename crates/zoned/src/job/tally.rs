@@ -23,7 +23,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // The bounds are constant and valid, so this cannot fail.
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!());
         Self { histogram, sum: 0, max: 0 }
@@ -36,7 +36,7 @@ impl Latency {
         self.max = self.max.max(ns);
     }
 
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         // Both have the same bounds, so this cannot fail.
         let _ = self.histogram.add(&other.histogram);
         self.sum += other.sum;
@@ -88,11 +88,11 @@ impl Tally {
     }
 
     #[inline]
-    pub fn record(&mut self, operation: Operation, ns: u64) {
+    pub(crate) fn record(&mut self, operation: Operation, ns: u64) {
         self.latency[operation as usize].get_or_insert_default().record(ns);
     }
 
-    pub fn refuse(&mut self, fault: ZoneFault) {
+    pub(crate) fn refuse(&mut self, fault: ZoneFault) {
         *self.errors.entry(fault.name()).or_default() += 1;
         self.faults.insert(fault);
     }
@@ -104,7 +104,7 @@ impl Tally {
     }
 
     /// Adds a worker's counts. Their times overlap, so the longest is kept.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.latency.iter_mut().zip(&other.latency) {
             if let Some(theirs) = theirs {
                 ours.get_or_insert_default().add(theirs);

@@ -15,7 +15,7 @@ mod lost;
 mod rounds;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub(crate) enum Wish {
     Submit(Command),
     /// Set the state of this zone; reply with [`Worker::preset_done`], or [`Worker::found`] if the zone is lost.
     Preset(u32, Option<u64>),
@@ -59,7 +59,7 @@ struct OwnZone {
 }
 
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     actor: CheckedActor,
     queue: u16,
     first_tag: u32,
@@ -97,7 +97,7 @@ pub struct Worker {
 
 impl Worker {
     /// `zones` is the state of all zones of the drive, `tags` the first tag of this worker.
-    pub fn new(
+    pub(crate) fn new(
         actor: &CheckedActor,
         number: u32,
         queue: u16,
@@ -153,12 +153,12 @@ impl Worker {
         }
     }
 
-    pub fn stop_on_lost_zone(&mut self) {
+    pub(crate) fn stop_on_lost_zone(&mut self) {
         self.stop_on_lost_zone = true;
     }
 
     /// Starts the clock: start, ramp and end are relative to `now_ns`.
-    pub fn begin(&mut self, now_ns: u64, ramp_ns: u64) {
+    pub(crate) fn begin(&mut self, now_ns: u64, ramp_ns: u64) {
         let spec = &self.actor.spec;
         self.begin_ns = now_ns + spec.start.ns();
         let counts = spec.time.is_none();
@@ -170,21 +170,21 @@ impl Worker {
         }
     }
 
-    pub fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         self.actor.spec.qd
     }
 
-    pub fn busy(&self) -> bool {
+    pub(crate) fn busy(&self) -> bool {
         self.free.len() < self.in_flight.len()
     }
 
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.phase = Phase::Ended;
     }
 
     /// Returns the next action at `now_ns`.
     #[inline]
-    pub fn wish(&mut self, now_ns: u64) -> Wish {
+    pub(crate) fn wish(&mut self, now_ns: u64) -> Wish {
         if self.phase == Phase::Ended || now_ns >= self.end_ns || self.places.is_empty() {
             return self.at_end(now_ns);
         }
@@ -293,7 +293,7 @@ impl Worker {
     }
 
     #[inline]
-    pub fn complete(&mut self, completion: &Completion) {
+    pub(crate) fn complete(&mut self, completion: &Completion) {
         let index = completion.tag - self.first_tag;
         let Some(done) = self.in_flight[index as usize].take() else { return };
         self.free.push(index);
@@ -313,7 +313,7 @@ impl Worker {
     }
 
     /// How far its own commands wrote its zones, if it writes; `None` for lost zones.
-    pub fn written(&self) -> Vec<(u32, Option<u64>)> {
+    pub(crate) fn written(&self) -> Vec<(u32, Option<u64>)> {
         let lost = self.tally.lost.iter().filter(|(_, fault)| fault.loses_zone()).map(|(zone, _)| (*zone, None));
         let left = self.left.iter().map(|place| (place.zone, Some(place.pointer)));
         let own = self.places.iter().map(|place| (place.zone, Some(place.pointer)));
@@ -360,7 +360,7 @@ impl Worker {
     }
 
     /// Returns the counters; an early end of all workers, or of this one, shortens the measured time.
-    pub fn finish(mut self, now_ns: u64) -> (usize, Tally) {
+    pub(crate) fn finish(mut self, now_ns: u64) -> (usize, Tally) {
         let by_time = self.end_ns != u64::MAX;
         self.tally.counted_ns = if by_time {
             self.end_ns.min(self.ended_ns).min(now_ns).saturating_sub(self.count_from_ns)

@@ -3,14 +3,14 @@
 use super::{NO_SLOT, SimDevice};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Appends {
+pub(crate) struct Appends {
     taken: u32,
     first: u32,
     last: u32,
 }
 
 impl Appends {
-    pub const NONE: Self = Self { taken: 0, first: NO_SLOT, last: NO_SLOT };
+    pub(crate) const NONE: Self = Self { taken: 0, first: NO_SLOT, last: NO_SLOT };
 }
 
 impl SimDevice {

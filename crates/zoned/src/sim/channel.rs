@@ -3,7 +3,7 @@
 
 /// Times are nanoseconds.
 #[derive(Debug, Clone)]
-pub struct Channel {
+pub(crate) struct Channel {
     read_free: u64,
     /// When the data of all programs have crossed, if no more reads come.
     load_end: u64,
@@ -12,20 +12,20 @@ pub struct Channel {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Load {
+pub(crate) struct Load {
     ends: u64,
     delayed_before: u64,
 }
 
 impl Channel {
     /// `page`: ns for one page of a program's data.
-    pub fn new(page: u64) -> Self {
+    pub(crate) fn new(page: u64) -> Self {
         Self { read_free: 0, load_end: 0, delayed: 0, page: page.max(1) }
     }
 
     /// Sends the page of a read for `time` ns; returns when it has crossed.
     #[inline]
-    pub fn read(&mut self, now: u64, time: u64) -> u64 {
+    pub(crate) fn read(&mut self, now: u64, time: u64) -> u64 {
         let mut start = now.max(self.read_free);
         if self.load_end > start {
             start += (self.load_end - start) % self.page;
@@ -37,13 +37,13 @@ impl Channel {
     }
 
     /// Queues a program's data, which take `time` ns.
-    pub fn load(&mut self, now: u64, time: u64) -> Load {
+    pub(crate) fn load(&mut self, now: u64, time: u64) -> Load {
         self.load_end = now.max(self.read_free).max(self.load_end) + time;
         Load { ends: self.load_end, delayed_before: self.delayed }
     }
 
     /// When these data will have crossed, as far as known.
-    pub fn end_of(&self, load: &Load) -> u64 {
+    pub(crate) fn end_of(&self, load: &Load) -> u64 {
         load.ends + (self.delayed - load.delayed_before)
     }
 }

@@ -9,7 +9,7 @@ const SCALE: u32 = 10;
 
 /// Times are nanoseconds.
 #[derive(Debug)]
-pub struct Controller {
+pub(crate) struct Controller {
     /// (service at which the command leaves, slot)
     present: BinaryHeap<Reverse<(u64, u32)>>,
     /// Service that every current command has received since the server started, scaled.
@@ -19,19 +19,19 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { present: BinaryHeap::with_capacity(capacity), attained: 0, updated: 0, next: u64::MAX }
     }
 
     /// When the next command leaves; `u64::MAX` when idle.
     #[inline]
-    pub fn next_time(&self) -> u64 {
+    pub(crate) fn next_time(&self) -> u64 {
         self.next
     }
 
     /// Adds a command with `service` ns of work.
     #[inline]
-    pub fn arrive(&mut self, now: u64, slot: u32, service: u64) {
+    pub(crate) fn arrive(&mut self, now: u64, slot: u32, service: u64) {
         self.advance(now);
         self.present.push(Reverse((self.attained + (service << SCALE), slot)));
         self.schedule();
@@ -39,7 +39,7 @@ impl Controller {
 
     /// Takes the command that leaves at [`Self::next_time`].
     #[inline]
-    pub fn depart(&mut self) -> Option<u32> {
+    pub(crate) fn depart(&mut self) -> Option<u32> {
         self.advance(self.next);
         let Reverse((_, slot)) = self.present.pop()?;
         self.schedule();

@@ -16,13 +16,13 @@ const LARGEST_WRITE_BESIDE_READS: u64 = 128 << 10;
 const FEW_WRITERS: u32 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outside {
+pub(crate) struct Outside {
     pub all: Option<String>,
     pub rates: Option<String>,
     pub latencies: Option<String>,
 }
 
-pub fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Outside> {
+pub(crate) fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Outside> {
     let of = |actor: &CheckedActor| Outside {
         all: reads(model, checked, actor, block_bytes),
         rates: few_writers(checked, actor).or_else(|| larger_than_others(checked, actor)),

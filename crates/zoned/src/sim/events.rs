@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum EventKind {
+pub(crate) enum EventKind {
     /// The host submits a command (slot).
     Submit = 0,
     /// A write's data have crossed the link (slot).
@@ -39,7 +39,7 @@ const KINDS: [EventKind; 9] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub(crate) struct Event {
     pub time: u64,
     pub kind: EventKind,
     pub index: u32,
@@ -52,7 +52,7 @@ type Heap = BinaryHeap<Reverse<u128>>;
 
 /// Events in order of time, then of kind and index, so that runs are reproducible.
 #[derive(Debug)]
-pub struct EventQueue {
+pub(crate) struct EventQueue {
     others: Heap,
     /// Ends of programs are due after milliseconds. A separate heap keeps them out of the path of events due after
     /// microseconds.
@@ -73,7 +73,7 @@ fn first(heap: &Heap) -> u128 {
 }
 
 impl EventQueue {
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             others: BinaryHeap::with_capacity(capacity),
             programs: BinaryHeap::with_capacity(100),
@@ -83,12 +83,12 @@ impl EventQueue {
 
     /// `stamp` must be below 2^24.
     #[inline]
-    pub fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
+    pub(crate) fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
         self.others.push(Reverse(packed(time, kind, index, stamp)));
     }
 
     #[inline]
-    pub fn push_program(&mut self, time: u64, die: u32, stamp: u32) {
+    pub(crate) fn push_program(&mut self, time: u64, die: u32, stamp: u32) {
         let key = packed(time, EventKind::Programmed, die, stamp);
         self.program = self.program.min(key);
         self.programs.push(Reverse(key));
@@ -96,13 +96,13 @@ impl EventQueue {
 
     /// When the next event is due; `u64::MAX` without events.
     #[inline]
-    pub fn next_time(&self) -> u64 {
+    pub(crate) fn next_time(&self) -> u64 {
         let other = self.others.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64);
         other.min((self.program >> 64) as u64)
     }
 
     #[inline]
-    pub fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<Event> {
         let key = if self.program < first(&self.others) { self.pop_program() } else { self.others.pop() };
         let Reverse(key) = key?;
         let payload = key as u64;

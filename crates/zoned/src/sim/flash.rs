@@ -19,7 +19,7 @@ use senesce_core::Seed;
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub(crate) enum Program {
     /// Data of the host; they leave the buffer when the program starts.
     Host,
     /// Parity or padding that needs no buffer.
@@ -28,7 +28,7 @@ pub enum Program {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct PageRead {
+pub(crate) struct PageRead {
     pub slot: u32,
     /// Size class of channel and link times: KiB.
     pub kib: u32,
@@ -65,7 +65,7 @@ struct Die {
 }
 
 #[derive(Debug)]
-pub struct Flash {
+pub(crate) struct Flash {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     link_free: u64,
@@ -112,7 +112,7 @@ fn link(links: &[(f64, f64); 2], kib: u32) -> u64 {
 
 impl Flash {
     /// `way` is the (command, KiB) time in microseconds of the path to the drive.
-    pub fn new(
+    pub(crate) fn new(
         flash: &FlashModel,
         read: &ReadModel,
         garbage: Option<&GarbageModel>,
@@ -173,22 +173,22 @@ impl Flash {
         }
     }
 
-    pub fn dies(&self) -> u32 {
+    pub(crate) fn dies(&self) -> u32 {
         self.dies.len() as u32
     }
 
     /// Bytes of one program.
-    pub fn unit(&self) -> u64 {
+    pub(crate) fn unit(&self) -> u64 {
         self.unit
     }
 
     /// Share of dies that are programming or have a program waiting.
-    pub fn programming_share(&self) -> f64 {
+    pub(crate) fn programming_share(&self) -> f64 {
         f64::from(self.dies() - self.free_dies) / f64::from(self.dies())
     }
 
     /// A reset erases until then, in pulses that block reads.
-    pub fn erase(&mut self, until: u64) {
+    pub(crate) fn erase(&mut self, until: u64) {
         self.erasing_until = self.erasing_until.max(until);
     }
 
@@ -207,7 +207,7 @@ impl Flash {
     }
 
     #[inline]
-    pub fn read(&mut self, now: u64, die: u32, read: PageRead, events: &mut EventQueue) {
+    pub(crate) fn read(&mut self, now: u64, die: u32, read: PageRead, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
         target.reads.push_back(read);
         match target.busy {
@@ -217,12 +217,12 @@ impl Flash {
         }
     }
 
-    pub fn program(&mut self, now: u64, zone: u32, program: Program, events: &mut EventQueue) {
+    pub(crate) fn program(&mut self, now: u64, zone: u32, program: Program, events: &mut EventQueue) {
         self.queue.push_back((program, zone));
         self.feed(now, events);
     }
 
-    pub fn pad(&mut self, now: u64, slot: u32, bytes: u64, events: &mut EventQueue) {
+    pub(crate) fn pad(&mut self, now: u64, slot: u32, bytes: u64, events: &mut EventQueue) {
         self.padding.begin(slot, bytes.div_ceil(self.unit));
         self.release_before(now);
         self.feed(now, events);
@@ -230,7 +230,7 @@ impl Flash {
 
     /// A finish whose last padding was assigned to a die.
     #[inline]
-    pub fn padded(&mut self) -> Option<u32> {
+    pub(crate) fn padded(&mut self) -> Option<u32> {
         self.padding.done.pop()
     }
 
@@ -258,7 +258,7 @@ impl Flash {
     }
 
     #[inline]
-    pub fn has_padded(&self) -> bool {
+    pub(crate) fn has_padded(&self) -> bool {
         !self.padding.done.is_empty()
     }
 
@@ -299,7 +299,7 @@ impl Flash {
     }
 
     /// The data of a die's program have crossed, unless reads delayed them.
-    pub fn loaded(&mut self, now: u64, die: u32, events: &mut EventQueue) {
+    pub(crate) fn loaded(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let Some(load) = self.dies[die as usize].load else { return };
         let end = self.channel(die).end_of(&load);
         if end > now {
@@ -313,7 +313,7 @@ impl Flash {
 
     /// The die has sensed its page; both wait for the channel.
     #[inline]
-    pub fn sensed(&mut self, now: u64, die: u32, events: &mut EventQueue) {
+    pub(crate) fn sensed(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let kib = self.dies[die as usize].reading.kib;
         let time = match self.channel_by_kib.get(kib as usize) {
             Some(time) => *time,
@@ -326,7 +326,7 @@ impl Flash {
     /// The page has crossed the channel: it crosses the link, and the die is free. Returns the command and when its
     /// page has left the link.
     #[inline]
-    pub fn sent(&mut self, now: u64, die: u32, events: &mut EventQueue) -> (u32, u64) {
+    pub(crate) fn sent(&mut self, now: u64, die: u32, events: &mut EventQueue) -> (u32, u64) {
         let target = &mut self.dies[die as usize];
         target.busy = Busy::Idle;
         target.read.1 = now;
@@ -337,7 +337,7 @@ impl Flash {
         (slot, self.link_free)
     }
 
-    pub fn programmed(&mut self, now: u64, die: u32, stamp: u32, events: &mut EventQueue) {
+    pub(crate) fn programmed(&mut self, now: u64, die: u32, stamp: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
         if target.busy != Busy::Programming || target.stamp != stamp {
             return;

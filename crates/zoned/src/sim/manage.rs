@@ -16,7 +16,7 @@ struct QuietFinish {
 }
 
 #[derive(Debug)]
-pub struct Manager {
+pub(crate) struct Manager {
     model: ZoneModel,
     reset_free: u64,
     quiet: Option<QuietFinish>,
@@ -25,7 +25,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(model: &ZoneModel) -> Self {
+    pub(crate) fn new(model: &ZoneModel) -> Self {
         Self { model: model.clone(), reset_free: 0, quiet: None, padding: Vec::new() }
     }
 }

@@ -6,7 +6,7 @@ use super::{NO_SLOT, SimDevice};
 const PAGE: u32 = 4096;
 
 #[derive(Debug, Clone, Copy)]
-pub struct WriteLock {
+pub(crate) struct WriteLock {
     held: bool,
     first: u32,
     last: u32,
@@ -15,7 +15,7 @@ pub struct WriteLock {
 }
 
 impl WriteLock {
-    pub const FREE: Self = Self { held: false, first: NO_SLOT, last: NO_SLOT, waiting: 0, taken_at: 0 };
+    pub(crate) const FREE: Self = Self { held: false, first: NO_SLOT, last: NO_SLOT, waiting: 0, taken_at: 0 };
 
     #[cfg(test)]
     pub(super) fn is_held(&self) -> bool {

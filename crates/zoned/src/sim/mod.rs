@@ -13,7 +13,7 @@
 mod appends;
 mod channel;
 mod controller;
-pub mod domain;
+pub(crate) mod domain;
 mod events;
 mod flash;
 mod interface;
@@ -163,7 +163,7 @@ impl SimDevice {
         })
     }
 
-    pub fn completed(&self) -> u64 {
+    pub(crate) fn completed(&self) -> u64 {
         self.completed
     }
 
@@ -174,7 +174,7 @@ impl SimDevice {
     }
 
     /// Puts a conventional drive into a steady state: no erased space beyond the collector's reserve.
-    pub fn wear(&mut self) {
+    pub(crate) fn wear(&mut self) {
         self.placement.wear();
     }
 

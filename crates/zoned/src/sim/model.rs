@@ -3,7 +3,7 @@
 mod check;
 mod file;
 
-pub use file::{BUILT_IN, FitSource};
+pub use file::FitSource;
 
 use super::HostPath;
 use crate::error::ZonedError;
@@ -124,7 +124,7 @@ pub struct HostModel {
 }
 
 /// (KiB, microseconds) points, linear between them and constant outside.
-pub type Curve = Vec<(f64, f64)>;
+pub(crate) type Curve = Vec<(f64, f64)>;
 
 /// Commands that write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -326,7 +326,7 @@ pub struct GarbageModel {
 
 impl Model {
     /// Error for a path that the model does not cover.
-    pub fn lacks(&self, path: HostPath) -> ZonedError {
+    pub(crate) fn lacks(&self, path: HostPath) -> ZonedError {
         let known: Vec<&str> =
             HostPath::ALL.into_iter().filter(|path| path.model(self).is_some()).map(HostPath::name).collect();
         ZonedError::Usage(format!(
@@ -370,12 +370,12 @@ impl Model {
 }
 
 /// Converts microseconds to nanoseconds.
-pub fn ns(microseconds: f64) -> u64 {
+pub(crate) fn ns(microseconds: f64) -> u64 {
     (microseconds * 1000.0).round().max(0.0) as u64
 }
 
 /// 0 for an empty curve.
-pub fn at(curve: &Curve, kib: f64) -> f64 {
+pub(crate) fn at(curve: &Curve, kib: f64) -> f64 {
     let Some(first) = curve.first() else { return 0.0 };
     if kib <= first.0 {
         return first.1;

@@ -7,14 +7,14 @@ use senesce_core::Seed;
 const STEPS: usize = 1024;
 
 #[derive(Debug)]
-pub struct Noise {
+pub(crate) struct Noise {
     generator: Pcg64,
     /// Quantiles of the unit exponential distribution, scaled by 2^16; their mean is close to 2^16.
     quantiles: Box<[u32; STEPS]>,
 }
 
 impl Noise {
-    pub fn new(seed: Seed, stream: &str) -> Self {
+    pub(crate) fn new(seed: Seed, stream: &str) -> Self {
         let mut quantiles = Box::new([0; STEPS]);
         for (step, quantile) in quantiles.iter_mut().enumerate() {
             let probability = (step as f64 + 0.5) / STEPS as f64;
@@ -24,24 +24,24 @@ impl Noise {
     }
 
     #[inline]
-    pub fn exponential(&mut self, mean: u64) -> u64 {
+    pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         let quantile = self.quantiles[(self.generator.next_u64() >> 54) as usize];
         (mean * u64::from(quantile)) >> 16
     }
 
     /// `mean` with a one-sided spread: never much below it, with an exponential tail above. Preserves the mean.
-    pub fn around(&mut self, mean: u64, spread: f64) -> u64 {
+    pub(crate) fn around(&mut self, mean: u64, spread: f64) -> u64 {
         let width = (mean as f64 * spread) as u64;
         mean - width + self.exponential(width)
     }
 
     /// `mean` with a symmetric, uniform spread.
-    pub fn near(&mut self, mean: u64, spread: f64) -> u64 {
+    pub(crate) fn near(&mut self, mean: u64, spread: f64) -> u64 {
         let even = (self.generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (mean as f64 * (1.0 + spread * (2.0 * even - 1.0))) as u64
     }
 
-    pub fn chance(&mut self, probability: f64) -> bool {
+    pub(crate) fn chance(&mut self, probability: f64) -> bool {
         ((self.generator.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 }

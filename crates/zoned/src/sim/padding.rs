@@ -5,7 +5,7 @@ use super::flash::Program;
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
-pub struct Padding {
+pub(crate) struct Padding {
     /// (slot of the finish, programs left), in turn
     active: VecDeque<(u32, u64)>,
     /// Programs that the finishes may issue before the writers' next one.
@@ -15,18 +15,18 @@ pub struct Padding {
 }
 
 impl Padding {
-    pub fn begin(&mut self, slot: u32, programs: u64) {
+    pub(crate) fn begin(&mut self, slot: u32, programs: u64) {
         self.active.push_back((slot, programs.max(1)));
     }
 
     #[inline]
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !self.active.is_empty()
     }
 
     /// Whether the next program is padding, which is then taken; otherwise it is the first of the `queue`.
     #[inline]
-    pub fn waits(&mut self, queue: &VecDeque<(Program, u32)>) -> bool {
+    pub(crate) fn waits(&mut self, queue: &VecDeque<(Program, u32)>) -> bool {
         if self.active.is_empty() {
             return false;
         }

@@ -10,7 +10,7 @@ use senesce_core::Seed;
 /// Distance between the first dies of consecutive zones, so that few zones already use all dies.
 const ZONE_STRIDE: u32 = 13;
 /// Pages are distinguished by address in steps of 16 KiB, the physical page.
-pub const PAGE_SHIFT: u32 = 14;
+pub(crate) const PAGE_SHIFT: u32 = 14;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
@@ -32,7 +32,7 @@ struct Garbage {
 }
 
 #[derive(Debug)]
-pub struct Placement {
+pub(crate) struct Placement {
     dies: u32,
     parity: u32,
     unit: u64,
@@ -49,7 +49,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    pub fn new(model: &Model, geometry: &Geometry, seed: Seed) -> Self {
+    pub(crate) fn new(model: &Model, geometry: &Geometry, seed: Seed) -> Self {
         let unit = u64::from(model.flash.unit_kib) << 10;
         let zone_bytes = geometry.zone_blocks * u64::from(geometry.block_bytes);
         let garbage = model.garbage.as_ref().map(|garbage| Garbage {
@@ -78,7 +78,7 @@ impl Placement {
 
     /// Die of a byte of a zone in this unit, and whether its page is of the slow kind.
     #[inline]
-    pub fn page(&self, zone: u32, unit: u64, offset: u64) -> (u32, bool) {
+    pub(crate) fn page(&self, zone: u32, unit: u64, offset: u64) -> (u32, bool) {
         let page = u64::from(zone) << 40 | offset >> PAGE_SHIFT;
         let hash = (page ^ self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = (hash ^ hash >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
@@ -98,7 +98,7 @@ impl Placement {
     }
 
     /// Data of the host enter the buffer; complete units go to their dies.
-    pub fn write(&mut self, now: u64, zone: u32, bytes: u64, flash: &mut Flash, events: &mut EventQueue) {
+    pub(crate) fn write(&mut self, now: u64, zone: u32, bytes: u64, flash: &mut Flash, events: &mut EventQueue) {
         flash.buffered += bytes;
         let data_dies = self.dies - self.parity;
         let index = if self.zoned { zone as usize } else { 0 };
@@ -130,7 +130,7 @@ impl Placement {
     }
 
     /// The zone was reset or finished: drops its data in the buffer.
-    pub fn forget(&mut self, zone: u32, flash: &mut Flash) {
+    pub(crate) fn forget(&mut self, zone: u32, flash: &mut Flash) {
         if let Some(stream) = self.streams.get_mut(zone as usize) {
             flash.buffered = flash.buffered.saturating_sub(stream.pending);
             *stream = Stream::default();
@@ -138,14 +138,14 @@ impl Placement {
     }
 
     /// Steady state: no erased space beyond the threshold of garbage collection.
-    pub fn wear(&mut self) {
+    pub(crate) fn wear(&mut self) {
         if let Some(garbage) = &mut self.garbage {
             garbage.free = (garbage.model.start_below_mib << 20) as i64;
         }
     }
 
     #[inline]
-    pub fn collect(&mut self, now: u64, flash: &mut Flash, events: &mut EventQueue) {
+    pub(crate) fn collect(&mut self, now: u64, flash: &mut Flash, events: &mut EventQueue) {
         let Some(garbage) = &mut self.garbage else { return };
         let copied = std::mem::take(&mut flash.collected);
         garbage.in_flight -= copied;

@@ -6,7 +6,7 @@ use super::model::Model;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub struct Room {
+pub(crate) struct Room {
     buffer: u64,
     /// Size of one piece: the space that a command needs to begin.
     piece: u64,
@@ -18,7 +18,7 @@ pub struct Room {
 
 impl Room {
     /// Incomplete units may stay in the buffer for every active zone, so a piece must fit into the rest.
-    pub fn new(model: &Model) -> Self {
+    pub(crate) fn new(model: &Model) -> Self {
         let kib = |kib: u32| u64::from(kib) << 10;
         let buffer = kib(model.flash.buffer_kib);
         let kept = u64::from(model.geometry.max_active.max(1)) * kib(model.flash.unit_kib);
@@ -26,29 +26,29 @@ impl Room {
         Self { buffer, piece, waiting: VecDeque::with_capacity(1024), least: u64::MAX }
     }
 
-    pub fn reserve(&mut self, commands: usize) {
+    pub(crate) fn reserve(&mut self, commands: usize) {
         self.waiting.reserve(commands);
     }
 
     /// Whether `bytes` that arrive now fit without waiting.
     #[inline]
-    pub fn takes(&self, buffered: u64, bytes: u32) -> bool {
+    pub(crate) fn takes(&self, buffered: u64, bytes: u32) -> bool {
         buffered + u64::from(bytes).min(self.piece) <= self.buffer
     }
 
     #[inline]
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    pub fn wait(&mut self, slot: u32, bytes: u32) {
+    pub(crate) fn wait(&mut self, slot: u32, bytes: u32) {
         let need = u64::from(bytes).min(self.piece);
         self.least = self.least.min(need);
         self.waiting.push_back((slot, need));
     }
 
     #[inline]
-    pub fn next(&mut self, buffered: u64) -> Option<u32> {
+    pub(crate) fn next(&mut self, buffered: u64) -> Option<u32> {
         let room = self.buffer.saturating_sub(buffered);
         if room < self.least {
             return None;

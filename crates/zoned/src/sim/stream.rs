@@ -8,7 +8,7 @@ use super::timing::SizeTable;
 const DEPTHS: usize = 513;
 
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     zone: u32,
     next_block: u64,
     pub flying: u32,
@@ -24,7 +24,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(model: &StreamModel, way: &PathModel) -> Self {
+    pub(crate) fn new(model: &StreamModel, way: &PathModel) -> Self {
         Self {
             zone: u32::MAX,
             next_block: 0,
@@ -43,13 +43,13 @@ impl Stream {
 
     /// Whether a read continues the stream; updates the expected position.
     #[inline]
-    pub fn follows(&mut self, zone: u32, block: u64, blocks: u64) -> bool {
+    pub(crate) fn follows(&mut self, zone: u32, block: u64, blocks: u64) -> bool {
         let follows = self.zone == zone && self.next_block == block;
         (self.zone, self.next_block) = (zone, block + blocks);
         follows
     }
 
-    pub fn answer(&mut self, now: u64, bytes: u32) -> u64 {
+    pub(crate) fn answer(&mut self, now: u64, bytes: u32) -> u64 {
         self.flying += 1;
         let in_flight_kib = f64::from(self.flying) * f64::from(bytes) / 1024.0;
         let above = self.broken_above.get(bytes);

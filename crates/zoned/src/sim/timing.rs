@@ -39,7 +39,7 @@ impl HostPath {
     }
 
     /// Parameters of this path; `None`: not covered by the model.
-    pub fn model(self, model: &Model) -> Option<&PathModel> {
+    pub(crate) fn model(self, model: &Model) -> Option<&PathModel> {
         match self {
             Self::Direct => Some(&model.host.direct),
             Self::Passthrough => model.host.passthrough.as_ref(),
@@ -55,23 +55,23 @@ const STEPS: usize = 2049;
 
 /// Times of one data command by size, in nanoseconds.
 #[derive(Debug)]
-pub struct SizeTable(Box<[u64]>);
+pub(crate) struct SizeTable(Box<[u64]>);
 
 impl SizeTable {
-    pub fn new(curve: &Curve) -> Self {
+    pub(crate) fn new(curve: &Curve) -> Self {
         let kib = |step: usize| (step << STEP_SHIFT) as f64 / 1024.0;
         Self((0..STEPS).map(|step| ns(at(curve, kib(step)))).collect())
     }
 
     #[inline]
-    pub fn get(&self, bytes: u32) -> u64 {
+    pub(crate) fn get(&self, bytes: u32) -> u64 {
         let step = (bytes >> STEP_SHIFT) as usize;
         self.0[step.min(STEPS - 1)]
     }
 }
 
 #[derive(Debug)]
-pub struct WriteTiming {
+pub(crate) struct WriteTiming {
     pub controller: SizeTable,
     /// Latency besides queueing, without jitter.
     pub fixed: SizeTable,
@@ -84,7 +84,7 @@ pub struct WriteTiming {
 }
 
 #[derive(Debug)]
-pub struct Phases {
+pub(crate) struct Phases {
     period: u64,
     slow_until: u64,
     slow: u64,
@@ -102,7 +102,7 @@ impl Phases {
     }
 
     #[inline]
-    pub fn engine(&self, now: u64, time: u64) -> u64 {
+    pub(crate) fn engine(&self, now: u64, time: u64) -> u64 {
         if self.period == 0 {
             return time;
         }
@@ -111,7 +111,7 @@ impl Phases {
 }
 
 #[derive(Debug)]
-pub struct Timing {
+pub(crate) struct Timing {
     pub write: WriteTiming,
     pub append: WriteTiming,
     pub jitter: u64,
@@ -140,7 +140,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    pub fn new(model: &Model, block_bytes: u32, way: &PathModel) -> Self {
+    pub(crate) fn new(model: &Model, block_bytes: u32, way: &PathModel) -> Self {
         let write = &model.write;
         Self {
             write: WriteTiming::new(write, block_bytes, Operation::Write),
@@ -166,14 +166,14 @@ impl Timing {
     }
 
     /// Additional time for merging `commands` into another one, now of `bytes`.
-    pub fn merging(&self, commands: u64, bytes: u32) -> u64 {
+    pub(crate) fn merging(&self, commands: u64, bytes: u32) -> u64 {
         (commands * self.merged).min(self.merged_limit.get(bytes))
     }
 }
 
 impl WriteTiming {
     /// Additional delay of a merged write of `bytes` that consists of parts of `part_bytes` for the engine.
-    pub fn small_delay(&self, part_bytes: u32, bytes: u32) -> u64 {
+    pub(crate) fn small_delay(&self, part_bytes: u32, bytes: u32) -> u64 {
         let engine = self.engine.get(part_bytes) > 0 && self.engine.get(bytes) == 0;
         if engine { self.small_delay.get(part_bytes) } else { 0 }
     }

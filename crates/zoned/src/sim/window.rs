@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub struct Window {
+pub(crate) struct Window {
     limit: u64,
     /// Bytes that wait for the buffer.
     waiting: u64,
@@ -15,24 +15,24 @@ pub struct Window {
 }
 
 impl Window {
-    pub fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64) -> Self {
         Self { limit, waiting: 0, admitted: 0, held: VecDeque::new() }
     }
 
     /// Data begin to wait for the buffer.
-    pub fn wait(&mut self, bytes: u32) {
+    pub(crate) fn wait(&mut self, bytes: u32) {
         self.waiting += u64::from(bytes);
     }
 
     /// Data that waited enter the buffer.
-    pub fn admit(&mut self, bytes: u32) {
+    pub(crate) fn admit(&mut self, bytes: u32) {
         self.waiting -= u64::from(bytes);
         self.admitted += u64::from(bytes);
     }
 
     /// Whether a read that arrives now must wait; if so, it is queued.
     #[inline]
-    pub fn holds(&mut self, slot: u32) -> bool {
+    pub(crate) fn holds(&mut self, slot: u32) -> bool {
         let full = self.waiting > self.limit;
         if full {
             self.held.push_back((slot, self.admitted + self.waiting - self.limit));
@@ -42,7 +42,7 @@ impl Window {
 
     /// The next read that may continue.
     #[inline]
-    pub fn release(&mut self) -> Option<u32> {
+    pub(crate) fn release(&mut self) -> Option<u32> {
         let (slot, after) = *self.held.front()?;
         if after > self.admitted {
             return None;

@@ -18,7 +18,7 @@ const BEGINNING: &[u8] = b"name =";
 
 /// Flags of a measurement with `--fit`.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Overwrite a zoned drive and fit its model
     #[arg(long, value_name = "FILE", conflicts_with = "alignment", help_heading = "Model of a zoned drive")]
     fit: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Options {
 
 impl Options {
     /// Whether a model of a zoned drive is to be made.
-    pub fn is_meant(&self) -> bool {
+    pub(crate) fn is_meant(&self) -> bool {
         self.fit.is_some()
     }
 
@@ -57,7 +57,7 @@ impl Options {
         }
     }
 
-    pub fn run(
+    pub(crate) fn run(
         self,
         device: &Path,
         out: Option<PathBuf>,
@@ -78,7 +78,7 @@ impl Options {
 
 /// A fit to tables.
 #[derive(Args)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// CSV tables of measured points; every third is held out
     #[arg(required = true)]
     tables: Vec<PathBuf>,
@@ -102,7 +102,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check(Some(&self.model), Format::Text, BEGINNING)?;
         let spec = Spec::of_tables(&self.tables, &self.start)?;
         let file = Some(self.model);

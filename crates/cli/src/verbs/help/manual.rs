@@ -11,7 +11,7 @@ use senesce_core::{ExitCode, Failure};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-pub fn print(verb: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn print(verb: Option<&str>) -> Result<(), Failure> {
     let root = complete(crate::command());
     let mut out = io::stdout().lock();
     match verb {
@@ -65,7 +65,7 @@ fn escaped(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-pub fn write_all(directory: &Path) -> Result<Exit, Failure> {
+pub(crate) fn write_all(directory: &Path) -> Result<Exit, Failure> {
     let root = complete(crate::command());
     let mut page = Vec::new();
     render_root(root.clone(), &mut page).map_err(output_failed)?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Twin {
+pub(crate) struct Twin {
     /// Mounted directory, image or block device; never written
     target: String,
     /// New image; it holds file names, and only its owner can read it
@@ -24,7 +24,7 @@ pub struct Twin {
 }
 
 impl Twin {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         session.progress().phase("make a twin", 0, "");
         let made = twin::make(&path_of(&self.target), &self.image, self.freeze)?;
         session.clear();

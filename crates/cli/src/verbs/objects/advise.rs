@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Advise {
+pub(crate) struct Advise {
     /// Number of objects
     #[arg(long, value_name = "N", help_heading = "Objects")]
     count: u64,
@@ -33,7 +33,7 @@ pub struct Advise {
 }
 
 impl Advise {
-    pub fn run(self) -> Result<Exit, Failure> {
+    pub(crate) fn run(self) -> Result<Exit, Failure> {
         let options = self;
         let volume = match (&options.path, options.volume) {
             (Some(path), _) => Volume::mounted(path)?,

@@ -8,7 +8,7 @@ use senesce_runs::export::Export;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
+pub(crate) fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
     let mut runs = BTreeMap::new();
     for folder in folders {
         if *runs.entry(&folder.path).or_insert(&folder.run) != &folder.run {
@@ -19,14 +19,14 @@ pub fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
     folders.iter().try_for_each(|folder| folder.check(output))
 }
 
-pub struct Folder {
+pub(crate) struct Folder {
     run: PathBuf,
     path: PathBuf,
     files: Vec<(PathBuf, Format, Vec<u8>)>,
 }
 
 impl Folder {
-    pub fn of(one: &Export, directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn of(one: &Export, directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(&one.name);
         let mut files = Vec::new();
         let mut add = |name: String, format, bytes| files.push((path.join(name), format, bytes));
@@ -57,7 +57,7 @@ impl Folder {
         output.check_below(&self.path, &planned)
     }
 
-    pub fn write(&self, output: Output) -> Result<(), Failure> {
+    pub(crate) fn write(&self, output: Output) -> Result<(), Failure> {
         output::directory(&self.path)?;
         self.files.iter().try_for_each(|(file, format, bytes)| output.write(file, *format, bytes))?;
         println!("{}", self.path.display());

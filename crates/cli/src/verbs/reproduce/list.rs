@@ -10,7 +10,7 @@ use senesce_runner::Reproducible;
 use serde_json::{Value, json};
 use std::io::Write;
 
-pub fn experiments(as_json: bool) -> Result<Exit, Failure> {
+pub(crate) fn experiments(as_json: bool) -> Result<Exit, Failure> {
     if as_json {
         let list: Vec<_> = REGISTRY.experiments().map(described).collect();
         println!("{}", Value::Array(list));
@@ -34,7 +34,7 @@ fn described(experiment: &dyn Reproducible) -> Value {
     json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
 }
 
-pub fn claims_of<'a>(
+pub(crate) fn claims_of<'a>(
     experiments: impl IntoIterator<Item = &'a dyn Reproducible>,
     as_json: bool,
 ) -> Result<Exit, Failure> {

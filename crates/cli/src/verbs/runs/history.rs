@@ -15,7 +15,7 @@ use senesce_runs::history::{self, Courses, ListedRun, Measured};
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct History {
+pub(crate) struct History {
     /// Directories to search, with those below [default: ./senesce-runs]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -51,7 +51,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check_all(&[
             (self.csv.as_deref(), Format::Csv, b"run,"),
             (self.prometheus.as_deref(), Format::Text, b"# HELP "),

@@ -8,7 +8,7 @@ use senesce_runs::import::{Options, importer};
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Import {
+pub(crate) struct Import {
     /// fio, hyperfine, ior, mdtest, blktrace, blkparse, zns-study, table or trace
     kind: String,
     /// File or directory
@@ -25,7 +25,7 @@ pub struct Import {
 }
 
 impl Import {
-    pub fn run(self) -> Result<Exit, Failure> {
+    pub(crate) fn run(self) -> Result<Exit, Failure> {
         let importer = importer(&IMPORTERS.concat(), &self.kind)?;
         let configured = importer.with(&Options { map: self.map, pattern: self.pattern })?;
         configured.as_deref().unwrap_or(importer).import(&self.file, &self.out)?;

@@ -13,7 +13,7 @@ use senesce_runner::Conduct;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Repeat {
+pub(crate) struct Repeat {
     /// Run directory, or a plan.toml
     #[arg(value_name = "RUN", value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
@@ -35,7 +35,7 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         let is_record = self.run.is_dir();
         let plan = Plan::read(&if is_record { self.run.join("plan.toml") } else { self.run })?;
         let interrupt = session.interrupt()?;

@@ -9,7 +9,7 @@ use senesce_volume::snapshot::{RollbackReport, Scope, Snapshots, Verify};
 use serde_json::json;
 
 #[derive(Args)]
-pub struct Restore {
+pub(crate) struct Restore {
     #[command(flatten)]
     subject: Subject,
     /// Name of the snapshot
@@ -29,7 +29,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn run(self) -> Result<Exit, Failure> {
+    pub(crate) fn run(self) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.subject.target)?;
         let mut snapshots = Snapshots::allowing(&target, self.subject.store.as_deref(), self.erase.as_deref())?;
         let report = snapshots.rollback(&self.name, self.full)?;
@@ -42,7 +42,7 @@ impl Restore {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum VerifyShare {
+pub(crate) enum VerifyShare {
     /// All up to 16 GiB; above that, the written blocks and 1 % of the rest
     Auto,
     /// All allocated blocks
@@ -58,7 +58,7 @@ impl From<VerifyShare> for Verify {
     }
 }
 
-pub fn text_of(report: &RollbackReport) -> String {
+pub(crate) fn text_of(report: &RollbackReport) -> String {
     let verification = &report.verification;
     let scope = match verification.scope {
         Scope::All => "all allocated blocks",
@@ -84,7 +84,7 @@ pub fn text_of(report: &RollbackReport) -> String {
     )
 }
 
-pub fn exit_of(report: &RollbackReport) -> Exit {
+pub(crate) fn exit_of(report: &RollbackReport) -> Exit {
     match report.verified {
         false => ExitCode::Negative.into(),
         true => ExitCode::Done.into(),

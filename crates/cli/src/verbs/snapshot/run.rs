@@ -14,7 +14,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Run {
+pub(crate) struct Run {
     #[command(flatten)]
     subject: Subject,
     /// Name of the snapshot; the target must be unchanged since
@@ -36,7 +36,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check(self.json.as_deref(), Format::Json, b"")?;
         let interrupt = session.interrupt()?;
         let mut snapshots = self.subject.snapshots()?;

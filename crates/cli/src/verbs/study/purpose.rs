@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Options of a study that senesce writes for a purpose.
 #[derive(Args)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// mail, web, build, database or objects
     #[arg(long = "for", value_name = "PURPOSE", help_heading = "Comparison for a purpose", hide_possible_values = true,
           value_parser = clap::builder::PossibleValuesParser::new(PURPOSES.map(|one| one.name)))]
@@ -44,7 +44,7 @@ pub struct Advice {
 }
 
 impl super::Study {
-    pub fn advise(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn advise(self, session: &Session) -> Result<Exit, Failure> {
         let purpose = self.advice.purpose.as_deref().and_then(Purpose::named);
         let purpose = purpose.ok_or_else(|| Failure::usage("unknown purpose"))?;
         if let (Some((program, package)), false) = (purpose.missing(), self.dry_run) {

@@ -16,7 +16,7 @@ use senesce_zoned::sim::HostPath;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// sim:MODEL, null, /dev/ng0n1, /dev/nvme0n1, or auto (the only zoned drive)
     device: String,
     /// Job file; flags add to it
@@ -76,7 +76,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.device.parse::<DeviceName>()?;
         let spec = Spec { device: self.device.clone(), job: self.to_job()? };
         let seed = self.seed;

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The drive.
 #[derive(Args)]
-pub struct Drive {
+pub(crate) struct Drive {
     /// /dev/ng0n1, /dev/nvme0n1, auto (the only zoned drive), sim:MODEL or null
     device: String,
     /// Print the result as JSON
@@ -25,7 +25,7 @@ pub struct Drive {
 /// The zones of a command.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub struct Range {
+pub(crate) struct Range {
     /// Zones: N or N..M
     #[arg(long, value_name = "ZONES", help_heading = "Zones")]
     zone: Option<String>,
@@ -35,19 +35,22 @@ pub struct Range {
 }
 
 impl Range {
-    pub fn choice(&self) -> Result<Choice, Failure> {
+    pub(crate) fn choice(&self) -> Result<Choice, Failure> {
         Ok(self.zone.as_deref().map_or(Ok(Choice::All), Choice::parse)?)
     }
 }
 
 impl Drive {
     /// Runs a zone command and shows the zones afterwards. A refused zone makes the exit code 5.
-    pub fn show(&self, command: impl FnOnce(&DeviceName) -> Result<Outcome, ZonedError>) -> Result<Exit, Failure> {
+    pub(crate) fn show(
+        &self,
+        command: impl FnOnce(&DeviceName) -> Result<Outcome, ZonedError>,
+    ) -> Result<Exit, Failure> {
         self.show_with_map(None, Output::default(), command)
     }
 
     /// The same, and writes the zone map into a file.
-    pub fn show_with_map(
+    pub(crate) fn show_with_map(
         &self,
         map: Option<&Path>,
         output: Output,

@@ -7,7 +7,7 @@ const SEPARATION: usize = 3;
 const DISCARDED: u64 = 310;
 
 #[derive(Debug, Clone)]
-pub struct GlibcRand {
+pub(crate) struct GlibcRand {
     /// The last 31 values, oldest first from `next`.
     state: [u32; DEGREE],
     next: usize,
@@ -15,7 +15,7 @@ pub struct GlibcRand {
 
 impl GlibcRand {
     /// The generator of a program that never called srand(), after `calls` calls of rand().
-    pub fn after(calls: u64) -> Self {
+    pub(crate) fn after(calls: u64) -> Self {
         let mut state = [0; DEGREE];
         let mut word = 1i64;
         for value in &mut state {
@@ -28,7 +28,7 @@ impl GlibcRand {
         Self { state: jump(&state, DISCARDED + calls), next: 0 }
     }
 
-    pub fn rand(&mut self) -> u32 {
+    pub(crate) fn rand(&mut self) -> u32 {
         let value = self.state[self.next].wrapping_add(self.state[(self.next + DEGREE - SEPARATION) % DEGREE]);
         self.state[self.next] = value;
         self.next = (self.next + 1) % DEGREE;

@@ -5,10 +5,10 @@
 //! elsewhere). One number is fitted per program: the host's time per read, so that the contiguous file takes the published time.
 //! Everything else is held out.
 
-pub mod fileserver;
-pub mod glibc;
-pub mod hypothetical;
-pub mod sqlite;
+pub(crate) mod fileserver;
+pub(crate) mod glibc;
+pub(crate) mod hypothetical;
+pub(crate) mod sqlite;
 
 use super::drive::{Drive, Hint};
 use super::parameters::{Flash, PAGE, Placement};
@@ -37,7 +37,7 @@ pub enum Workload {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     Contiguous,
     Fragmented,
     /// In pieces, with hints to the drive about the page that each piece continues or overwrites.
@@ -130,7 +130,7 @@ pub(crate) struct File {
 
 impl Volume {
     /// An empty volume on a drive with its write pointer at `offset` programs.
-    pub fn new(flash: &Flash, state: State, offset: u32) -> Self {
+    pub(crate) fn new(flash: &Flash, state: State, offset: u32) -> Self {
         let placed = state == State::Placed;
         let placement = if placed { Placement::DieAffinity } else { Placement::RoundRobin };
         let mut drive = Drive::new(&Flash { placement, ..flash.clone() });
@@ -139,7 +139,7 @@ impl Volume {
         Self { drive, next: pages, placed }
     }
 
-    pub fn append(&mut self, file: &mut File, bytes: u64) {
+    pub(crate) fn append(&mut self, file: &mut File, bytes: u64) {
         let hint = match file.pages.last() {
             Some(last) if self.placed => Hint::Behind(u64::from(*last)),
             _ => Hint::None,
@@ -150,7 +150,7 @@ impl Volume {
         file.pages.extend(pages.map(|page| page as u32));
     }
 
-    pub fn overwrite(&mut self, file: &File, offset: u64, bytes: u64) {
+    pub(crate) fn overwrite(&mut self, file: &File, offset: u64, bytes: u64) {
         let hint = if self.placed { Hint::Overwrite } else { Hint::None };
         let (first, count) = ((offset / PAGE) as usize, bytes.div_ceil(PAGE) as usize);
         self.drive.prepare(file.pages[first..first + count].iter().map(|page| u64::from(*page)), hint);
@@ -158,12 +158,12 @@ impl Volume {
 
     /// Reads part of a file: one request for each run of adjacent pages, all issued at `at_ns`. Returns the time of the last
     /// completion.
-    pub fn read(&mut self, file: &File, offset: u64, bytes: u64, at_ns: u64) -> u64 {
+    pub(crate) fn read(&mut self, file: &File, offset: u64, bytes: u64, at_ns: u64) -> u64 {
         self.read_runs(file, offset, bytes, at_ns).map(|(_, done)| done).fold(at_ns, u64::max)
     }
 
     /// The same, with page count and completion time of each run.
-    pub fn read_runs<'a>(
+    pub(crate) fn read_runs<'a>(
         &'a mut self,
         file: &'a File,
         offset: u64,
@@ -181,7 +181,7 @@ impl Volume {
 }
 
 impl File {
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.pages.len() as u64 * PAGE
     }
 }

@@ -6,7 +6,7 @@ use senesce_aging::measure::Measures;
 use senesce_core::Table;
 use serde::Serialize;
 
-pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
+pub(crate) fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);
     lines.add("execution (s)", executed.execute_seconds, "");
@@ -14,7 +14,7 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     lines.table
 }
 
-pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
+pub(crate) fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
     let mut lines = Lines::new("plan", "Plan, not measured", "planned ");
     lines.measures(&rehearsal.summary, &rehearsal.measures);
     if let Some(Checkpoint { operation, seconds }) = reached {

@@ -19,7 +19,7 @@ const NO_CONDITIONS: [&str; 9] = [
     "randseed",
 ];
 
-pub fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
+pub(crate) fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
     let mut of_name: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
     for Joined { job, .. } in jobs {
         of_name.entry(&job.name).or_default().push(job);

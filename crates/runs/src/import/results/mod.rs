@@ -29,9 +29,9 @@ pub struct Format {
 pub const HYPERFINE: Format =
     Format { name: "hyperfine", about: "the output of hyperfine --export-json", read: hyperfine::read };
 
-pub const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", read: ior::read };
+pub(crate) const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", read: ior::read };
 
-pub const MDTEST: Format = Format { name: "mdtest", about: "the output of mdtest", read: mdtest::read };
+pub(crate) const MDTEST: Format = Format { name: "mdtest", about: "the output of mdtest", read: mdtest::read };
 
 pub fn check(text: &str) {
     for format in [&HYPERFINE, &IOR, &MDTEST] {
@@ -75,12 +75,12 @@ fn record(
     finish(source, out, nothing_counts)
 }
 
-pub struct Results;
+pub(crate) struct Results;
 
 /// The identity of an imported result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The program that measured: `hyperfine`, `ior`, `mdtest`; `table`: unknown.
     pub format: String,
     /// Name of the file.

@@ -8,7 +8,7 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    pub fn of(word: &str) -> Option<Self> {
+    pub(crate) fn of(word: &str) -> Option<Self> {
         let value = word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
         let digits = word.split_once('.').map_or(0, |(_, digits)| digits.len());
         let plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -16,15 +16,15 @@ impl Printed {
         Some(Self { value, rounding })
     }
 
-    pub fn least(self) -> f64 {
+    pub(crate) fn least(self) -> f64 {
         (self.value - self.rounding).max(0.0)
     }
 
-    pub fn most(self) -> f64 {
+    pub(crate) fn most(self) -> f64 {
         self.value + self.rounding
     }
 
-    pub fn times(self, other: Self) -> (f64, f64) {
+    pub(crate) fn times(self, other: Self) -> (f64, f64) {
         (self.least() * other.least(), self.most() * other.most())
     }
 }

@@ -12,14 +12,14 @@ use senesce_core::{Failure, Measurement};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub const TABLE: &str = "table";
+pub(crate) const TABLE: &str = "table";
 
 const MOST_ROWS: usize = 100_000;
 const SHOWN_LINES: usize = 3;
 
-pub struct Tables;
+pub(crate) struct Tables;
 
-pub static TABLES: Tables = Tables;
+pub(crate) static TABLES: Tables = Tables;
 
 struct Mapped {
     maps: Vec<Map>,

@@ -5,7 +5,7 @@ use senesce_core::text::visible_line;
 
 /// A column that is read once; the device may span several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
+pub(crate) enum Field {
     Time,
     Operation,
     Offset,
@@ -105,11 +105,11 @@ impl Pattern {
         Ok(Column::One(field))
     }
 
-    pub fn has(&self, field: Field) -> bool {
+    pub(crate) fn has(&self, field: Field) -> bool {
         self.columns.contains(&Column::One(field))
     }
 
-    pub fn takes_header(&mut self, line: &str) -> Result<bool, String> {
+    pub(crate) fn takes_header(&mut self, line: &str) -> Result<bool, String> {
         if self.is_iolog {
             let columns = match line {
                 "fio version 2 iolog" => FIO_IOLOG_2,
@@ -125,7 +125,7 @@ impl Pattern {
         Ok(numbers.peek().is_some() && numbers.all(|cell| cell.starts_with(char::is_alphabetic)))
     }
 
-    pub fn cells<'a>(&self, line: &'a str) -> Cells<'a> {
+    pub(crate) fn cells<'a>(&self, line: &'a str) -> Cells<'a> {
         let mut cells = Cells { found: [None; FIELDS], device: Vec::new() };
         for (column, cell) in self.columns.iter().zip(split(line, self.separator)) {
             match column {
@@ -138,7 +138,7 @@ impl Pattern {
     }
 
     /// Bytes of an offset or a size.
-    pub fn bytes(&self, cells: &Cells<'_>, field: Field) -> Result<u64, String> {
+    pub(crate) fn bytes(&self, cells: &Cells<'_>, field: Field) -> Result<u64, String> {
         let cell = cells.get(field)?;
         let count = Some(cell).filter(|cell| cell.bytes().all(|byte| byte.is_ascii_digit()));
         let count = count.and_then(|cell| cell.parse::<u64>().ok()?.checked_mul(self.units[field as usize]));
@@ -146,7 +146,7 @@ impl Pattern {
     }
 
     /// Nanoseconds of a time, without rounding. Only digits and at most one point are accepted.
-    pub fn time_ns(&self, cells: &Cells<'_>, field: Field) -> Result<u128, String> {
+    pub(crate) fn time_ns(&self, cells: &Cells<'_>, field: Field) -> Result<u128, String> {
         let cell = cells.get(field)?;
         let unit = u128::from(self.units[field as usize]);
         let read = || {
@@ -162,7 +162,7 @@ impl Pattern {
     }
 
     /// Nanoseconds from issue to completion; `None` if the column is empty or absent.
-    pub fn latency_ns(&self, cells: &Cells<'_>) -> Result<Option<u64>, String> {
+    pub(crate) fn latency_ns(&self, cells: &Cells<'_>) -> Result<Option<u64>, String> {
         match cells.found[Field::Latency as usize] {
             None | Some("") => Ok(None),
             Some(cell) => {
@@ -184,18 +184,18 @@ fn split(text: &str, separator: Option<char>) -> Box<dyn Iterator<Item = &str> +
     }
 }
 
-pub struct Cells<'a> {
+pub(crate) struct Cells<'a> {
     found: [Option<&'a str>; FIELDS],
     device: Vec<&'a str>,
 }
 
 impl<'a> Cells<'a> {
-    pub fn get(&self, field: Field) -> Result<&'a str, String> {
+    pub(crate) fn get(&self, field: Field) -> Result<&'a str, String> {
         self.found[field as usize].ok_or_else(|| format!("it ends before the column '{}'", name(field)))
     }
 
     /// Its parts joined by dots; control characters are escaped.
-    pub fn device(&self) -> String {
+    pub(crate) fn device(&self) -> String {
         match self.device.is_empty() {
             true => "trace".into(),
             false => visible_line(&self.device.join(".")).into_owned(),
@@ -204,7 +204,7 @@ impl<'a> Cells<'a> {
 }
 
 /// The operation of a word; `None` for an action that moves no data.
-pub fn operation(word: &str) -> Result<Option<Operation>, String> {
+pub(crate) fn operation(word: &str) -> Result<Option<Operation>, String> {
     Ok(Some(match word.to_ascii_lowercase().as_str() {
         "r" | "read" | "rd" | "0" => Operation::Read,
         "w" | "write" | "wr" | "1" => Operation::Write,

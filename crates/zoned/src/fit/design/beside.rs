@@ -102,7 +102,7 @@ impl Maker {
     }
 }
 
-pub fn flash(maker: &Maker) -> Block {
+pub(crate) fn flash(maker: &Maker) -> Block {
     let mut probes = vec![maker.together("write 128 KiB in 4 zones", vec![maker.writers(4)], 2.0, "0.iops")];
     probes.extend([10, 12, 14, 16, 20, 24].map(|mib| maker.bursts(mib)));
     let reader = ActorSpec { qd: 4, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
@@ -121,7 +121,7 @@ pub fn flash(maker: &Maker) -> Block {
 }
 
 /// Progress of appends to one zone next to writers.
-pub fn appends(maker: &Maker) -> Block {
+pub(crate) fn appends(maker: &Maker) -> Block {
     let writers = ActorSpec {
         zones: crate::job::Zones::Range(maker.first, maker.first + maker.half.max(2) - 1),
         ..ActorSpec::new(Activity::Write)
@@ -133,7 +133,7 @@ pub fn appends(maker: &Maker) -> Block {
     Block { name: "appends to one zone".into(), constants: names(&["write.appends_per_zone"]), probes: vec![probe] }
 }
 
-pub fn reads_beside_writes(maker: &Maker) -> Block {
+pub(crate) fn reads_beside_writes(maker: &Maker) -> Block {
     // A single read meets one segment of one program. Percentiles separate first segments from later ones.
     let mut probes = vec![maker.reads_beside(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];
     probes.push(maker.reads_beside(16, 750, "0.mean 0.p50 0.p95"));
@@ -147,7 +147,7 @@ pub fn reads_beside_writes(maker: &Maker) -> Block {
     Block { name: "reads next to writes".into(), constants, probes }
 }
 
-pub fn resets(maker: &Maker) -> Block {
+pub(crate) fn resets(maker: &Maker) -> Block {
     let reads = |qd| ActorSpec { qd, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
     let mut probes = vec![
         maker.beside_resets(reads(1), 30, 1.0, "0.mean 0.p50 0.p75 0.p95 0.p99"),

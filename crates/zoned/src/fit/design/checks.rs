@@ -6,7 +6,7 @@ use crate::job::{Activity, ActorSpec};
 use crate::sim::HostPath;
 use senesce_core::Bytes;
 
-pub fn checks(maker: &Maker) -> Vec<Probe> {
+pub(crate) fn checks(maker: &Maker) -> Vec<Probe> {
     let mut probes = Vec::new();
     for (kib, zones) in [(4, 2), (4, 3), (8, 2), (16, 2), (32, 4), (256, 2)] {
         let actor = ActorSpec { bs: Bytes::kib(kib), zones: maker.written(zones), ..ActorSpec::new(Activity::Write) };

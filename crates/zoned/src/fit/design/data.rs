@@ -59,7 +59,7 @@ impl Maker {
 }
 
 /// Command processor, transfer, remaining latency of writes, and host time.
-pub fn writes(maker: &Maker) -> Block {
+pub(crate) fn writes(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for op in [Activity::Write, Activity::Append] {
         let depth = if op == Activity::Append { 4 } else { 1 };
@@ -87,7 +87,7 @@ pub fn writes(maker: &Maker) -> Block {
     Block { name: "writes and appends".into(), constants, probes }
 }
 
-pub fn reads(maker: &Maker) -> Block {
+pub(crate) fn reads(maker: &Maker) -> Block {
     let mut probes = vec![maker.random_reads(4, 1, HostPath::Direct, "0.mean 0.p05 0.p95 0.low")];
     for (kib, depth) in [
         (4, 8),
@@ -133,7 +133,7 @@ pub fn reads(maker: &Maker) -> Block {
 }
 
 /// Additional cost of another path than the direct one.
-pub fn host(maker: &Maker, path: HostPath) -> Block {
+pub(crate) fn host(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let mut constants = vec![format!("host.{word}.reap_us")];
     let knots: &[&str] =
@@ -148,7 +148,7 @@ pub fn host(maker: &Maker, path: HostPath) -> Block {
     Block { name: format!("the path {}", path.name()), constants, probes }
 }
 
-pub fn streams(maker: &Maker, path: HostPath) -> Block {
+pub(crate) fn streams(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let kib = |kib: u64, depth: u32, kept: &str| maker.stream(kib << 10, depth, path, kept);
     let mut probes: Vec<Probe> = [8, 16, 32].map(|bs| kib(bs, 16, "0.iops")).into();
@@ -170,7 +170,7 @@ pub fn streams(maker: &Maker, path: HostPath) -> Block {
     Block { name: format!("sequential reads, {}", path.name()), constants, probes }
 }
 
-pub fn small_blocks(maker: &Maker) -> Block {
+pub(crate) fn small_blocks(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for (op, depth) in [(Activity::Write, 1), (Activity::Append, 2)] {
         for bytes in [512, 1024, 2048, 4096, 6144] {
@@ -193,7 +193,7 @@ pub fn small_blocks(maker: &Maker) -> Block {
     Block { name: "blocks of 512 B, writes and appends".into(), constants, probes }
 }
 
-pub fn small_streams(maker: &Maker) -> Block {
+pub(crate) fn small_streams(maker: &Maker) -> Block {
     let probes = [512, 1024, 2048].map(|bytes| maker.stream(bytes, 1, HostPath::Direct, "0.mean"));
     let probes = probes.map(|probe| maker.in_small_blocks(probe)).into();
     let constants = ["0.5", "1", "2"].map(|knot| format!("read.stream.latency_us@{knot}")).into();

@@ -30,7 +30,7 @@ impl Maker {
     }
 }
 
-pub fn single_commands(maker: &Maker) -> Block {
+pub(crate) fn single_commands(maker: &Maker) -> Block {
     let (zone, rounds, block_bytes) = (maker.first, maker.effort.rounds, maker.block);
     let kept: Vec<&str> = singles::NAMES.to_vec();
     let probe = Probe::new("single commands", Work::Singles { zone, rounds, block_bytes }, &kept.join(" "));
@@ -48,7 +48,7 @@ pub fn single_commands(maker: &Maker) -> Block {
 }
 
 /// Resets by fill level. Their spread shows in percentiles, which need many resets; on simulated drives they are cheap.
-pub fn resets(maker: &Maker) -> Block {
+pub(crate) fn resets(maker: &Maker) -> Block {
     let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };
     let of = |share, kept| maker.commands(Activity::Reset, Some(share), rounds, kept);
     let all = "0.mean 0.p50 0.p95";
@@ -57,7 +57,7 @@ pub fn resets(maker: &Maker) -> Block {
     Block { name: "resets".into(), constants: constants.map(str::to_string).into(), probes }
 }
 
-pub fn finishes(maker: &Maker) -> Block {
+pub(crate) fn finishes(maker: &Maker) -> Block {
     let of = |share, kept| maker.commands(Activity::Finish, Some(share), maker.few(), kept);
     // The rare long finish of an almost full zone needs many samples; on simulated drives they are cheap.
     let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };

@@ -49,12 +49,12 @@ impl Worker {
 
     /// The zone whose state should be read: drives refuse zone commands in lost zones with the same fault as an invalid
     /// transition.
-    pub fn doubtful_zone(&mut self) -> Option<u32> {
+    pub(crate) fn doubtful_zone(&mut self) -> Option<u32> {
         self.doubtful.take()
     }
 
     /// Takes the drive's report of a zone with a refused command. Returns whether the zone is lost and was dropped.
-    pub fn found(&mut self, info: &ZoneInfo) -> bool {
+    pub(crate) fn found(&mut self, info: &ZoneInfo) -> bool {
         let fault = fault_of(info.state);
         if let Some(fault) = fault {
             self.drop_zone(info.zone, fault);

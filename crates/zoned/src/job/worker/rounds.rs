@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// Result of [`Wish::Preset`].
-    pub fn preset_done(&mut self, done: bool) {
+    pub(crate) fn preset_done(&mut self, done: bool) {
         if done {
             self.phase = Phase::Round(0);
             if let Some(place) = self.places.get_mut(self.at) {

@@ -14,13 +14,13 @@ struct Part {
 }
 
 #[derive(Debug)]
-pub struct Releases {
+pub(crate) struct Releases {
     parts: Vec<Part>,
     next: u64,
 }
 
 impl Releases {
-    pub fn new(model: &FlashModel) -> Self {
+    pub(crate) fn new(model: &FlashModel) -> Self {
         let parts = u64::from(model.unit_kib / model.release_kib);
         let second = parts.div_ceil(2);
         let after = |part: u64| match part {
@@ -32,7 +32,7 @@ impl Releases {
     }
 
     #[inline]
-    pub fn begin(&mut self, now: u64) {
+    pub(crate) fn begin(&mut self, now: u64) {
         for part in &mut self.parts {
             let due = now + part.after;
             part.due.push_back(due);
@@ -42,12 +42,12 @@ impl Releases {
 
     /// When the next part is released; `u64::MAX` without parts.
     #[inline]
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     #[inline]
-    pub fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         let next = self.next;
         if let Some(part) = self.parts.iter_mut().find(|part| part.due.front() == Some(&next)) {
             part.due.pop_front();
@@ -56,7 +56,7 @@ impl Releases {
     }
 
     /// Delays all parts.
-    pub fn postpone(&mut self, by: u64) {
+    pub(crate) fn postpone(&mut self, by: u64) {
         self.parts.iter_mut().flat_map(|part| &mut part.due).for_each(|due| *due += by);
         self.find_next();
     }
@@ -70,19 +70,19 @@ impl Releases {
 impl Flash {
     /// When data are released next; `u64::MAX` without any.
     #[inline]
-    pub fn next_release(&self) -> u64 {
+    pub(crate) fn next_release(&self) -> u64 {
         self.releases.next()
     }
 
     #[inline]
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.releases.pop();
         self.buffered = self.buffered.saturating_sub(self.release);
     }
 
     /// Releases all data that are due before `time`.
     #[inline]
-    pub fn release_before(&mut self, time: u64) {
+    pub(crate) fn release_before(&mut self, time: u64) {
         while self.releases.next() < time {
             self.release();
         }

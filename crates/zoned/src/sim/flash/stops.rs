@@ -5,13 +5,13 @@ use super::*;
 impl Flash {
     /// How much programs slow a reset, 0 to 1: whether any of a few dies is programming, and for how long programs have
     /// run since the last reset.
-    pub fn crowding(&self, now: u64, settle: u64) -> f64 {
+    pub(crate) fn crowding(&self, now: u64, settle: u64) -> f64 {
         let since = now.saturating_sub(self.stopped_until) as f64 / settle.max(1) as f64;
         (1.0 - (1.0 - self.programming_share()).powi(3)) * since.min(1.0)
     }
 
     /// Stops programs for `duration` ns; their data stay in the buffer. Earlier stops add up.
-    pub fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
+    pub(crate) fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
         self.release_before(now);
         self.releases.postpone(duration);
         self.stopped_until = self.stopped_until.max(now) + duration;
@@ -24,7 +24,7 @@ impl Flash {
     }
 
     /// Programs may continue, unless another reset stopped them again.
-    pub fn resume(&mut self, now: u64, events: &mut EventQueue) {
+    pub(crate) fn resume(&mut self, now: u64, events: &mut EventQueue) {
         if now < self.stopped_until {
             return;
         }

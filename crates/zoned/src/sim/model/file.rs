@@ -22,7 +22,7 @@ pub struct FitSource {
     pub errors: u32,
 }
 
-pub const BUILT_IN: [(&str, &str); 2] = [
+pub(crate) const BUILT_IN: [(&str, &str); 2] = [
     ("zn540", include_str!("../../../data/zoned/zn540.toml")),
     ("nvme-a", include_str!("../../../data/zoned/nvme-a.toml")),
 ];

@@ -1,3 +1,4 @@
+use super::file::BUILT_IN;
 use super::*;
 use crate::command::{Command, Operation};
 use crate::device::ZonedDevice;

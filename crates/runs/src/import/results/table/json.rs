@@ -21,7 +21,7 @@ struct LocatedValue<'a> {
 }
 
 /// One row for each value that the path matches. Errors name the line of invalid JSON, and missing labels.
-pub fn rows(map: &Map, text: &str) -> Result<Rows, String> {
+pub(crate) fn rows(map: &Map, text: &str) -> Result<Rows, String> {
     let mut found = Rows::default();
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     for (index, document) in documents.enumerate() {

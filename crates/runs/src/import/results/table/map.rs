@@ -2,11 +2,11 @@
 
 use crate::import::printable;
 
-pub const EXAMPLE: &str = "write --map \"name=benchmark,value=time,unit='ms'\": each COL is the name of a column, its number \
+pub(crate) const EXAMPLE: &str = "write --map \"name=benchmark,value=time,unit='ms'\": each COL is the name of a column, its number \
                            from 1, a path in JSON (results[].mean), or a text in single quotes that holds for all rows";
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Column {
+pub(crate) enum Column {
     Text(String),
     Number(usize),
     /// In the header of a table; a path in JSON.
@@ -14,7 +14,7 @@ pub enum Column {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Map {
+pub(crate) struct Map {
     pub name: Column,
     pub value: Column,
     pub unit: Column,
@@ -27,7 +27,7 @@ pub struct Map {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Separator {
+pub(crate) enum Separator {
     Character(char),
     Blanks,
 }
@@ -36,7 +36,7 @@ const MOST_COLUMNS: usize = 32;
 const MOST_NUMBER: usize = 10_000;
 
 impl Map {
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (mut name, mut value, mut unit, mut better) = (None, None, None, None);
         let (mut conditions, mut rows, mut separator) = (Vec::new(), Vec::new(), None);
         let pairs = pairs(text)?;
@@ -71,20 +71,20 @@ impl Map {
         })
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub fn keeps(&self, name: &str) -> bool {
+    pub(crate) fn keeps(&self, name: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|row| row == name.trim())
     }
 
-    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
         let of_conditions = self.conditions.iter().map(|(_, column)| column);
         [&self.name, &self.value, &self.unit].into_iter().chain(&self.better).chain(of_conditions)
     }
 
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         fn name(column: &Column) -> Option<&str> {
             match column {
                 Column::Name(name) => Some(name),

@@ -8,7 +8,7 @@ const KNOWN: [Separator; 4] =
     [Separator::Character(','), Separator::Character('\t'), Separator::Character(';'), Separator::Blanks];
 
 /// The rows below the header with the names of the map; without names, all lines with a number in the value's column.
-pub fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
+pub(crate) fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
     let names = map.names();
     let (header, separator) = match names.is_empty() {
         true => (None, map.separator.unwrap_or_else(|| by_extension(extension))),
