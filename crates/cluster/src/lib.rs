@@ -1,6 +1,6 @@
 //! Runs one job in several processes, on one machine or many: the ranks of an MPI program.
 //!
-//! MPI only carries messages ([`Transport`]). The [`Cluster`] of each rank gathers and broadcasts values, limits the window of
+//! MPI only carries messages ([`transport::Transport`]). The [`Cluster`] of each rank gathers and broadcasts values, limits the window of
 //! operations, and ends the run after a stop or the death of a rank. Its coordinator, a thread, answers even while the rank hangs
 //! in a system call. MPI collectives are not used, because they wait forever after the death of
 //! a rank, and they busy-wait.

@@ -14,7 +14,7 @@ pub(crate) enum MessageKind {
     StopAt = 5,
     /// To rank 0, the answer to `StopAt`.
     Present = 6,
-    /// To rank 0: this rank failed. From rank 0: the run has failed. The body is an [`Ending`](crate::Ending).
+    /// To rank 0: this rank failed. From rank 0: the run has failed. The body is an [`Ending`](crate::state::Ending).
     End = 7,
     /// To rank 0: this rank is done. From rank 0: all are.
     Goodbye = 8,
