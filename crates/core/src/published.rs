@@ -17,23 +17,6 @@ pub struct PublishedValue {
     pub note: String,
 }
 
-impl PublishedValue {
-    /// Text of the value, such as `719 MiB/s`, with condition, source and note.
-    #[cfg(test)]
-    pub(crate) fn text(&self) -> String {
-        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
-        let note = if self.note.is_empty() { String::new() } else { format!("; {}", self.note) };
-        format!("{}{unit} ({}: {}{note})", self.value, self.condition, self.source)
-    }
-}
-
-/// Text of a metric's values in an embedded file; empty if it has none.
-#[cfg(test)]
-pub(crate) fn text_of(text: &str, metric: &str) -> String {
-    let values = parse(text).unwrap_or_default().into_iter().filter(|one| one.metric == metric);
-    values.map(|one| one.text()).collect::<Vec<_>>().join("; ")
-}
-
 /// Error in a published-values file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("published values, line {line}: {problem}")]
@@ -95,8 +78,6 @@ mod tests {
         assert_eq!(values.len(), 1);
         assert_eq!(values[0].condition, "ext4, hdd");
         assert_eq!(values[0].note, "says \"about\"");
-        assert_eq!(text_of(text, "ops"), "1.5 1/s (ext4, hdd: TR 16-105 Fig 3; says \"about\")");
-        assert_eq!(text_of(text, "time"), "");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::parameters::Spec;
 use super::point::{Clock, Point, read_ahead_text};
 use super::rounds::Sequential;
 use super::sketch::Sketch;
-use super::{Procedure, beside, figures};
+use super::{Procedure, figures, published_table};
 use senesce_core::Rows;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finite, Table};
@@ -104,7 +104,7 @@ pub(crate) fn analyse<P: Procedure>(
     )];
     caveats.extend(by_bytes_read(&seen));
     caveats.extend(under_emulation(&seen));
-    let mut tables = vec![table(&seen), correlation_table(&seen), beside::table(&seen, &published)];
+    let mut tables = vec![table(&seen), correlation_table(&seen), published_table::table(&seen, &published)];
     tables.extend(P::tables(&seen));
     Ok(Analysis {
         title: P::STORY.title.into(),

@@ -5,13 +5,13 @@
 //! unaged one: the same files copied in that order to a fresh volume of the same size.
 
 pub(crate) mod analysis;
-pub(crate) mod beside;
 pub(crate) mod correlations;
 pub(crate) mod experiment;
 pub(crate) mod figures;
 pub(crate) mod models;
 pub(crate) mod parameters;
 pub(crate) mod point;
+pub(crate) mod published_table;
 pub(crate) mod read;
 pub(crate) mod rounds;
 pub(crate) mod sketch;
