@@ -86,8 +86,9 @@ pub struct Direction {
 /// file (`--status-interval`) the last complete one counts.
 pub fn parse(text: &str) -> Result<Output, String> {
     let (mut raw, mut caveats) = last_document(text)?;
-    let is_sum = |job: &RawJob| job.jobname == "All clients" && job.groupid.is_none();
-    let total = raw.client_stats.iter().position(is_sum).map(|at| raw.client_stats.remove(at));
+    // fio adds it behind two or more clients, with the group of the first in some versions.
+    let several = raw.client_stats.len() > 2;
+    let total = raw.client_stats.pop_if(|job| several && job.jobname == "All clients");
     raw.jobs.append(&mut raw.client_stats);
     let all = raw.jobs.len();
     raw.jobs.retain(|job| !job.jobname.is_empty());
@@ -99,9 +100,9 @@ pub fn parse(text: &str) -> Result<Output, String> {
         caveats.push("it holds jobs without statistics (stats=0), which add load and are not counted".into());
     }
     let (options, of_hosts) = global_options(raw.options);
-    let read = |raw: RawJob| job(raw, &options, &of_hosts);
-    let jobs = raw.jobs.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let all_clients = total.map(read).transpose()?;
+    let read = |raw: RawJob, clients: usize| job(raw, &options, &of_hosts, clients);
+    let jobs = raw.jobs.into_iter().map(|raw| read(raw, 1)).collect::<Result<Vec<_>, _>>()?;
+    let all_clients = total.map(|raw| read(raw, jobs.len())).transpose()?;
     if let Some(total) = &all_clients {
         check_sum(total, &jobs)?;
     }
@@ -157,7 +158,7 @@ const SECTIONS: [(&str, &str); 7] = [
     ("finish", "zone finish"),
 ];
 
-fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) -> Result<Job, String> {
+fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>, clients: usize) -> Result<Job, String> {
     let name = printable(&raw.jobname);
     let at = |section: &str, problem: &str| format!("job '{name}', {section}: {problem}");
     let mut options = plain(std::mem::take(&mut raw.options));
@@ -209,6 +210,7 @@ fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) 
             direction: part,
             block_bytes: if is_one { block_bytes(&job, global, name) } else { None },
             in_flight: job.number(global, "iodepth").unwrap_or(1.0) * clones.max(reported).clamp(1.0, MOST_JOBS),
+            clients: clients as f64,
             intervals: intervals.clone(),
         };
         job.directions.push(direction(name, &evidence).map_err(|problem| at(name, &problem))?);

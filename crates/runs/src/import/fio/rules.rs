@@ -26,6 +26,8 @@ pub struct Evidence {
     pub direction: RawDirection,
     pub block_bytes: Option<f64>,
     pub in_flight: f64,
+    /// Number of clients that the direction is a sum of; 1 for one client.
+    pub clients: f64,
     /// `latency_ns`, `latency_us` and `latency_ms` of the job, if this is its only direction.
     pub intervals: Vec<Interval>,
 }
@@ -158,8 +160,10 @@ pub const OF_DIRECTIONS: [Rule<Evidence>; 9] = [
         all.within("bw_bytes", one.bw_bytes, (least, most));
         all.within("bw", one.bw, (least / 1024.0 - 1.0, most / 1024.0 + 1.0))
     }),
-    rule("kibibytes", "io_bytes", 0.0, 1.0, |Evidence { direction: one, .. }, all| {
-        all.equal("io_kbytes", one.io_kbytes, one.io_bytes? / 1024.0)
+    // A sum over clients adds values that were rounded down.
+    rule("kibibytes", "io_bytes", 0.0, 1.0, |Evidence { direction: one, clients, .. }, all| {
+        let kibibytes = one.io_bytes? / 1024.0;
+        all.within("io_kbytes", one.io_kbytes, (kibibytes - (clients - 1.0), kibibytes))
     }),
     rule("bytes of operations", "total_ios and the block size", 0.01, 0.0, |evidence, all| {
         let one = &evidence.direction;

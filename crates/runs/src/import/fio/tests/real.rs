@@ -79,6 +79,13 @@ fn results_of_clients_and_of_the_first_versions_are_read() {
     let jobs: Vec<_> =
         values.iter().filter(|one| one.metric == "operations").map(|one| &one.condition["job"]).collect();
     assert_eq!(jobs, ["j", "All clients"]);
+    // fio adds the kibibytes of two clients, each rounded down.
+    for (missing, is_read) in [(2.0, true), (3.0, false)] {
+        let factor = 1.0 - missing / 4_096.0;
+        let rounded = altered(CLIENTS, "/client_stats/2/read/io_kbytes", serde_json::json!(factor));
+        let read = import(&rounded);
+        assert_eq!(read.is_ok(), is_read, "{missing}: {read:?}");
+    }
     let hosts = CLIENTS.replacen("\"hostname\" : \"127.0.0.1\"", "\"hostname\" : \"other\"", 1);
     let (values, _) = import(&hosts).unwrap();
     let found = values.iter().filter(|one| one.metric == "operations").filter_map(|one| one.condition.get("host"));
