@@ -32,7 +32,10 @@ fn caveats(summary: &LayoutSummary) -> Vec<String> {
         notes.push(format!("free space: {}", summary.free_space_note));
     }
     let counts = [
-        (summary.vanished, "files or directories were deleted during the examination and are not counted"),
+        (
+            summary.vanished,
+            "files or directories were deleted during the examination or are damaged; they are not counted",
+        ),
         (summary.denied, "files or directories may not be opened by this user and are not counted (run as root)"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
         (summary.delayed.extents, "extents were not allocated yet and have no position"),

@@ -117,6 +117,13 @@ impl Condition {
         found
     }
 
+    /// Names without a valid inode. If nothing can delete files, they are damaged.
+    pub(crate) fn add_names_without_inode(&mut self, place: &ShownDirectory, count: u64) {
+        if count > 0 && self.journal.replayed == Some(true) && !Access::of(place).live {
+            self.damage.push(format!("{count} files or directories have no valid inode"));
+        }
+    }
+
     pub fn add_complaints(&mut self, place: &ShownDirectory) {
         if self.journal.replayed == Some(true) {
             self.damage.extend(listed(place.complaints()));

@@ -216,11 +216,14 @@ impl<'a> Examination<'a> {
         method: Method,
         free_space: Result<FreeSpace, String>,
     ) -> Layout {
+        let mut condition = self.condition();
+        let vanished = collected.vanished.len() as u64 + tree.vanished_directories;
+        condition.add_names_without_inode(self.place, vanished);
         let circumstances = Circumstances {
             target: self.shown.display().to_string(),
             file_system: self.file_system.name(),
             view: self.place.view(),
-            condition: self.condition(),
+            condition,
             method,
             free_space,
         };

@@ -119,7 +119,7 @@ pub(super) fn changed_share(before: &FileSystemSpace, free_after: u64) -> f64 {
 pub(super) fn notes(summary: &LayoutSummary, space: &FileSystemSpace) -> Vec<String> {
     let counts = [
         (summary.denied, "directories and files may not be opened and were left out; root can read all"),
-        (summary.vanished, "files or directories were deleted during the examination"),
+        (summary.vanished, "files or directories were deleted during the examination or are damaged"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"));

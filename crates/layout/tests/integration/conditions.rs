@@ -84,6 +84,23 @@ fn copy_of_a_mounted_file_system_without_journal_is_reported() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn damaged_inodes_are_reported() {
+    for content in [[0xA5; 1024], [0; 1024]] {
+        let mut image = Image::new("mkfs.ext4 -qF -b 1024 -I 256", 64);
+        (0..20).for_each(|number| std::fs::write(image.mount_point().join(format!("f{number}")), "content").unwrap());
+        image.unmount();
+        let groups = run(&format!("dumpe2fs {}", image.path().display()));
+        let table = groups.split("Inode table at ").nth(1).unwrap();
+        let block: u64 = table.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap();
+        assert!(condition(&image.path()).damage.is_empty());
+        // Four inodes of files, behind the 11 reserved ones.
+        overwrite(&image.path(), (block + 3) * 1024, &content);
+        assert!(!damage(&image.path()).is_empty(), "{content:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn mount_without_journal_replay_is_reported() {
     let mut image = Image::new("mkfs.ext4 -qF", 64);
     let pending = copy_with_pending_changes(&image);
