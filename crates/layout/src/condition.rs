@@ -35,6 +35,15 @@ pub struct Condition {
     pub journal: Journal,
     /// Damaged metadata, one sentence each.
     pub damage: Vec<String>,
+    /// Whether the damage affects the free space, whose numbers are then unknown.
+    #[serde(skip)]
+    pub free_space_damaged: bool,
+}
+
+#[derive(Default)]
+struct Damage {
+    found: Vec<String>,
+    of_free_space: bool,
 }
 
 struct Access {
@@ -105,14 +114,17 @@ impl Condition {
             }
         };
         // An unreplayed journal makes metadata inconsistent, which is not damage.
-        let mut damage = match (&device, known) {
+        let Damage { found: mut damage, of_free_space } = match (&device, known) {
             (Some(device), Some(known)) if journal.replayed == Some(true) => damage(device, known, live),
-            _ => Vec::new(),
+            _ => Damage::default(),
         };
+        if let (Some(device), Some(FileSystem::Ext4)) = (&device, known) {
+            damage.extend(ext::journal_damage(device, live).unwrap_or_else(|error| Some(unchecked(&error))));
+        }
         if known == Some(FileSystem::Btrfs) {
             damage.extend(counted_by_btrfs(root));
         }
-        let mut found = Self { journal, damage };
+        let mut found = Self { journal, damage, free_space_damaged: of_free_space };
         found.add_complaints(place);
         found
     }
@@ -148,14 +160,19 @@ fn pending(device: &File, known: FileSystem) -> Result<Option<String>, String> {
     found.map_err(|error| error.to_string())
 }
 
-fn damage(device: &File, known: FileSystem, live: bool) -> Vec<String> {
+fn damage(device: &File, known: FileSystem, live: bool) -> Damage {
+    let other = |found| Damage { found, of_free_space: false };
     let found = match known {
         FileSystem::Ext4 => ext::damage(device, live),
         // The kernel's state in memory is newer than the device.
-        FileSystem::Xfs if !live => xfs::damage(device),
-        _ => Ok(Vec::new()),
+        FileSystem::Xfs if !live => xfs::damage(device).map(other),
+        _ => Ok(Damage::default()),
     };
-    found.unwrap_or_else(|error| vec![format!("its metadata cannot be checked: {error}")])
+    found.unwrap_or_else(|error| other(vec![unchecked(&error)]))
+}
+
+fn unchecked(error: &std::io::Error) -> String {
+    format!("its metadata cannot be checked: {error}")
 }
 
 /// Errors that the kernel has counted on the devices of btrfs since the last reset.

@@ -219,6 +219,11 @@ impl<'a> Examination<'a> {
         let mut condition = self.condition();
         let vanished = collected.vanished.len() as u64 + tree.vanished_directories;
         condition.add_names_without_inode(self.place, vanished);
+        // The kernel answers GETFSMAP or not, depending on whether it has read the damaged bitmap before.
+        let free_space = match condition.free_space_damaged {
+            true => Err("unknown, because block bitmaps are damaged".into()),
+            false => free_space,
+        };
         let circumstances = Circumstances {
             target: self.shown.display().to_string(),
             file_system: self.file_system.name(),
@@ -283,7 +288,7 @@ impl<'a> Examination<'a> {
         match self.file_system.free_space() {
             FreeSpaceBy::Fsmap => match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
                 Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),
-                Err(error) if self.condition().journal.replayed != Some(true) => Ok(Err(error.to_string())),
+                Err(error) if !self.condition().reservations().is_empty() => Ok(Err(error.to_string())),
                 other => other.map(Ok),
             },
             FreeSpaceBy::TreeSearch if !is_root() => Ok(Err("not available without root".into())),

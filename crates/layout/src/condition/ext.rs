@@ -1,13 +1,15 @@
-//! ext2, ext3 and ext4: checks the journal, and the bitmaps against their checksums and group descriptors. The free block count
+//! ext2, ext3 and ext4: checks the journal and its superblock, and the bitmaps against their checksums and group descriptors. The free block count
 //! of the superblock is not checked, because the kernel recounts it at every mount (kernel documentation, filesystems/ext4/:
 //! "Super Block", "Block Group Descriptors", "Checksums").
 
-use super::bytes::{be32, crc32c, le16, le32, read};
-use super::listed;
-use crate::ext4_format::{self, Content, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
-use crate::extent::Extent;
+mod journal;
+
+use super::bytes::{crc32c, le16, le32, read};
+use super::{Damage, listed};
+use crate::ext4_format::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
 use std::fs::File;
 use std::io;
+use std::time::Duration;
 
 const COMPAT_HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_RECOVER: u32 = 0x4;
@@ -16,14 +18,16 @@ const RO_COMPAT_GDT_CSUM: u32 = 0x10;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 const RO_COMPAT_ORPHAN_PRESENT: u32 = 0x1_0000;
-const COMPAT_FAST_COMMIT: u32 = 0x400;
 const STATE_UNMOUNTED: u16 = 0x1;
 const STATE_ERRORS: u16 = 0x2;
+/// Name of the bitmap that counts free space.
+const BLOCK: &str = "block";
 const INODES_UNUSED: u16 = 0x1;
 const BLOCKS_UNUSED: u16 = 0x2;
 /// Number of readings of a mounted file system that must find the same error, because the kernel does not change bitmap and
 /// descriptor atomically.
 const READINGS: usize = 4;
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn superblock(device: &File) -> io::Result<Vec<u8>> {
     read(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)
@@ -33,7 +37,7 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let data = superblock(device)?;
     let is_dirty = le32(&data, 0x5C) & COMPAT_HAS_JOURNAL != 0
         && le32(&data, 0x60) & INCOMPAT_RECOVER != 0
-        && !journal_is_empty(device, &data).unwrap_or(false);
+        && !journal::is_empty(device, &data);
     let name = if le32(&data, 0xE0) == 0 { "the external journal" } else { "the journal" };
     if is_dirty {
         return Ok(Some(format!(
@@ -56,33 +60,24 @@ pub(super) fn journals_data(device: &File) -> bool {
     option.map_or(le32(&data, 0x100) & MODE == JOURNAL, |mode| mode == "journal")
 }
 
-/// Whether the journal is empty according to its superblock; `None` if it is not found.
-fn journal_is_empty(device: &File, superblock: &[u8]) -> Option<bool> {
-    const MAGIC: u32 = 0xC03B_3998;
-    /// `s_start`: the first block of the log, 0 if empty. Does not cover fast commits, which follow it.
-    const START: usize = 0x1C;
-    if le32(superblock, 0x5C) & COMPAT_FAST_COMMIT != 0 {
-        return Some(false);
+/// Damage of the journal, which is visible whether or not it was replayed.
+pub(super) fn journal_damage(device: &File, live: bool) -> io::Result<Option<String>> {
+    let data = superblock(device)?;
+    if le32(&data, 0x5C) & COMPAT_HAS_JOURNAL == 0 {
+        return Ok(None);
     }
-    let journal = u64::from(le32(superblock, 0xE0)).checked_sub(1)?;
-    let geometry = Geometry::parse(superblock)?;
-    let group = journal / geometry.inodes_per_group;
-    let descriptor_at = geometry.descriptors_offset + group * geometry.descriptor_size;
-    let descriptor = read(device, descriptor_at, geometry.descriptor_size as usize).ok()?;
-    let inode_at = geometry.inode_table(&descriptor)? + journal % geometry.inodes_per_group * geometry.inode_size;
-    let inode = read(device, inode_at, geometry.inode_size as usize).ok()?;
-    let mut extents: Vec<Extent> = Vec::new();
-    let first = match ext4_format::inode(&geometry, &inode, &mut extents) {
-        Content::Mapped => extents.iter().find(|extent| extent.logical == 0)?.physical,
-        // ext3: the first block of the map.
-        Content::Unknown => u64::from(le32(&inode, 0x28)) * geometry.block_size,
-        _ => return None,
-    };
-    let found = read(device, first, 1024).ok()?;
-    (be32(&found, 0) == MAGIC).then(|| be32(&found, START) == 0)
+    let mut problem = journal::problem(device, &data);
+    for _ in 1..if live { READINGS } else { 1 } {
+        if problem.is_none() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        problem = journal::problem(device, &data);
+    }
+    Ok(problem.map(|problem| format!("the journal is damaged: {problem}; check it with e2fsck")))
 }
 
-pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
+pub(super) fn damage(device: &File, live: bool) -> io::Result<Damage> {
     let data = superblock(device)?;
     let mut found = Vec::new();
     if le16(&data, 0x3A) & STATE_ERRORS != 0 {
@@ -91,18 +86,19 @@ pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
     if !live && le32(&data, 0x5C) & COMPAT_HAS_JOURNAL == 0 && le16(&data, 0x3A) & STATE_UNMOUNTED == 0 {
         found.push("it was not unmounted and has no journal; check it with e2fsck".to_string());
     }
-    let Some(groups) = Groups::of(&data) else { return Ok(found) };
+    let Some(groups) = Groups::of(&data) else { return Ok(Damage { found, of_free_space: false }) };
     let mut wrong = groups.wrong(device, 0..groups.count)?;
     for _ in 1..if live { READINGS } else { 1 } {
         if wrong.is_empty() {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        let again = groups.wrong(device, wrong.iter().map(|(group, _)| *group))?;
-        wrong.retain(|(group, _)| again.iter().any(|(other, _)| other == group));
+        std::thread::sleep(PAUSE);
+        let again = groups.wrong(device, wrong.iter().map(|one| one.group))?;
+        wrong.retain(|one| again.iter().any(|other| other.group == one.group));
     }
-    found.extend(listed(wrong.into_iter().map(|(_, text)| text).collect()));
-    Ok(found)
+    let of_free_space = wrong.iter().any(|one| one.of_free_space);
+    found.extend(listed(wrong.into_iter().map(|one| one.text).collect()));
+    Ok(Damage { found, of_free_space })
 }
 
 struct Groups {
@@ -116,6 +112,14 @@ struct Groups {
     seed: Option<u32>,
     /// The older checksum of descriptors: CRC-16 over this and the descriptor.
     descriptor_seed: Option<[u8; 16]>,
+}
+
+/// The first error of a group.
+struct Wrong {
+    group: u64,
+    /// It affects the block bitmap.
+    of_free_space: bool,
+    text: String,
 }
 
 struct Bitmap {
@@ -164,18 +168,19 @@ impl Groups {
         part(low) | if self.geometry.descriptor_size >= 64 { part(high) << (8 * bytes) } else { 0 }
     }
 
-    /// Groups with errors, and the first error of each.
-    fn wrong(&self, device: &File, groups: impl Iterator<Item = u64>) -> io::Result<Vec<(u64, String)>> {
+    fn wrong(&self, device: &File, groups: impl Iterator<Item = u64>) -> io::Result<Vec<Wrong>> {
         let mut found = Vec::new();
         for group in groups {
             let descriptor = self.descriptor(device, group)?;
             if !self.is_sound(group, &descriptor) {
-                found.push((group, format!("the descriptor of group {group} is damaged: its checksum is wrong")));
+                let text = format!("the descriptor of group {group} is damaged: its checksum is wrong");
+                found.push(Wrong { group, of_free_space: true, text });
                 continue;
             }
             for bitmap in self.bitmaps(group, &descriptor) {
                 if let Some(problem) = self.problem(device, &bitmap)? {
-                    found.push((group, format!("the {} bitmap of group {group} is damaged: {problem}", bitmap.name)));
+                    let text = format!("the {} bitmap of group {group} is damaged: {problem}", bitmap.name);
+                    found.push(Wrong { group, of_free_space: bitmap.name == BLOCK, text });
                     break;
                 }
             }
@@ -206,7 +211,7 @@ impl Groups {
         let number = |low, high, bytes| self.number(descriptor, low, high, bytes);
         let checksum_mask = if self.geometry.descriptor_size >= 64 { u32::MAX } else { 0xFFFF };
         let of_blocks = Bitmap {
-            name: "block",
+            name: BLOCK,
             unit: if self.cluster_shift > 0 { "clusters" } else { "blocks" },
             block: number(0x0, 0x20, 4),
             bits: blocks.div_ceil(1 << self.cluster_shift),

@@ -196,7 +196,41 @@ fn damaged_bitmaps_of_ext_are_reported() {
             let damaged = copy(&image, "damaged");
             let block = u32_at(&damaged, DESCRIPTORS + field);
             overwrite(&damaged, u64::from(block) * 1024, &[0x5A; 1024]);
-            assert!(!damage(&damaged).is_empty(), "{mkfs}: bitmap at {field}");
+            let found = Layout::of(&damaged).unwrap();
+            assert!(!found.is_sound(), "{mkfs}: bitmap at {field}");
+            assert_eq!(found.free_space.is_none(), field == 0, "{mkfs}: free space with bitmap at {field} damaged");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn damaged_journal_of_ext_is_reported() {
+    for mkfs in ["mkfs.ext4 -qF", "mkfs.ext4 -qF -O ^metadata_csum", "mkfs.ext3 -qF"] {
+        let mut image = Image::new(mkfs, 64);
+        grow_tree(&image.mount_point(), 200);
+        image.unmount();
+        let debugfs = |command| run(&format!("debugfs -R '{command}' {} 2>/dev/null", image.path().display()));
+        let block: u64 = debugfs("blocks <8>").split_whitespace().next().unwrap().parse().unwrap();
+        let inode = debugfs("imap <8>");
+        let inode: Vec<u64> = ["located at block ", "offset 0x"]
+            .iter()
+            .zip([10, 16])
+            .map(|(word, radix)| {
+                let digits = inode.split(word).nth(1).unwrap();
+                let end = digits.find(|digit: char| !digit.is_ascii_hexdigit()).unwrap();
+                u64::from_str_radix(&digits[..end], radix).unwrap()
+            })
+            .collect();
+        // Blocks of 1 KiB. The magic number, the version, the length and the error of the superblock; the map of the inode.
+        let superblock = [(0, [0xA5; 1024].as_slice()), (0x4, &[9; 4]), (0x10, &[0; 4]), (0x20, &[1; 4])];
+        let places = superblock.map(|(at, bytes)| (block * 1024 + at, bytes));
+        for (at, bytes) in places.into_iter().chain([(inode[0] * 1024 + inode[1] + 0x28, [0xA5; 60].as_slice())]) {
+            let damaged = copy(&image, "damaged");
+            overwrite(&damaged, at, bytes);
+            // The kernel refuses a damaged inode even without the journal.
+            let is_reported = Layout::of(&damaged).map_or(true, |found| !found.is_sound());
+            assert!(is_reported, "{mkfs}: {} bytes at {at}", bytes.len());
         }
     }
 }
