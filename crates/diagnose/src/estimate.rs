@@ -259,10 +259,14 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let model = drive.parameters()?;
     space::write_back(directory)?;
     let (seen, space) = rayon::join(|| CostedLayout::of(directory, &model, options), || FileSystemSpace::of(directory));
-    let (mut seen, space) = (seen?, space?);
+    let (mut seen, mut space) = (seen?, space?);
+    let mut is_predictable = true;
     if let Some(condition) = &mut seen.summary.condition {
         condition.add_complaints(place);
+        is_predictable = !condition.free_space_damaged;
     }
+    // Both ask for the free extents. If a bitmap is damaged, ext4 answers only the first call.
+    space.free = space.free.filter(|_| seen.summary.free_space.is_some());
     let CostedLayout { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
     let advice = Advice::of(place, summary.file_system.parse().ok(), &seen, &space);
@@ -295,7 +299,10 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         plan: plan::steps(&moves),
         plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
         name_length: options.name_length,
-        creatable: headroom::creatable(&space, options.name_length),
+        creatable: match is_predictable {
+            true => headroom::creatable(&space, options.name_length),
+            false => Vec::new(),
+        },
         longest_free: headroom::longest_free(&space),
         breaks: breaks(&seen),
         unseen_share: unseen_share(place, &seen, &space),
@@ -335,7 +342,17 @@ impl Prognosis {
         }
         self.notes.extend(tried.failed.iter().map(ToString::to_string));
         self.twin = Some(tried);
+        if let Some(twin) = self.replayed_twin() {
+            self.creatable = twin.creatable.clone();
+            self.notes.push("only the twin has its journal replayed: its numbers replace those of the rules".into());
+        }
         self.sentence = sentence::of(self);
+    }
+
+    /// The twin, if the target itself was read without its journal.
+    pub(crate) fn replayed_twin(&self) -> Option<&crate::twin::Tried> {
+        let is_replayed = self.condition.as_ref().is_none_or(|condition| condition.journal.replayed == Some(true));
+        self.twin.as_ref().filter(|_| !is_replayed)
     }
 
     fn advised_cure(&mut self) -> Option<&mut Cure> {

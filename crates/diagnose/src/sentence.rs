@@ -35,16 +35,23 @@ pub(crate) fn of(prognosis: &Prognosis) -> String {
 }
 
 fn reading(prognosis: &Prognosis) -> String {
-    let Prognosis { now_seconds: now, rewritten_seconds: rewritten, .. } = *prognosis;
+    let replayed = prognosis.replayed_twin();
+    let (now, rewritten) = match replayed {
+        Some(twin) => (twin.now_seconds, twin.rewritten_seconds),
+        None => (prognosis.now_seconds, prognosis.rewritten_seconds),
+    };
     let unwritten = match prognosis.unwritten.bytes {
         0 => String::new(),
         bytes => format!(" {} are preallocated and not written: reading them costs no device I/O.", Bytes(bytes)),
     };
-    if prognosis.bytes == 0 {
+    if prognosis.bytes == 0 && now == 0.0 {
         return format!("Nothing to read.{unwritten}");
     }
     let drive = match prognosis.drive.known {
         true => String::new(),
+        false if replayed.is_some() => {
+            " on the reference disk (the drive is unknown: name yours with --model)".to_string()
+        }
         false => {
             let range = |of: fn(&crate::reading::Seconds) -> f64| {
                 let values = prognosis.models.iter().map(|model| of(&model.seconds));
@@ -58,7 +65,8 @@ fn reading(prognosis: &Prognosis) -> String {
             )
         }
     };
-    let all = format!("{} to read it all now{drive}", seconds(now));
+    let journal = if replayed.is_some() { " with its journal replayed" } else { "" };
+    let all = format!("{} to read it all now{journal}{drive}", seconds(now));
     let defragment = defragmentation(prognosis);
     let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
     format!("{all}; {defragment}; {rewrite}.{unwritten}")
@@ -72,7 +80,8 @@ fn defragmentation(prognosis: &Prognosis) -> String {
             None => format!("{} is not advised: {}", shown.tool, shown.verdict),
         };
     }
-    let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(prognosis.ideal_seconds));
+    let ideal = prognosis.replayed_twin().map_or(prognosis.ideal_seconds, |twin| twin.ideal_seconds);
+    let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(ideal));
     match (advice.advised(), prognosis.cures.first(), &advice.refused) {
         (Some(tool), Some(cure), _) => {
             format!("{} at best {}, {}", tool.command[0], seconds(cure.seconds_after), cure.verdict)
@@ -84,10 +93,16 @@ fn defragmentation(prognosis: &Prognosis) -> String {
 
 fn space(prognosis: &Prognosis) -> Option<String> {
     let user = |one: &&Creatable| one.user == User::User;
-    let all = prognosis.creatable.iter().filter(user);
+    let tried = prognosis.twin.as_ref().filter(|twin| !twin.creatable.is_empty());
+    let all = tried.map_or(&prognosis.creatable, |twin| &twin.creatable).iter().filter(user);
+    // Without the replay, df is stale too.
+    let df = |one: &Creatable| match prognosis.replayed_twin() {
+        Some(_) => None,
+        None => prognosis.suggested_by_df(one.size, one.user),
+    };
     // The size at which df is most wrong; 4 KiB if it is right for all.
     let share = |one: &Creatable| {
-        let said = prognosis.suggested_by_df(one.size, one.user)?;
+        let said = df(one)?;
         (said > 0).then(|| one.files as f64 / said as f64)
     };
     let off = all.clone().filter(|one| one.size > 0 && share(one).is_some_and(|share| share < 0.8));
@@ -95,7 +110,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
     let one = worst.or_else(|| all.clone().find(|one| one.size == 4096))?;
     let size = if one.size == 0 { "empty files".to_string() } else { format!("files of {}", Bytes(one.size)) };
     let size = format!("{size} with names of {} bytes", prognosis.name_length);
-    let df = match prognosis.suggested_by_df(one.size, one.user) {
+    let df = match df(one) {
         Some(said) if share(one).is_some_and(|share| share < 0.8) => format!(", not the {said} that df suggests"),
         _ => String::new(),
     };
@@ -116,6 +131,10 @@ fn space(prognosis: &Prognosis) -> Option<String> {
 /// Free bytes when the last file is made, without inodes and directories.
 fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
     let space = &prognosis.space;
+    let fills = prognosis.twin.iter().flat_map(|twin| &twin.fills).filter(|filled| filled.size == one.size);
+    if let Some(filled) = fills.clone().find(|filled| filled.user == one.user).or(fills.clone().next()) {
+        return Bytes(filled.free_bytes);
+    }
     let free = space.free_blocks.saturating_sub(headroom::not_set_aside(space)) * space.block_size;
     Bytes(free.saturating_sub(one.files * one.size.div_ceil(space.block_size) * space.block_size))
 }

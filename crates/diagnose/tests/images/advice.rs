@@ -188,3 +188,26 @@ fn pending_changes_and_damage_are_part_of_the_result() {
         Err(error) => panic!("{error}"),
     }
 }
+
+/// Only the twin has the changes that are in the journal.
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn trial_overrides_the_rules_for_an_unreplayed_journal() {
+    use std::io::Write;
+    let mut image = Image::new("xfs", 304);
+    image.mount("");
+    for number in 0..200 {
+        let mut file = std::fs::File::create(image.point().join(format!("f{number}"))).unwrap();
+        file.write_all(&[1; 50_000]).unwrap();
+        file.sync_all().unwrap();
+    }
+    let pending = image.copy();
+    image.unmount();
+    let create = TrialRequest { passes: 0, ..TrialRequest::default() };
+    let (found, on_twin) = tried(&pending.path(), &create);
+    assert_eq!(found.condition.as_ref().unwrap().journal.replayed, Some(false));
+    assert_eq!(found.creatable, on_twin.creatable);
+    assert!(on_twin.creatable.iter().any(|one| found.sentence.contains(&format!(" {} files", one.files))));
+    let (found, _) = tried(&pending.path(), &cures());
+    assert!(found.creatable.is_empty(), "the rules have no headline without the journal");
+}

@@ -145,3 +145,23 @@ fn unreadable_share_is_counted_and_the_rest_examined() {
         Err(error) => assert!(error.to_string().contains("does not report"), "{error}"),
     }
 }
+
+/// The kernel answers the first call for the free extents and refuses the second.
+#[test]
+#[ignore = "needs loop devices"]
+fn damaged_block_bitmap_has_the_same_result_in_every_run() {
+    use std::os::unix::fs::FileExt;
+    let image = Image::new("ext4", 64);
+    let groups = run(&format!("dumpe2fs {} 2>/dev/null", image.path().display()));
+    let number = |word: &str| -> u64 {
+        let rest = groups.split(word).nth(1).unwrap().trim_start();
+        rest.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let at = number("Block bitmap at ") * number("Block size:");
+    std::fs::File::options().write(true).open(image.path()).unwrap().write_all_at(&[0x5A; 1024], at).unwrap();
+    for _ in 0..8 {
+        let found = prognosis(&image.path(), &hdd()).unwrap();
+        assert!(!found.condition.unwrap().damage.is_empty());
+        assert!(found.space.free.is_none() && found.creatable.is_empty(), "{:?}", found.creatable);
+    }
+}
