@@ -54,8 +54,7 @@ impl CustomFileSystem {
         if self.check.trim().is_empty() {
             return Ok(None);
         }
-        let ended = shell(&self.check, device, None)?;
-        Ok(Some(CheckReport { command: self.check.clone(), clean: ended.success, output: ended.text }))
+        Ok(Some(shell(&self.check, device, None)?.report()))
     }
 }
 
@@ -121,6 +120,11 @@ mod tests {
         assert_eq!((report.clean, report.output.as_str()), (false, "/dev/x is bad"));
         let none = CustomFileSystem { check: String::new(), ..custom("true") };
         assert!(none.check(Path::new("/dev/x")).unwrap().is_none());
+        for (check, output) in [("kill -9 $$", "killed by signal 9"), ("exit 3", "exit status: 3")] {
+            let report = CustomFileSystem { check: check.into(), ..custom("true") }.check(Path::new("/dev/x"));
+            let report = report.unwrap().unwrap();
+            assert_eq!((report.clean, report.output.as_str()), (false, output));
+        }
         assert!(!none.unmount(Path::new("/dev/x"), Path::new("/"), Beneath(0)).unwrap());
     }
 

@@ -10,7 +10,7 @@ pub enum TargetError {
     Refused { target: String, found: String, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("{command} failed ({status}): {output}")]
+    #[error("{command} failed ({status}){}{output}", if output.is_empty() { "" } else { ": " })]
     Program { command: String, status: String, output: String },
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },

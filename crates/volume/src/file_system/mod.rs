@@ -119,8 +119,7 @@ impl FileSystem {
         if checker.is_empty() {
             return Ok(None);
         }
-        let output = run(checker, &[&device.to_string_lossy()], self.package())?;
-        Ok(Some(CheckReport { command: output.command, clean: output.success, output: output.text }))
+        Ok(Some(run(checker, &[&device.to_string_lossy()], self.package())?.report()))
     }
 
     pub(crate) fn features(self, device: &Path, mount_point: &Path) -> Option<String> {

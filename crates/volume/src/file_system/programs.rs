@@ -1,7 +1,9 @@
 //! Runs file-system programs in the C locale.
 
+use super::CheckReport;
 use crate::error::TargetError;
 use crate::guardian;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -9,10 +11,23 @@ pub(crate) struct Ended {
     pub command: String,
     pub success: bool,
     pub status: String,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     pub text: String,
 }
 
 impl Ended {
+    /// Its output is not empty if it failed.
+    pub(crate) fn report(self) -> CheckReport {
+        let ended = match self.signal {
+            Some(signal) => format!("killed by signal {signal}"),
+            None if self.text.is_empty() && !self.success => self.status,
+            None => String::new(),
+        };
+        let output = [self.text, ended].join("\n").trim().to_string();
+        CheckReport { command: self.command, clean: self.success, output }
+    }
+
     pub(crate) fn failure(self) -> TargetError {
         // Some programs print their usage after the error.
         let reason = self.text.split("Usage:").next().filter(|reason| !reason.trim().is_empty()).unwrap_or(&self.text);
@@ -41,6 +56,7 @@ pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result
         command: words.join(" "),
         success: output.status.success(),
         status: output.status.to_string(),
+        signal: output.status.signal(),
         text: text.trim().to_string(),
     })
 }
