@@ -27,13 +27,22 @@ impl KernelLog {
         Self::of_names(device.map(names).unwrap_or_default())
     }
 
+    /// The same for a moment that is too short for the ring buffer to overflow.
+    pub(crate) fn briefly(device: Option<&BlockDevice>) -> Self {
+        Self::begin(device.map(names).unwrap_or_default(), false)
+    }
+
     fn of_names(names: Vec<String>) -> Self {
+        Self::begin(names, true)
+    }
+
+    fn begin(names: Vec<String>, in_background: bool) -> Self {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let file = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
         let Ok(file) = file else { return Self { messages: None, reader: None } };
-        let watched = file.try_clone();
+        let watched = file.try_clone().ok().filter(|_| in_background);
         let messages = Arc::new(Mutex::new(Messages::new(file, names)));
-        let reader = watched.ok().and_then(|watched| Reader::start(watched, messages.clone()));
+        let reader = watched.and_then(|watched| Reader::start(watched, messages.clone()));
         Self { messages: Some(messages), reader }
     }
 

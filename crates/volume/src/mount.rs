@@ -1,11 +1,15 @@
 //! Mounts that are undone on return, error, panic, signal and `kill -9`.
 
+mod refusal;
+
+use crate::block_device::BlockDevice;
 use crate::cold;
 use crate::custom::{Beneath, CustomFileSystem};
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
 use crate::guardian::{self, Guardian, unmount_tree};
 use crate::holders::{Identity, release_copies, users};
+use crate::kernel_log::KernelLog;
 use crate::loop_device::needs_root;
 use crate::{guard, runtime, scratch_directory};
 use rustix::io::Errno;
@@ -112,6 +116,7 @@ impl Mount {
 
     fn mount_known(&self, file_system: FileSystem) -> Result<(), TargetError> {
         let name = file_system.name();
+        let log = KernelLog::briefly(BlockDevice::open(&self.device).ok().as_ref());
         let tried = |options: &str| {
             let (flags, data) = parse_options(options)?;
             Ok::<_, TargetError>(rustix::mount::mount(&self.device, &self.point, name, flags, data.as_deref()))
@@ -121,33 +126,9 @@ impl Mount {
             // Without a better result the first one stands.
             mounted = tried(&options)?.or(mounted);
         }
-        mounted.map_err(|errno| match errno {
-            Errno::NODEV if file_system.is_in_kernel() => TargetError::missing(
-                format!("a device that {name} on {} needs", self.device.display()),
-                "its log or real-time section lies on another device: name it (--mount-options \
-                 logdev=DEVICE,rtdev=DEVICE)",
-            ),
-            Errno::NODEV => TargetError::missing(
-                format!("the file system {name} in this kernel"),
-                format!("load its module (modprobe {name}), use another file system or run in the guest"),
-            ),
-            Errno::PERM => needs_root(),
-            Errno::EXIST if file_system == FileSystem::Btrfs => TargetError::missing(
-                format!("the other devices of the btrfs on {}", self.device.display()),
-                "it is a copy of one of several devices, and the kernel takes it for a device of the original, which is in use; unmount \
-                 the original, or examine the original's mount point instead",
-            ),
-            Errno::NOENT if file_system == FileSystem::Btrfs && self.device.exists() => TargetError::missing(
-                format!("the other devices of the btrfs on {}", self.device.display()),
-                "it is one of several devices; attach the others (losetup), scan them (btrfs device scan), mount it and examine the mount \
-                 point",
-            ),
-            Errno::INVAL => TargetError::Program {
-                command: format!("mount -t {name} -o '{}' {}", self.options, self.device.display()),
-                status: "Invalid argument (EINVAL)".into(),
-                output: "an option is unknown or the file system is damaged; see the kernel log (dmesg)".into(),
-            },
-            errno => TargetError::errno("mount", &self.device)(errno),
+        mounted.map_err(|errno| {
+            let command = format!("mount -t {name} -o '{}' {}", self.options, self.device.display());
+            refusal::of(errno, file_system, &self.device, command, log.warnings())
         })
     }
 
@@ -243,10 +224,9 @@ impl Drop for Mount {
 /// whether the device is then free.
 pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
     let root = runtime::subfolder("mnt")?;
-    let number = crate::block_device::BlockDevice::number_of(device);
-    let is_of_it = |line: &guard::MountLine| {
-        Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number
-    };
+    let number = BlockDevice::number_of(device);
+    let is_of_it =
+        |line: &guard::MountLine| Some(line.device) == number || BlockDevice::number_of(&line.source) == number;
     // The ledger handles custom unmount commands: unmounting alone would keep the device held.
     if guard::mounts()?.iter().any(|line| is_of_it(line) && line.mount_point.starts_with(&root)) {
         guardian::sweep();

@@ -165,6 +165,64 @@ fn copy_of_one_of_several_btrfs_devices_is_refused() {
 }
 
 #[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn one_of_several_btrfs_devices_names_the_others() {
+    for profile in ["single", "raid0", "raid1"] {
+        let directory = temporary_directory();
+        let paths = ["a.img", "b.img", "c.img"].map(|name| directory.path().join(name));
+        let devices = paths.each_ref().map(|path| {
+            fs::File::create_new(path).unwrap().set_len(128 << 20).unwrap();
+            LoopDevice::attach(&fs::File::options().read(true).write(true).open(path).unwrap(), "test", false).unwrap()
+        });
+        let names = devices.each_ref().map(|device| device.path());
+        let made = Command::new("mkfs.btrfs").args(["-qf", "-d", profile, "-m", profile]).args(names).status();
+        assert!(made.unwrap().success());
+        if profile != "single" {
+            let forget = Command::new("btrfs").args(["device", "scan", "--forget"]).args(names).status();
+            assert!(forget.unwrap().success());
+        }
+        // Without it, the kernel still looks for the other devices at their former paths.
+        drop(devices);
+        let refused = visit(&image(&paths[1], "128M"), &OpenOptions::inspect()).unwrap_err();
+        let TargetError::Missing { what, .. } = refused else { panic!("{profile}: {refused}") };
+        assert!(what.contains("1 of 3 devices") && what.contains("devid 1, devid 3"), "{profile}: {what}");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn device_that_an_xfs_needs_is_named() {
+    for (option, part) in [("-r", "realtime"), ("-l", "log")] {
+        let directory = temporary_directory();
+        let paths = ["a.img", "b.img"].map(|name| directory.path().join(name));
+        paths.iter().for_each(|path| fs::File::create_new(path).unwrap().set_len(400 << 20).unwrap());
+        let device = if option == "-r" { "rtdev" } else { "logdev" };
+        let other = format!("{device}={}", paths[1].display());
+        let made = Command::new("mkfs.xfs").args(["-qf", option, &other]).arg(&paths[0]).status();
+        assert!(made.unwrap().success());
+        let refused = visit(&image(&paths[0], "400M"), &OpenOptions::inspect()).unwrap_err();
+        let TargetError::Missing { what, remedy } = refused else { panic!("{option}: {refused}") };
+        assert!(what.contains(part) && remedy.contains(device), "{what} is missing: {remedy}");
+    }
+}
+
+/// The bit of an unknown incompatible feature.
+#[test]
+#[ignore = "needs loop devices"]
+fn refusal_by_the_kernel_has_its_reason() {
+    use std::os::unix::fs::FileExt;
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
+    fs::File::create_new(&path).unwrap().set_len(32 << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-qF", "-O", "^metadata_csum"]).arg(&path).status();
+    assert!(made.unwrap().success());
+    fs::File::options().write(true).open(&path).unwrap().write_all_at(&[0x80], 1024 + 0x63).unwrap();
+    let refused = visit(&image(&path, "32M"), &OpenOptions::inspect()).unwrap_err();
+    let TargetError::Program { output, .. } = refused else { panic!("{refused}") };
+    assert!(output.contains("features"), "{output}");
+}
+
+#[test]
 #[ignore = "needs loop devices"]
 fn queue_settings_come_back() {
     let directory = temporary_directory();
