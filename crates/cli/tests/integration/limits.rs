@@ -34,4 +34,9 @@ fn image_beyond_the_file_size_limit_is_removed() {
     let directory = temporary_directory();
     let words = ["bench", "image:new.img,size=64M", "file-ops", "--out", "run"];
     fails_cleanly(directory.path(), &words, "new.img");
+    let source = std::fs::File::create(directory.path().join("source.img")).unwrap();
+    source.set_len(16 << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-qF", "source.img"]).current_dir(directory.path()).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4");
+    fails_cleanly(directory.path(), &["image", "twin", "source.img", "twin.img"], "twin.img");
 }

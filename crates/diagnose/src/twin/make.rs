@@ -194,8 +194,8 @@ pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, Prognosis
         )
         .into());
     }
-    new_private(image)?.set_len(source.size).map_err(PrognosisError::io("set the size of", image))?;
-    let made = copy_and_check(&source, file_system, image);
+    let sized = new_private(image)?.set_len(source.size).map_err(PrognosisError::io("set the size of", image));
+    let made = sized.and_then(|()| copy_and_check(&source, file_system, image));
     made.map_err(|error| {
         // Programs report it in words of their own, or only that they were ended.
         let directory = image.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
