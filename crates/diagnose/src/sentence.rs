@@ -80,8 +80,11 @@ fn defragmentation(prognosis: &Prognosis) -> String {
             None => format!("{} is not advised: {}", shown.tool, shown.verdict),
         };
     }
-    let ideal = prognosis.replayed_twin().map_or(prognosis.ideal_seconds, |twin| twin.ideal_seconds);
-    let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(ideal));
+    // The cures of the target do not count its whole content.
+    if let Some(twin) = prognosis.replayed_twin() {
+        return format!("every file in one piece {}", seconds(twin.ideal_seconds));
+    }
+    let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(prognosis.ideal_seconds));
     match (advice.advised(), prognosis.cures.first(), &advice.refused) {
         (Some(tool), Some(cure), _) => {
             format!("{} at best {}, {}", tool.command[0], seconds(cure.seconds_after), cure.verdict)

@@ -207,6 +207,7 @@ fn trial_overrides_the_rules_for_an_unreplayed_journal() {
     let (found, on_twin) = tried(&pending.path(), &create);
     assert_eq!(found.condition.as_ref().unwrap().journal.replayed, Some(false));
     assert_eq!(found.creatable, on_twin.creatable);
+    assert!(!found.sentence.contains("xfs_fsr"), "the tool was not tried: {}", found.sentence);
     assert!(on_twin.creatable.iter().any(|one| found.sentence.contains(&format!(" {} files", one.files))));
     let (found, _) = tried(&pending.path(), &cures());
     assert!(found.creatable.is_empty(), "the rules have no headline without the journal");
