@@ -1,7 +1,7 @@
 //! Measures the distance of the live files from the profile.
 
 use crate::chi_square::ChiSquare;
-use crate::plan::{AgingPlan, ChangeCounts};
+use crate::plan::{AgingPlan, Births, ChangeCounts};
 use crate::planner::Planner;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,9 @@ pub struct Measures {
     pub sizes: Histogram,
     /// Depths.
     pub depths: Histogram,
+    /// Temporal locality of the live files; `None` if it is undefined or not part of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<f64>,
     /// Changes of files so far.
     #[serde(default)]
     pub changes: ChangeCounts,
@@ -132,6 +135,9 @@ pub struct Tally {
     pub sizes: Vec<u64>,
     /// Live files by depth.
     pub depths: Vec<u64>,
+    /// Successive births of live files, if the plan has a temporal locality.
+    #[serde(default)]
+    pub births: Births,
     /// Changes so far.
     #[serde(default)]
     pub changes: ChangeCounts,
@@ -153,6 +159,7 @@ impl Tally {
         add_each(&mut self.ages, &other.ages);
         add_each(&mut self.sizes, &other.sizes);
         add_each(&mut self.depths, &other.depths);
+        self.births.add(&other.births);
         self.changes.add(&other.changes);
         self.changes_under_way += other.changes_under_way;
     }
@@ -190,9 +197,16 @@ impl Planner {
             ages,
             sizes: by_size(plan, self.live().classes().iter().map(|slots| u64::from(slots.live()))),
             depths: plan.depths.iter().map(|(depth, _)| levels[*depth as usize]).collect(),
+            births: self.plan().spec.locality.map_or_else(Births::default, |_| self.births()),
             changes: self.changes_done(),
             changes_under_way: self.changes_under_way(),
         }
+    }
+
+    fn births(&self) -> Births {
+        let mut order: Vec<(u64, u32)> = self.live().iter().map(|record| (record.birth(), record.directory)).collect();
+        order.sort_unstable();
+        Births::of(order.into_iter().map(|(_, directory)| directory), self.plan().tree.count())
     }
 
     /// Compares the live files with the profile; costs as much as [`Self::tally`].
@@ -240,6 +254,7 @@ impl AgingPlan {
             ages,
             sizes,
             depths,
+            locality: tally.births.locality(),
             changes: tally.changes,
             changes_under_way: tally.changes_under_way,
         }

@@ -73,11 +73,22 @@ pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     each_line(&mut list, |line| {
         let parts = line.path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count();
         let depth = (parts - 1).min(DEPTH_LIMIT);
+        tally.births.add(Some(in_order(line.time)), tally.files, parent(line.path));
         tally.file(line.size, ((newest - line.time).max(0.0) as u64).saturating_add(1), depth);
         count_directories(line.path, &mut known, &mut tally);
     })?;
     tally.by_modification = tally.files;
     Ok(tally)
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|byte| *byte == b'/').map_or(&[], |cut| &path[..cut])
+}
+
+/// A number in the order of times; negative ones are before 1970.
+fn in_order(time: f64) -> u64 {
+    let bits = time.to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
 fn count_directories(path: &[u8], known: &mut HashSet<u64>, tally: &mut Tally) {

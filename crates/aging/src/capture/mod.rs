@@ -1,5 +1,6 @@
 //! Makes a profile from existing files, in a tree or a list. Keeps only counts, not names.
 
+mod births;
 pub mod changes;
 mod edges;
 pub mod list;
@@ -48,6 +49,9 @@ pub struct Captured {
     pub by_birth: u64,
     /// Files whose age is that of their last modification, because their birth is unknown.
     pub by_modification: u64,
+    /// Whether the locality is based on the order of inodes, because some births are unknown.
+    #[serde(default)]
+    pub locality_by_inode: bool,
     /// Directories without permission to read; their files are not in the profile.
     pub unreadable: u64,
     /// Entries that disappeared during the walk.
@@ -141,6 +145,7 @@ fn finish(tally: Tally, options: &CaptureOptions, source: &str, used: Option<f64
         bytes: tally.bytes as u64,
         by_birth: tally.by_birth,
         by_modification: tally.by_modification,
+        locality_by_inode: tally.births.locate().by_inode,
         unreadable: tally.unreadable,
         vanished: tally.vanished,
         other_file_systems: tally.other_file_systems,

@@ -1,5 +1,6 @@
 //! Histograms of fixed size, and the profile made from them.
 
+use super::births::BirthOrder;
 use super::changes::FileState;
 use super::edges::{AgeEdge, choose_edges};
 use crate::error::AgingError;
@@ -28,6 +29,8 @@ pub struct Tally {
     pub vanished: u64,
     /// Mount points below the top, which are skipped.
     pub other_file_systems: u64,
+    /// Births of all files; empty for copies, whose births are those of the copying.
+    pub(super) births: BirthOrder,
     /// Every file, if snapshots are compared.
     pub seen: Vec<FileState>,
 }
@@ -47,6 +50,7 @@ impl Default for Tally {
             unreadable: 0,
             vanished: 0,
             other_file_systems: 0,
+            births: BirthOrder::default(),
             seen: Vec::new(),
         }
     }
@@ -85,6 +89,9 @@ impl Tally {
         self.oldest = 1;
         self.by_birth = files.iter().filter(|seen| born(seen).is_some()).count() as u64;
         self.by_modification = files.len() as u64 - self.by_birth;
+        if !by_birth {
+            self.births = BirthOrder::default();
+        }
         for seen in files {
             self.age((newest.saturating_sub(time(seen)).max(0) as u64).saturating_add(1));
         }
@@ -116,6 +123,7 @@ impl Tally {
         self.unreadable += other.unreadable;
         self.vanished += other.vanished;
         self.other_file_systems += other.other_file_systems;
+        self.births.merge(&other.births);
         self.seen.extend(&other.seen);
     }
 
@@ -152,6 +160,7 @@ impl Tally {
             name: name.into(),
             source: source.into(),
             fullness: fullness.map(|value| (value.clamp(0.01, 0.99) * 1e4).round() / 1e4),
+            locality: self.births.locate().locality,
             sizes: sizes.collect(),
             depths: depths.collect(),
             ages: kept.map(|edge| AgeRow { edge: edge.seconds as f64, weight: edge.files as f64 }).collect(),

@@ -7,7 +7,7 @@ use super::directories::DirectoryTree;
 use super::rounding::{apportion, controlled, fit, fit_scaled};
 use super::schedule::{self, Span, age_bins};
 use super::sizes::Sizes;
-use super::{AgingPlan, Churn, DEFAULT_FULLNESS, PlanSpec, Summary, limit};
+use super::{AgingPlan, Bounds, Churn, DEFAULT_FULLNESS, PlanSpec, PlannedLocality, Summary, limit};
 use crate::error::AgingError;
 use senesce_core::Bytes;
 
@@ -248,6 +248,7 @@ impl<'a> Draft<'a> {
             empty_ages: empty_ages.filter(|(bin, _)| none(bin.share)).map(|(_, row)| row.edge).collect(),
             below_bound: (timeline.stood_for() as f64) < t_bound.floor(),
             virtual_t: timeline.stood_for(),
+            locality: self.locality(tree),
             clock: self.spec.clock,
             changes: profile.changes.iter().any(|row| row.rates() != [0.0; 4]),
             rewrites: profile.changes.iter().any(|row| row.overwrites > 0.0),
@@ -255,6 +256,15 @@ impl<'a> Draft<'a> {
             largest_file: Bytes(largest as u64),
             parts: 1,
         }
+    }
+}
+
+impl Draft<'_> {
+    fn locality(&self, tree: &DirectoryTree) -> Option<PlannedLocality> {
+        let asked = self.spec.locality?;
+        let shares: Vec<f64> = self.depths.iter().map(|(_, share)| *share).collect();
+        let bounds = Bounds::new(tree, &self.depths, &apportion(&shares, self.sizes.total_files))?;
+        Some(PlannedLocality { asked, most: bounds.most() })
     }
 }
 

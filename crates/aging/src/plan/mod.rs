@@ -8,6 +8,7 @@ mod compress;
 mod counts;
 pub(crate) mod directories;
 mod limit;
+mod locality;
 mod replan;
 mod rounding;
 mod schedule;
@@ -21,15 +22,18 @@ pub use clock::{Clock, CommitShare};
 pub use compress::Compression;
 pub(crate) use directories::DirectoryTree;
 pub use directories::file_name;
+pub use locality::Births;
 pub use sizes::BLOCK;
 pub(crate) use sizes::Truncated;
-pub use summary::Summary;
+pub use summary::{PlannedLocality, Summary};
 
 pub(crate) use build::Segment;
 pub(crate) use classes::Class;
 pub(crate) use clock::Ticks;
 pub(crate) use compress::Timeline;
+pub(crate) use locality::Bounds;
 pub(crate) use replan::{State, Survivor, replan};
+pub(crate) use rounding::apportion;
 pub(crate) use schedule::AgeBin;
 
 use crate::error::AgingError;
@@ -49,6 +53,9 @@ pub struct PlanSpec {
     pub fullness: Option<f64>,
     pub seed: Seed,
     pub churn: Churn,
+    /// Temporal locality in [0, 1], at most what the directories allow; `None`: births do not depend on directories, and their
+    /// locality is not measured.
+    pub locality: Option<f64>,
     /// Whether sizes are drawn inside their bin, log-uniformly, instead of being the bin's own.
     pub spread_sizes: bool,
     pub truncate: Truncate,
@@ -66,6 +73,7 @@ impl PlanSpec {
             fullness: None,
             seed,
             churn: Churn::Profile,
+            locality: None,
             spread_sizes: false,
             truncate: Truncate::Refuse,
             limit: Limit::Bound,

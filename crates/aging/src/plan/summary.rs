@@ -3,6 +3,7 @@
 use super::{ChangeCounts, Clock, Truncated};
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Totals of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub struct Summary {
     pub below_bound: bool,
     /// When the file system must commit.
     pub clock: Clock,
+    /// Temporal locality, if the plan has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<PlannedLocality>,
     /// Whether files are changed between create and delete.
     #[serde(default)]
     pub changes: bool,
@@ -64,6 +68,25 @@ pub struct Summary {
     #[serde(default = "one")]
     pub parts: u32,
 }
+
+/// A requested temporal locality and the maximum that the directories allow.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PlannedLocality {
+    /// As the profile or the user requests.
+    pub asked: f64,
+    /// Maximum with files spread evenly over the directories of each depth.
+    pub most: f64,
+}
+
+impl fmt::Display for PlannedLocality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "requested: {}", self.asked)?;
+        if self.asked > self.most { write!(f, "; the directories allow {:.2}", self.most) } else { Ok(()) }
+    }
+}
+
+/// Memory of a planner per directory with temporal locality.
+const NEIGHBOUR_BYTES: u64 = 24;
 
 /// Memory of a planner per live file: a record of 12 bytes, half a byte for sorting files piece by piece, rounding of
 /// allocations, and a directory with many files.
@@ -117,6 +140,7 @@ impl Summary {
     /// Upper bound of the memory of the planners of this plan, or of `parts` of its parts.
     pub fn planner_bytes(&self, parts: u32) -> Bytes {
         let files = self.files_at_most.div_ceil(u64::from(self.parts.max(1))) * u64::from(parts);
-        Bytes(files * PLANNER_BYTES_PER_FILE)
+        let neighbours = self.locality.map_or(0, |_| NEIGHBOUR_BYTES * u64::from(self.directories));
+        Bytes(files * PLANNER_BYTES_PER_FILE + neighbours)
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod live;
+mod neighbours;
 mod random;
 mod size;
 mod step;
@@ -14,6 +15,7 @@ use crate::error::AgingError;
 use crate::plan::{AgingPlan, ChangeCounts, Limit, State, Survivor, Ticks, file_name, replan};
 use changes::Changes;
 use live::Record;
+use neighbours::Neighbours;
 use rand_pcg::Pcg64;
 use random::{Alias, Coin, Draws, Fenwick};
 use size::SizeDraw;
@@ -117,6 +119,7 @@ pub struct Planner {
     commit: bool,
     sizes: SizeDraw,
     changes: Option<Box<Changes>>,
+    neighbours: Option<Box<Neighbours>>,
     coin: Coin,
     choose_class: Draws,
     choose_victim: Draws,
@@ -166,6 +169,7 @@ impl Planner {
             commit: false,
             sizes: SizeDraw::new(seed.child("aging/spread").0, &plan.classes),
             changes: Changes::new(&plan),
+            neighbours: Neighbours::new(&plan),
             coin: Coin::new(seed.stream("aging/kind")),
             choose_class: Draws::new(seed.stream("aging/class")),
             choose_victim: Draws::new(seed.stream("aging/victim")),
@@ -249,6 +253,9 @@ impl Planner {
         let records: Vec<Record> = order.iter().map(|index| *self.live.record(*index)).collect();
         let mut next = self.clone();
         next.live.rearrange(&records, &decision.stays);
+        let stay = records.iter().zip(&decision.stays).filter(|(_, stays)| **stays);
+        let directories: Vec<u32> = stay.map(|(record, _)| record.directory).collect();
+        next.neighbours = Neighbours::after(&decision.plan, &directories);
         next.plan = Arc::new(decision.plan);
         next.segment = 0;
         (next.creates_left, next.deletes_left) = (0, 0);

@@ -4,6 +4,7 @@ use super::live::{Record, prefetch};
 use super::random::below;
 use super::{File, Left, Operation, OperationKind, Planner};
 use crate::plan::Segment;
+use rand_pcg::Pcg64;
 
 impl Planner {
     fn advance(&mut self) -> bool {
@@ -136,8 +137,7 @@ impl Planner {
 
     fn create_in(&mut self, class: usize) -> Operation {
         let stays = self.draw_stay(class);
-        let deal = if stays { self.draw_stay_depth() } else { self.depth_alias.draw(&mut self.choose_depth) };
-        let directory = self.deals[deal].next(stays);
+        let directory = self.draw_directory(stays);
         let birth = self.totals.operations;
         let first = self.live.insert(class, stays, Record::new(birth, class, directory));
         let left = &mut self.left[class];
@@ -174,17 +174,16 @@ impl Planner {
         stays
     }
 
-    fn draw_stay_depth(&mut self) -> usize {
-        let total: u64 = self.stay_depths.iter().sum();
-        let mut place = below(&mut self.choose_depth, total.max(1));
-        for (row, left) in self.stay_depths.iter_mut().enumerate() {
-            if place < *left {
-                *left -= 1;
-                return row;
+    fn draw_directory(&mut self, stays: bool) -> u32 {
+        let (depths, random) = (&mut self.stay_depths, &mut self.choose_depth);
+        match &mut self.neighbours {
+            Some(neighbours) if stays => neighbours.staying(&self.depth_alias, &self.plan),
+            Some(neighbours) => neighbours.passing(&self.depth_alias, &self.plan),
+            None => {
+                let deal = if stays { draw_stay_depth(depths, random) } else { self.depth_alias.draw(random) };
+                self.deals[deal].next(stays)
             }
-            place -= *left;
         }
-        0
     }
 
     fn count(&mut self) {
@@ -200,6 +199,19 @@ impl Planner {
         let filled = self.totals.bytes_created.min(self.band.target as u64);
         self.commit = self.ticks.tick(filled + freed, self.totals.operations);
     }
+}
+
+fn draw_stay_depth(depths: &mut [u64], random: &mut Pcg64) -> usize {
+    let total: u64 = depths.iter().sum();
+    let mut place = below(random, total.max(1));
+    for (row, left) in depths.iter_mut().enumerate() {
+        if place < *left {
+            *left -= 1;
+            return row;
+        }
+        place -= *left;
+    }
+    0
 }
 
 impl Iterator for Planner {

@@ -18,7 +18,16 @@ pub fn import_geriatrix(name: &str, age: &str, size: &str, directory: &str) -> R
             Ok(DepthRow { depth: field(word, 0)?, weight: field(word, 1)?, subdirectories: field(word, 2)? })
         })?;
         let source = "imported from the text files of Geriatrix".to_string();
-        let profile = Profile { name: name.into(), source, fullness: None, sizes, depths, ages, changes: Vec::new() };
+        let profile = Profile {
+            name: name.into(),
+            source,
+            fullness: None,
+            locality: None,
+            sizes,
+            depths,
+            ages,
+            changes: Vec::new(),
+        };
         profile.validate()?;
         Ok(profile)
     };

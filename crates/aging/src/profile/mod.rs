@@ -26,6 +26,9 @@ pub struct Profile {
     /// Allocated bytes of files over the raw size of the volume, in (0, 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<f64>,
+    /// Temporal locality of births in [0, 1], see [`Births`](crate::plan::Births); `None` counts as 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<f64>,
     /// File sizes, ascending.
     pub sizes: Vec<SizeRow>,
     /// Depths of files, ascending.
@@ -128,6 +131,9 @@ impl Profile {
         if let Some(fullness) = self.fullness {
             text += &format!("fullness = {fullness:?}\n");
         }
+        if let Some(locality) = self.locality {
+            text += &format!("locality = {locality:?}\n");
+        }
         let rows = |head: &str, rows: Vec<String>| format!("\n{head} = [\n{}]\n", rows.concat());
         text += &rows(
             "sizes",
@@ -173,6 +179,9 @@ impl Profile {
         }
         if let Some(fullness) = self.fullness.filter(|value| !(*value > 0.0 && *value < 1.0)) {
             return Err(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded"));
+        }
+        if let Some(locality) = self.locality.filter(|value| !(0.0..=1.0).contains(value)) {
+            return Err(format!("locality is {locality}; it must lie between 0 and 1"));
         }
         check_weights("sizes", self.sizes.iter().map(|row| row.weight))?;
         check_weights("depths", self.depths.iter().map(|row| row.weight))?;

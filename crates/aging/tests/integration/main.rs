@@ -1,6 +1,7 @@
 mod changes;
 mod clock;
 mod execute;
+mod locality;
 mod parts;
 mod planner;
 mod profiles;

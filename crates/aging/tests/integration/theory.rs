@@ -22,6 +22,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
             ages: ages.into_iter().map(age).collect(),
             sizes: (0..).zip(sizes).map(|(power, weight)| SizeRow { bytes: Bytes(4096 << power), weight }).collect(),
             depths: vec![DepthRow { depth: 1, weight: 1.0, subdirectories: 3 }],
+            locality: None,
             changes: Vec::new(),
         }
     })
