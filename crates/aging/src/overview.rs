@@ -91,6 +91,8 @@ fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
     row("estimated time", format!("{seconds:.1} s on ext4 in memory, not written"));
     let names = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
     let sizes = summary.empty_sizes.iter().map(Bytes::to_string).collect();
+    let locality = summary.locality.map_or("none".to_string(), |locality| locality.to_string());
+    row("temporal locality", locality);
     row("sizes that round to no file", names(sizes));
     row("depths that round to no file", names(summary.empty_depths.iter().map(u32::to_string).collect()));
     row("age edges that round to no file", names(summary.empty_ages.iter().map(f64::to_string).collect()));

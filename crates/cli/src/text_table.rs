@@ -80,7 +80,7 @@ fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usi
 }
 
 /// Lines of at most `width` characters; longer words are broken.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width || width == 0 {
         return vec![text.to_string()];
     }

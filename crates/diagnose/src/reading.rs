@@ -166,6 +166,16 @@ impl ReadTimes {
         Self { in_order, created, whole, aged }
     }
 
+    /// How many times longer a read takes than of the same files created once.
+    pub fn age_factor(&self) -> f64 {
+        self.aged / self.created
+    }
+
+    /// How many times longer a read takes than without churn because files lie elsewhere, each in one piece.
+    pub fn placement_factor(&self) -> f64 {
+        self.whole / self.created
+    }
+
     /// How many times longer a read takes in the order of creation than in the order of reading.
     pub fn order_factor(&self) -> f64 {
         self.created / self.in_order

@@ -1,24 +1,27 @@
 //! `senesce demo`: a short aging, with whatever this machine supports.
 
 use crate::Exit;
-use crate::display::show;
+use crate::display::{print_table, show, show_record};
+use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::Session;
+use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
-use senesce_core::{Bytes, ExitCode, Failure, Level};
+use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
 use senesce_exp_aging::age::{Age, AgeSpec};
 use senesce_runner::{Conduct, Outcome, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Size of the volume, and required free space with a reserve.
-const SIZE: &str = "1G";
-const SPACE: Bytes = Bytes::mib(1200);
-/// The profile with the fewest files: its ages are exact after about 40,000 operations, which take seconds.
-const PROFILE: [&str; 3] = ["--profile", "meyer", "--truncate-sizes"];
+const SIZE: &str = "256M";
+const SPACE: Bytes = Bytes::mib(600);
+/// Enough churn to show its cost in seconds.
+const CHURN: [&str; 4] = ["--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
 /// Measures the simulated drive if aging is impossible.
 const SIMULATED: &str = "zns-intra-zone";
 
@@ -47,7 +50,10 @@ impl Verb for Demo {
             Some(_) => self.simulator(session)?,
             None => self.first_that_works(session)?,
         };
-        let exit = show(&outcome, false, session)?;
+        let exit = match outcome.analysis.tables.first().filter(|table| table.id == "answer") {
+            Some(answer) => show_answer(&outcome, answer, session)?,
+            None => show(&outcome, false, session)?,
+        };
         println!("report: {}", report::write_default(&outcome.path)?.display());
         Ok(exit)
     }
@@ -69,7 +75,9 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        self.age(&format!("memory:{SIZE}"), &[], session)
+        let target = format!("memory:{SIZE}");
+        let spec = AgeSpec { copies: true, ..spec(&target, &[], session)? };
+        self.age(&spec, session)
     }
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
@@ -80,16 +88,12 @@ impl Demo {
              hint: they need root, loop devices and mkfs.ext4; senesce doctor lists what is missing",
         );
         // Commits on a disk with other users would take minutes.
-        self.age(&target, &["--size", SIZE, "--commit-share", "none"], session)
+        self.age(&spec(&target, &["--size", SIZE, "--commit-share", "none"], session)?, session)
     }
 
-    /// Does what `senesce age` with these words does.
-    fn age(&self, target: &str, flags: &[&str], session: &Session) -> Result<Outcome, Failure> {
-        let flags = &[flags, &PROFILE, &["--threads", "2"]].concat();
-        session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
-        let spec = AgeSpec::of_flags(flags)?.on(Some(target.parse()?))?;
+    fn age(&self, spec: &AgeSpec, session: &Session) -> Result<Outcome, Failure> {
         let interrupt = session.interrupt()?;
-        conduct::<Age>(&spec, spec.seed, &Conduct { out: self.out.clone(), ..session.conduct(&interrupt) })
+        conduct::<Age>(spec, spec.seed, &Conduct { out: self.out.clone(), ..session.conduct(&interrupt) })
     }
 
     fn simulator(&self, session: &Session) -> Result<Outcome, Failure> {
@@ -103,6 +107,26 @@ impl Demo {
         let how = Conduct { out: self.out.clone(), scale: Some(Level::Smoke), ..session.conduct(&interrupt) };
         experiment.reproduce(Level::Smoke, &chosen, &how)
     }
+}
+
+/// The specification of `senesce age` with these words.
+fn spec(target: &str, flags: &[&str], session: &Session) -> Result<AgeSpec, Failure> {
+    let flags = &[flags, &CHURN].concat();
+    session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
+    AgeSpec::of_flags(flags)?.on(Some(target.parse()?))
+}
+
+/// The table that answers what age costs, and how to read it.
+fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<Exit, Failure> {
+    session.clear();
+    let mut out = crate::output::stdout();
+    let words = outcome.analysis.summary.lines().next().unwrap_or_default();
+    writeln!(out, "{}: {}", answer.title, outcome.analysis.title)
+        .and_then(|()| print_table(&mut out, answer))
+        .and_then(|()| writeln!(out, "{}", wrap(words, 80).join("\n")))
+        .map_err(output_failed)?;
+    drop(out);
+    Ok(show_record(outcome))
 }
 
 fn is_missing(failure: &Failure) -> bool {

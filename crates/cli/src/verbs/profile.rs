@@ -203,6 +203,11 @@ fn announce(captured: &Captured) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
     writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;
+    let order = if captured.locality_by_inode { "inode numbers" } else { "births" };
+    match captured.profile.locality {
+        Some(locality) => writeln!(out, "temporal locality: {locality:.2}, in the order of {order}")?,
+        None => writeln!(out, "temporal locality: not measured")?,
+    }
     let notes = [
         (captured.unreadable, "directories are unreadable; the profile lacks their files"),
         (captured.vanished, "files disappeared during the walk"),

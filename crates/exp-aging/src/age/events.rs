@@ -1,5 +1,6 @@
 //! Events in the record of an aging.
 
+use super::copies::Copies;
 use super::course::ExtendedSpec;
 use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
@@ -34,6 +35,8 @@ pub enum Event {
     Executed(Box<Executed>),
     /// The layout at the end of the execution.
     Layout(Box<LayoutSeen>),
+    /// Copies of the files on new file systems, and what they cost to read.
+    Copies(Box<Copies>),
     /// A warning of the kernel about the target.
     KernelWarning(String),
     /// The target was closed after this number of operations.
@@ -195,7 +198,7 @@ pub struct LayoutSeen {
     pub read_times: Vec<ModelledRead>,
 }
 
-/// Modelled time of reading every file once, in directory order.
+/// Modelled time of reading every file once, in path order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelledRead {
     /// Model of the drive.

@@ -1,7 +1,9 @@
 //! Figures and tables of an aging: distributions, fullness, speed, free space.
 
+mod answer;
 mod summary;
 
+pub(crate) use answer::{answer_table, answer_words};
 pub(crate) use summary::{plan_table, summary_table};
 
 use super::events::{Executed, LayoutSeen, Sample};
@@ -152,13 +154,29 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
     let table = Rows::of(&seen.read_times)
         .column("drive", |read| &read.drive)
         .column("in order (s)", |read| read.times.in_order)
-        .column("created once (s)", |read| read.times.created)
-        .column("whole files (s)", |read| read.times.whole)
+        .column("unaged (s)", |read| read.times.created)
         .column("aged (s)", |read| read.times.aged)
-        .column("order (times)", |read| read.times.order_factor())
-        .column("pieces (times)", |read| read.times.pieces_factor())
-        .table("cost", "What age did: modelled seconds of reading every file once");
+        .column("order", |read| read.times.order_factor())
+        .column("placement", |read| read.times.placement_factor())
+        .column("pieces", |read| read.times.pieces_factor())
+        .table("cost", "What age did: modelled time to read all files in path order; references without gaps");
     (!seen.read_times.is_empty()).then_some(table)
+}
+
+/// The answer to what age costs, for the first drive.
+pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
+    let read = seen.read_times.first()?;
+    let times = read.times;
+    Some(format!(
+        "Reading all files takes up to {:.1} times as long as unaged ({:.1} s instead of at least {:.1} s, modelled for the disk \
+         {}): up to {:.1} times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.",
+        times.age_factor(),
+        times.aged,
+        times.created,
+        read.drive,
+        times.placement_factor(),
+        times.pieces_factor()
+    ))
 }
 
 pub fn layout_table(layout: &LayoutSummary) -> Table {

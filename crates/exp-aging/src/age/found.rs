@@ -1,5 +1,6 @@
 //! Finds the state of a target in its record. An end of the execution is valid until a later event.
 
+use super::copies::Copies;
 use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
 
 #[derive(Default)]
@@ -8,6 +9,7 @@ pub(super) struct RecordedAging<'a> {
     /// The end of the execution, unless the run continued and was then killed or failed.
     pub executed: Option<&'a Executed>,
     pub layout: Option<&'a LayoutSeen>,
+    pub copies: Option<&'a Copies>,
     pub samples: Vec<Sample>,
     pub warnings: Vec<&'a str>,
     pub reached: Option<Checkpoint>,
@@ -35,8 +37,12 @@ impl<'a> RecordedAging<'a> {
                     }
                     found.reached = Some(*checkpoint);
                 }
-                Event::Executed(executed) => (found.executed, found.layout) = (Some(&**executed), None),
+                Event::Executed(executed) => {
+                    found.forget_the_end();
+                    found.executed = Some(executed);
+                }
                 Event::Layout(layout) => found.layout = Some(layout),
+                Event::Copies(copies) => found.copies = Some(copies),
                 Event::KernelWarning(line) => found.warnings.push(line),
                 _ => {}
             }
@@ -45,7 +51,7 @@ impl<'a> RecordedAging<'a> {
     }
 
     fn forget_the_end(&mut self) {
-        (self.executed, self.layout) = (None, None);
+        (self.executed, self.layout, self.copies) = (None, None, None);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `senesce age`: ages a file system by a profile and checks the result.
 
+mod copies;
 mod course;
 mod events;
 mod execution;
@@ -127,7 +128,7 @@ impl Run for Age {
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let mut analysis = Analysis {
             title: title(&device, &rehearsal.summary.profile, executed),
-            summary: summary_words(rehearsal, &found),
+            summary: answer(&found).map(|words| words + "\n").unwrap_or_default() + &summary_words(rehearsal, &found),
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
                 .into_iter()
@@ -137,24 +138,22 @@ impl Run for Age {
                 .collect(),
             ..Analysis::default()
         };
+        analysis.tables.extend(found.copies.map(figures::answer_table));
+        analysis.tables.extend(seen.and_then(figures::cost_table));
+        analysis.tables.extend(seen.and_then(|seen| seen.layout.as_ref()).map(figures::layout_table));
         analysis.tables.push(match executed {
             Some(executed) => figures::summary_table(rehearsal, executed),
             None => figures::plan_table(rehearsal, found.reached),
         });
-        if let Some(table) = executed.and_then(figures::ranks_table) {
-            analysis.tables.push(table);
-        }
-        if let Some((seen, layout)) = seen.and_then(|seen| Some((seen, seen.layout.as_ref()?))) {
-            analysis.tables.push(figures::layout_table(layout));
-            analysis.tables.extend(figures::cost_table(seen));
-        }
+        analysis.tables.extend(executed.and_then(figures::ranks_table));
+        analysis.figures.extend(found.copies.map(|copies| copies.map.clone()));
+        analysis.figures.extend(figures::layout_figures(seen, &device));
         if let Some(executed) = executed {
-            analysis.figures = figures::distributions(&executed.measures, &device);
+            analysis.figures.extend(figures::distributions(&executed.measures, &device));
         }
         if found.samples.len() > 1 {
             analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
         }
-        analysis.figures.extend(figures::layout_figures(seen, &device));
         Ok(analysis)
     }
 
@@ -174,6 +173,12 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
         (name, true) => format!("{name} on {target}, held in memory"),
         (name, false) => format!("{name} on {target}"),
     }
+}
+
+/// What age costs: with copies of the files as measured, otherwise modelled.
+fn answer(found: &RecordedAging<'_>) -> Option<String> {
+    let seen = found.layout?;
+    found.copies.and_then(|copies| figures::answer_words(copies, seen)).or_else(|| figures::cost_words(seen))
 }
 
 fn whole(executed: Option<&Executed>) -> Option<&Executed> {
@@ -296,10 +301,25 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     let worst = histograms.iter().map(|(_, error)| *error).fold(0.0, f64::max);
     let over = Finite::per(worst, rehearsal.summary.rounding_bound());
     let over = over.ok().and_then(|over| Measurement::new("error over rounding", "", Better::Neither, over.get()).ok());
+    let (plan, rounding) = (plan_length(rehearsal), rounding_words(rehearsal));
     let of_histogram = |(name, error): (&str, f64)| {
-        Some(Measurement::new("RMSE", "%", Better::Neither, error * 100.0).ok()?.under("histogram", name))
+        let one = Measurement::new("RMSE", "%", Better::Neither, error * 100.0).ok()?;
+        Some(one.under("histogram", name).under("plan", plan).under("rounding", rounding))
     };
+    let over = over.map(|over| over.under("plan", plan));
     histograms.into_iter().filter_map(of_histogram).chain(over).collect()
+}
+
+/// Whether the plan reaches the ages of the profile. Limits of the user may end it earlier.
+fn plan_length(rehearsal: &Rehearsal) -> &'static str {
+    if rehearsal.summary.below_bound { "shortened" } else { "to the exact ages" }
+}
+
+/// Error that the published bound of the RMSE allows.
+const PUBLISHED_RMSE: f64 = 1e-4;
+
+fn rounding_words(rehearsal: &Rehearsal) -> &'static str {
+    if rehearsal.summary.rounding_bound() > PUBLISHED_RMSE { "above 0.01 %" } else { "below 0.01 %" }
 }
 
 #[cfg(test)]

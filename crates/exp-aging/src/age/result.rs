@@ -41,6 +41,7 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
         "changes_executed": executed.and_then(|executed| executed.changes),
         "writers": rehearsal.course.as_ref().map(|course| course.spec.writers),
         "files_live": measures.files_live,
+        "locality": measures.locality,
         "t_bound": rehearsal.summary.t_bound,
         "t_end": rehearsal.summary.t_end,
         "virtual_t": rehearsal.summary.virtual_t,
@@ -69,7 +70,7 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
     })
 }
 
-const OF_THE_TARGET: [&str; 15] = [
+const OF_THE_TARGET: [&str; 16] = [
     "operations",
     "creates",
     "deletes",
@@ -77,6 +78,7 @@ const OF_THE_TARGET: [&str; 15] = [
     "changes",
     "changes_under_way",
     "files_live",
+    "locality",
     "overwrites",
     "rmse",
     "fullness",

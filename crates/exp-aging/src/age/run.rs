@@ -7,7 +7,7 @@ use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
 use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
-use super::{Age, ranks, seen};
+use super::{Age, copies, ranks, seen};
 use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
@@ -201,23 +201,26 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         .target
         .as_ref()
         .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
-    let options = OpenOptions {
+    let target = open(target, &open_options(spec, erase.clone(), continues))?;
+    // Other shards of the plan may have started.
+    if !continues && spec.shard.is_none() {
+        clear(target.directory(), erase.as_deref())?;
+    }
+    Ok(target)
+}
+
+pub(super) fn open_options(spec: &AgeSpec, erase: Option<String>, continues: bool) -> OpenOptions {
+    OpenOptions {
         file_system: spec.file_system,
         mkfs_options: spec.mkfs_options.clone(),
         mount_options: spec.mount_options.clone(),
         in_memory: spec.in_memory,
         writes: spec.summary().ok().and_then(|summary| writes(spec, &summary)),
         size: spec.size,
-        erase: erase.clone(),
+        erase,
         keep_existing: continues,
         ..OpenOptions::default()
-    };
-    let target = open(target, &options)?;
-    // Other shards of the plan may have started.
-    if !continues && spec.shard.is_none() {
-        clear(target.directory(), erase.as_deref())?;
     }
-    Ok(target)
 }
 
 fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failure> {
@@ -273,6 +276,10 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     context.record_now(Event::Executed(Box::new(executed)))?;
     if is_whole {
         context.record_now(Event::Layout(Box::new(seen::see(target))))?;
+        if age.course.spec.copies {
+            context.progress.phase("copying the files to new file systems", 0, "");
+            context.record_now(Event::Copies(Box::new(copies::make(&age.course.spec, target)?)))?;
+        }
     }
     let warned = record_kernel_warnings(target, context)?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));

@@ -37,17 +37,34 @@ fn is_written(files: &FileRuns, unwritten_bytes: u64) -> bool {
 }
 
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
-    let (order, births) = (Order::Readdir.of(files), by_birth(files));
     let mut reads = Vec::new();
-    for drive in DRIVES {
-        let times = ReadTimes::of(&DeviceModel::builtin(drive)?, files, &order, &births);
-        reads.extend((times.aged > 0.0).then(|| ModelledRead { drive: drive.into(), times }));
+    for ReadModel { name, model } in drives()? {
+        let times = ReadTimes::of(&model, files, &Order::Path.of(files), &births(files));
+        reads.extend((times.aged > 0.0).then_some(ModelledRead { drive: name, times }));
     }
     Ok(reads)
 }
 
+/// A reference drive.
+pub(super) struct ReadModel {
+    pub name: String,
+    pub model: DeviceModel,
+}
+
+impl ReadModel {
+    /// Reading every file once, in path order.
+    pub(super) fn seconds(&self, files: &FileRuns) -> f64 {
+        let order = Order::Path.of(files);
+        ReadTimes::of(&self.model, files, &order, &order).aged
+    }
+}
+
+pub(super) fn drives() -> Result<Vec<ReadModel>, Failure> {
+    DRIVES.into_iter().map(|name| Ok(ReadModel { name: name.into(), model: DeviceModel::builtin(name)? })).collect()
+}
+
 /// Files in the order of their creation: their names begin with it.
-fn by_birth(files: &FileRuns) -> Vec<u32> {
+pub(super) fn births(files: &FileRuns) -> Vec<u32> {
     let mut sequence: Vec<u32> = (0..files.len() as u32).collect();
     sequence.sort_by_cached_key(|file| files.path(*file as usize).file_name().map(OsStr::to_os_string));
     sequence

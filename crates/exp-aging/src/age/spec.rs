@@ -46,6 +46,10 @@ pub struct AgeSpec {
     /// Replaced sizes: profile (default) or bins
     #[arg(long, value_name = "HOW", default_value = "profile", hide_default_value = true, value_parser = words::churn(), hide_possible_values = true, help_heading = "Aged state")]
     pub churn: Churn,
+    /// Temporal locality of births, 0 to 1 [default: the profile's]
+    #[arg(long, value_name = "SHARE", value_parser = words::locality, help_heading = "Aged state")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<f64>,
     /// Draw file sizes within their size bin
     #[arg(long, help_heading = "Aged state")]
     pub spread_sizes: bool,
@@ -85,9 +89,13 @@ pub struct AgeSpec {
     /// Hold the image in memory until its end
     #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
-    /// fallocate, write or sparse
-    #[arg(long, value_name = "HOW", default_value = "fallocate", value_parser = words::data(), hide_possible_values = true, help_heading = "Execution")]
+    /// write (default), fallocate or sparse
+    #[arg(long, value_name = "HOW", default_value = "write", default_value_if("compress", "true", "fallocate"), value_parser = words::data(), hide_default_value = true, hide_possible_values = true, help_heading = "Execution")]
     pub data: Data,
+    /// Copy the files to new file systems in memory at the end; only for a target in memory.
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub copies: bool,
     /// Record the order of last writes in IMAGE.order
     #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
@@ -167,7 +175,7 @@ impl AgeSpec {
         };
         let commit_share = Some(self.clock().commit_share);
         let spec = Self { target, profile_hash, file_system, commit_share, compress: false, ..self.clone() };
-        if self.compress { spec.compressed() } else { Ok(spec) }
+        if self.compress { Self { locality: spec.locality.or(Some(0.0)), ..spec }.compressed() } else { Ok(spec) }
     }
 
     /// The clock. A time scale that is named replaces the default one.
@@ -252,6 +260,7 @@ impl AgeSpec {
         let as_measured = self.clock() == Clock::default()
             && self.churn == Churn::Profile
             && !self.spread_sizes
+            && self.locality == Some(0.0)
             && self.data == Data::Fallocate
             && self.fsync_every == 0
             && self.writers == 1
@@ -268,12 +277,14 @@ impl AgeSpec {
     fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
         let profile = self.load_profile()?;
         self.check_together(&profile)?;
+        let locality = self.locality.or(profile.locality).unwrap_or(0.0);
         let base = PlanSpec {
             profile,
             capacity: part_capacity(self.capacity()?, self.parts),
             fullness: self.fullness,
             seed: part_seed(self.seed, part, self.parts),
             churn: self.churn,
+            locality: Some(locality),
             spread_sizes: self.spread_sizes,
             truncate: self.truncate,
             limit: Limit::Bound,

@@ -41,6 +41,13 @@ pub fn share(text: &str) -> Result<f64, String> {
     if share.is_finite() { Ok(share) } else { Err(wrong()) }
 }
 
+pub(crate) fn locality(text: &str) -> Result<f64, String> {
+    share(text).and_then(|share| match share {
+        0.0..=1.0 => Ok(share),
+        _ => Err("write a locality from 0 to 1, such as 0.6".into()),
+    })
+}
+
 pub(crate) fn pace(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(pace) if pace >= 0.01 && pace.is_finite() => Ok(pace),

@@ -68,7 +68,7 @@ fn run_killed_after_continuing_does_not_report_its_previous_end() {
     let temporary = tempfile::tempdir().unwrap();
     let (spec, out) = (limited(spec(&temporary.path().join("aged")), 0.0), temporary.path().join("run"));
     let stopped = age(&spec, &out).analysis;
-    assert_eq!(stopped.tables[0].id, "result");
+    assert!(stopped.tables.iter().any(|table| table.id == "result"));
     let mut directory = senesce_core::RunDirectory::resume(&out).unwrap();
     directory.reopen_finished().unwrap();
     let checkpoint = |operation: u64| json!({"operation": operation, "seconds": 1.0});
@@ -79,6 +79,13 @@ fn run_killed_after_continuing_does_not_report_its_previous_end() {
     assert_eq!(killed.tables[0].id, "plan");
     assert!(killed.summary.ends_with("4096 operations were done by its last checkpoint."), "{}", killed.summary);
     assert!(killed.tables.iter().all(|table| table.id != "layout"));
+}
+
+/// The last end of an execution, with its rate even if the time does not count because the machine was busy.
+fn last_executed(out: &Path) -> Value {
+    let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
+    let lines = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["event"]["kind"] == "executed").last().unwrap()["event"]["data"].clone()
 }
 
 fn number(result: &Value, key: &str) -> f64 {
@@ -93,7 +100,8 @@ fn rate_covers_all_parts_of_a_run() {
     let whole = Limits { max_seconds: Some(600.0), ..Limits::default() };
     let result = resume(&out, &whole, &Conduct::quietly(&out)).unwrap().analysis.result;
     assert_eq!(result["stopped_by"], "convergence");
-    let done = number(&result, "ops_per_second") * number(&result, "execute_seconds");
+    let executed = last_executed(&out);
+    let done = number(&executed, "ops_per_second") * number(&executed, "execute_seconds");
     assert!((done / number(&result, "operations") - 1.0).abs() < 1e-6, "{done} of {result}");
 }
 
@@ -102,8 +110,10 @@ fn rate_of_a_shard_covers_its_own_operations() {
     let temporary = tempfile::tempdir().unwrap();
     let spec = AgeSpec { shard: Some((0, 4)), ..spec(&temporary.path().join("aged")) };
     let own = spec.planner(0).unwrap().filter(|operation| operation.file.directory % 4 == 0).count() as f64;
-    let result = age(&spec, &temporary.path().join("run")).analysis.result;
-    let done = number(&result, "ops_per_second") * number(&result, "execute_seconds");
+    let out = temporary.path().join("run");
+    age(&spec, &out);
+    let executed = last_executed(&out);
+    let done = number(&executed, "ops_per_second") * number(&executed, "execute_seconds");
     assert!((done - own).abs() < 1e-3 * own, "{done} operations of {own}");
 }
 

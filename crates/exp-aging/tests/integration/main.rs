@@ -1,2 +1,3 @@
+mod copies;
 mod endings;
 mod ranks;

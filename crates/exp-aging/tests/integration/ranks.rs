@@ -291,8 +291,11 @@ fn load_by_ranks_begins_together_and_is_summed() {
         let results = bench::results::read(&out).unwrap();
         assert_eq!(results.repetitions.len(), 2);
         for (whole, rows) in results.repetitions.iter().zip(&results.ranks) {
-            // A phase this short can lose a hundredth of its length to locks on a busy machine.
-            let is_lost = whole.reason.as_deref().is_some_and(|reason| reason.contains("was stopped"));
+            // A phase this short can lose a hundredth of its length to locks or other guests on a busy machine.
+            let is_lost = whole
+                .reason
+                .as_deref()
+                .is_some_and(|reason| reason.contains("was stopped") || reason.contains("steal"));
             assert!(whole.valid || is_lost, "{:?}", whole.reason);
             assert_eq!(rows.ranks.iter().map(|row| row.result.ops).sum::<u64>(), whole.ops);
             assert!(rows.ranks.iter().all(|row| row.result.ops > 0 && row.end_seconds > row.begin_seconds));

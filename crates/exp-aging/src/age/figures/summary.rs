@@ -55,6 +55,9 @@ impl Lines {
         }
         self.add("commits", measures.commits, &summary.clock.to_string());
         self.add("live files", measures.files_live, "files at the end");
+        if let (Some(planned), Some(reached)) = (summary.locality, measures.locality) {
+            self.add("temporal locality", reached, &planned.to_string());
+        }
         if summary.changes {
             self.changes(measures);
         }

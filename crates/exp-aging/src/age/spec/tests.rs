@@ -87,8 +87,8 @@ fn plan_includes_bytes_written_by_changes() {
 
 #[test]
 fn only_whole_volumes_are_compressed() {
-    let spec =
-        |target: &str, size| AgeSpec { target: Some(target.parse().unwrap()), size, ..age_spec(Data::Fallocate, None) };
+    let plain = AgeSpec { locality: Some(0.0), ..age_spec(Data::Fallocate, None) };
+    let spec = |target: &str, size| AgeSpec { target: Some(target.parse().unwrap()), size, ..plain.clone() };
     let refused = |spec: AgeSpec| spec.compressed().map(drop).unwrap_err().to_string();
     assert!(spec("memory:1G", None).compressed().is_ok());
     assert!(spec("memory:1G", Some(Bytes::gib(1))).compressed().is_ok());
@@ -107,6 +107,9 @@ fn unnamed_values_follow_from_the_target_and_the_other_flags() {
     let both = spec(&["--pace", "10", "--commit-share", "2%"], "/tmp").unwrap();
     assert_eq!(both.clock().commit_share, "2%".parse().unwrap());
     assert_eq!(spec(&["--fs", "xfs"], "/tmp").unwrap_err().exit_code(), ExitCode::Usage);
+    let of = |flags: &[&str]| spec(flags, "memory:1G").map(|spec| (spec.data, spec.locality)).unwrap();
+    assert_eq!(of(&[]), (Data::Write, None));
+    assert_eq!(of(&["--compress"]), (Data::Fallocate, Some(0.0)), "as it was certified");
 }
 
 #[test]
