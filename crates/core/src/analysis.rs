@@ -33,6 +33,9 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Rows; every row has as many cells as there are columns.
     pub rows: Vec<Vec<Value>>,
+    /// Whether it answers the question of the run: reports begin with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leads: bool,
 }
 
 impl Table {
@@ -43,7 +46,13 @@ impl Table {
             title: title.into(),
             columns: columns.iter().map(|column| (*column).to_string()).collect(),
             rows: Vec::new(),
+            leads: false,
         }
+    }
+
+    /// The same table at the beginning of reports.
+    pub fn leading(self) -> Self {
+        Self { leads: true, ..self }
     }
 
     /// Adds a row: a list or tuple of cells.

@@ -130,6 +130,7 @@ impl<R: Copy> Rows<R> {
             rows: (0..self.rows.len())
                 .map(|row| columns.iter().map(|(_, one)| one.values[row].clone()).collect())
                 .collect(),
+            leads: false,
         }
     }
 

@@ -33,7 +33,8 @@ pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) ->
         facts: facts(record),
         findings: findings(analysis),
         figures: figures(analysis),
-        tables: tables(analysis, ""),
+        answers: tables(analysis, "", |table| table.leads),
+        tables: tables(analysis, "", |table| !table.leads),
         environment: environment(record),
         steps: grouped_steps(&record.plan),
         settings: settings(&record.plan),
@@ -52,7 +53,7 @@ pub fn render_page(analysis: &Analysis) -> String {
         summary: paragraphs(&analysis.summary),
         caveats: &analysis.caveats,
         figures: figures(analysis),
-        tables: tables(analysis, " searchable"),
+        tables: tables(analysis, " searchable", |_| true),
     })
 }
 
@@ -68,8 +69,9 @@ fn figures(analysis: &Analysis) -> Vec<FigureView<'_>> {
     analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect()
 }
 
-fn tables<'a>(analysis: &'a Analysis, classes: &str) -> Vec<TableView<'a>> {
-    analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table, classes)).collect()
+fn tables<'a>(analysis: &'a Analysis, classes: &str, shown: impl Fn(&Table) -> bool) -> Vec<TableView<'a>> {
+    let shown = analysis.tables.iter().filter(|table| shown(table));
+    shown.enumerate().map(|(index, table)| TableView::of(index, table, classes)).collect()
 }
 
 /// Common parts of all pages: style, script, and the hash that allows only this script.
@@ -129,6 +131,7 @@ struct RecordPage<'a> {
     facts: Vec<(String, String)>,
     findings: Vec<FindingView<'a>>,
     figures: Vec<FigureView<'a>>,
+    answers: Vec<TableView<'a>>,
     tables: Vec<TableView<'a>>,
     environment: Vec<(String, Vec<(String, String)>)>,
     steps: Vec<StepView>,

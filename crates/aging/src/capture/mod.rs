@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaptureOptions {
@@ -26,12 +26,14 @@ pub struct CaptureOptions {
     pub threads: usize,
     /// Maximum number of operations per live file that an age edge may cost.
     pub most_per_file: f64,
+    /// Maximum time of a walk; a longer one fails.
+    pub most_time: Option<Duration>,
 }
 
 impl Default for CaptureOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { name: "captured".into(), threads, most_per_file: 100.0 }
+        Self { name: "captured".into(), threads, most_per_file: 100.0, most_time: None }
     }
 }
 
@@ -70,7 +72,7 @@ pub struct Captured {
 /// [`AgingError::Io`] when `top` or a directory cannot be read (directories without permission are only counted);
 /// [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
 pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
-    of_tree(top, walk::walk(top, options.threads, now(), false)?, options)
+    of_tree(top, walk::walk(top, options, now(), false)?, options)
 }
 
 /// Like [`capture`] for the `later` of two snapshots, with the changes since the `earlier` one. Ages are relative to the latest
@@ -79,8 +81,8 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
 /// # Errors
 /// Those of [`capture`]; most files of both trees are newer in the earlier one.
 pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
-    let before = snapshot(earlier, options.threads)?;
-    let mut tally = walk::walk(later, options.threads, now(), true)?;
+    let before = snapshot(earlier, options)?;
+    let mut tally = walk::walk(later, options, now(), true)?;
     let after = std::mem::take(&mut tally.seen);
     let observed = changes::compare(&before, &after);
     if observed.is_reversed() {
@@ -106,8 +108,8 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
 ///
 /// # Errors
 /// [`AgingError::Io`] when `top` cannot be read.
-pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<FileState>, AgingError> {
-    Ok(walk::walk(top, threads, now(), true)?.seen)
+pub fn snapshot(top: &Path, options: &CaptureOptions) -> Result<Vec<FileState>, AgingError> {
+    Ok(walk::walk(top, options, now(), true)?.seen)
 }
 
 fn now() -> i64 {

@@ -1,5 +1,6 @@
 //! Walks a tree in parallel on a single file system.
 
+use super::CaptureOptions;
 use super::changes::FileState;
 use super::tally::Tally;
 use crate::error::AgingError;
@@ -13,6 +14,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Instant;
 
 struct Walk<'a> {
     top: &'a Path,
@@ -20,6 +22,7 @@ struct Walk<'a> {
     device: (u32, u32, u64),
     now: i64,
     keep: bool,
+    ends: Option<Instant>,
     /// One tally per thread, so that none waits.
     tallies: Vec<Mutex<Tally>>,
     failure: Mutex<Option<AgingError>>,
@@ -33,11 +36,12 @@ const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::MNT_ID);
 
 /// Counts every regular file below `top`, and keeps its state if `keep`; `now` is in seconds since 1970.
-pub(crate) fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
+pub(crate) fn walk(top: &Path, options: &CaptureOptions, now: i64, keep: bool) -> Result<Tally, AgingError> {
     let failed = |errno: Errno| AgingError::io("open directory", top, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(top, flags, Mode::empty()).map_err(failed)?;
     let found = statx(&root, c"", AtFlags::EMPTY_PATH, WANTED).map_err(failed)?;
+    let threads = options.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| AgingError::Target(format!("cannot start {threads} threads: {error}")))?;
     let walk = Walk {
@@ -46,6 +50,7 @@ pub(crate) fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<T
         device: place(&found),
         now,
         keep,
+        ends: options.most_time.map(|time| Instant::now() + time),
         tallies: (0..pool.current_num_threads()).map(|_| Mutex::default()).collect(),
         failure: Mutex::new(None),
     };
@@ -72,6 +77,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl<'a> Walk<'a> {
     fn visit<'s>(&'s self, scope: &Scope<'s>, relative: PathBuf, depth: usize) {
+        if self.ends.is_some_and(|ends| Instant::now() > ends) {
+            let words = format!(
+                "{} has more files than can be counted in the time; name a directory below it",
+                self.top.display()
+            );
+            *lock(&self.failure) = Some(AgingError::Target(words));
+        }
         if lock(&self.failure).is_some() {
             return;
         }

@@ -334,13 +334,13 @@ fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     let files = |planner: &Planner| {
         planner.namespace().files().map(|live| (live.file.birth, live.file)).collect::<HashMap<u64, File>>()
     };
-    let (was, before) = (files(&planner), snapshot(room.path(), 2).unwrap());
+    let (was, before) = (files(&planner), snapshot(room.path(), &CaptureOptions::default()).unwrap());
     assert_eq!(before.len(), was.len() + 1, "and the marker");
     // File times have the resolution of the kernel's clock: the next change must be later than the last.
     let newest = before.iter().map(|seen| seen.newest()).max().unwrap();
     while now_of(&room) <= newest {}
     play(&mut planner, &target, Data::Sparse, 1, 3200);
-    let (is, after) = (files(&planner), snapshot(room.path(), 2).unwrap());
+    let (is, after) = (files(&planner), snapshot(room.path(), &CaptureOptions::default()).unwrap());
     let observed = compare(&before, &after);
     assert_eq!(observed.told_by, StatedBy::Inode);
     let sum = |pick: fn(&senesce_aging::capture::changes::ClassChanges) -> u64| {

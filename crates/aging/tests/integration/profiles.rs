@@ -5,6 +5,7 @@ use senesce_aging::capture::list;
 use senesce_aging::profile::{BUILTIN, import_geriatrix};
 use senesce_aging::{CaptureOptions, Profile, capture, capture_list};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const GOOD: &str = r#"name = "small"
 source = "a test"
@@ -145,4 +146,12 @@ proptest! {
         let tally = list::tally(text.as_bytes(), newest).unwrap();
         prop_assert_eq!(tally.files, files.len() as u64);
     }
+}
+
+#[test]
+fn walk_that_takes_too_long_fails() {
+    let room = tempfile::tempdir().unwrap();
+    std::fs::write(room.path().join("file"), "x").unwrap();
+    let options = CaptureOptions { most_time: Some(Duration::ZERO), ..CaptureOptions::default() };
+    assert!(matches!(capture(room.path(), &options), Err(senesce_aging::AgingError::Target(_))));
 }

@@ -10,16 +10,19 @@ use crate::session::{Session, runs_directory};
 use crate::verb_table::Verb;
 use clap::{Arg, Args, Command};
 use clap_complete::ArgValueCompleter;
-use senesce_aging::Profile;
+use senesce_aging::plan::DEFAULT_FULLNESS;
+use senesce_aging::{CaptureOptions, Profile, capture};
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{ExitCode, Failure, Peers};
+use senesce_core::{Bytes, ExitCode, Failure, Peers};
 use senesce_exp_aging::age::{self, AgeSpec, Limits, check_target, plan_only, profile_hash, resume, run_by_ranks};
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
 use senesce_volume::TargetSpec;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Age a file system to a profile
 #[derive(Args)]
@@ -53,6 +56,9 @@ struct Start {
     /// Directory, block device, image:FILE[,size=1G] or memory:1G
     #[arg(required_unless_present_any = ["resume", "plan_only"])]
     target: Option<String>,
+    /// Age like the files in DIR: their profile, fullness, size and locality
+    #[arg(long, value_name = "DIR", conflicts_with = "profile", help_heading = "Aged state")]
+    like: Option<PathBuf>,
     /// Create the directory if it does not exist
     #[arg(long, help_heading = "Target")]
     create: bool,
@@ -101,7 +107,7 @@ impl Verb for Age {
         if let Some(path) = &self.resume {
             return show(&resume(path, &self.spec.limits, &how)?, self.json, session);
         }
-        let spec = self.spec.clone().on(self.target()?)?;
+        let spec = self.specification(session)?.on(self.target()?)?;
         if self.start.dry_run {
             return print_plan(&age::Age::plan(&spec, spec.seed)?, self.json);
         }
@@ -120,6 +126,40 @@ impl Verb for Age {
     }
 }
 
+/// Maximum time to count the files of `--like`.
+const LIKE_TIME: Duration = Duration::from_secs(60);
+
+/// The specification with the profile of the files below `top`, which is kept next to the runs. A new image is as large as these
+/// files need. No names are kept.
+fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn Progress) -> Result<AgeSpec, Failure> {
+    let options = CaptureOptions { name: "like".into(), most_time: Some(LIKE_TIME), ..CaptureOptions::default() };
+    let captured = capture(top, &options)?;
+    let profile = &captured.profile;
+    let runs = runs_directory();
+    let path = runs.join(format!("like-{}.toml", profile_hash(profile)));
+    let failed =
+        |error: io::Error| Failure::new(ExitCode::RunFailed, format!("cannot write {}: {error}", path.display()));
+    std::fs::create_dir_all(&runs).and_then(|()| std::fs::write(&path, profile.to_toml())).map_err(failed)?;
+    let fullness = spec.fullness.or(profile.fullness).unwrap_or(DEFAULT_FULLNESS);
+    let needed = Bytes(((captured.bytes as f64 / fullness) as u64).next_multiple_of(1 << 20));
+    let size = match target {
+        Some(TargetSpec::Image { size: None, path }) if !path.exists() => spec.size.or(Some(needed)),
+        None => spec.size.or(Some(needed)),
+        Some(_) => spec.size,
+    };
+    let locality = profile.locality.map_or("not measured".into(), |locality| format!("{locality:.2}"));
+    progress.say(&format!(
+        "profile of {} files, {}, in {}: fullness {fullness:.2}, temporal locality {locality}",
+        captured.files,
+        Bytes(captured.bytes),
+        path.display()
+    ));
+    if captured.locality_by_inode {
+        progress.say("note: some files have no time of birth; the locality is that of the inode numbers");
+    }
+    Ok(AgeSpec { profile: path.to_string_lossy().into_owned(), size, ..spec })
+}
+
 fn numbers_of(plan: &Value) -> String {
     let single = |(_, value): &(&String, &Value)| value.is_number() || value.is_string() || value.is_boolean();
     let lines = plan.as_object().into_iter().flatten().filter(single);
@@ -129,6 +169,13 @@ fn numbers_of(plan: &Value) -> String {
 impl Age {
     fn target(&self) -> Result<Option<TargetSpec>, Failure> {
         Ok(self.start.target.as_deref().map(str::parse).transpose()?)
+    }
+
+    fn specification(&self, session: &Session) -> Result<AgeSpec, Failure> {
+        match &self.start.like {
+            None => Ok(self.spec.clone()),
+            Some(top) => like(top, self.spec.clone(), self.target()?.as_ref(), session.progress()),
+        }
     }
 
     fn start(&self, spec: &AgeSpec, how: &Conduct<'_>) -> Result<Outcome, Failure> {
@@ -172,7 +219,7 @@ impl Age {
             None => {
                 let target = self.target()?;
                 check_target(target.as_ref())?;
-                self.start(&self.spec.clone().on(target)?, &how)
+                self.start(&self.specification(session)?.on(target)?, &how)
             }
         });
         match led {

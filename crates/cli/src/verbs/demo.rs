@@ -10,18 +10,16 @@ use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
 use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
-use senesce_exp_aging::age::{Age, AgeSpec};
+use senesce_exp_aging::age::{Age, AgeSpec, demo};
 use senesce_runner::{Conduct, Outcome, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Size of the volume, and required free space with a reserve.
+/// Size of the files in a directory, and required free space with a reserve.
 const SIZE: &str = "256M";
-const SPACE: Bytes = Bytes::mib(600);
-/// Enough churn to show its cost in seconds.
-const CHURN: [&str; 4] = ["--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
+const SPACE: Bytes = Bytes::mib(320);
 /// Measures the simulated drive if aging is impossible.
 const SIMULATED: &str = "zns-intra-zone";
 
@@ -75,20 +73,21 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        let target = format!("memory:{SIZE}");
-        let spec = AgeSpec { copies: true, ..spec(&target, &[], session)? };
-        self.age(&spec, session)
+        session.progress().say(&format!("senesce age {} {}", demo::TARGET, demo::FLAGS.join(" ")));
+        self.age(&demo::spec()?, session)
     }
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
         let scratch = scratch()?;
-        let target = scratch.path().to_string_lossy().into_owned();
         session.progress().say(
             "skipped: a new file system, its free space, its check and cold caches\n\
              hint: they need root, loop devices and mkfs.ext4; senesce doctor lists what is missing",
         );
         // Commits on a disk with other users would take minutes.
-        self.age(&spec(&target, &["--size", SIZE, "--commit-share", "none"], session)?, session)
+        let flags = ["--size", SIZE, "--overwrites", "8", "--truncate-sizes", "--commit-share", "none"];
+        let target = scratch.path().to_string_lossy().into_owned();
+        session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
+        self.age(&AgeSpec::of_flags(&flags)?.on(Some(target.parse()?))?, session)
     }
 
     fn age(&self, spec: &AgeSpec, session: &Session) -> Result<Outcome, Failure> {
@@ -107,13 +106,6 @@ impl Demo {
         let how = Conduct { out: self.out.clone(), scale: Some(Level::Smoke), ..session.conduct(&interrupt) };
         experiment.reproduce(Level::Smoke, &chosen, &how)
     }
-}
-
-/// The specification of `senesce age` with these words.
-fn spec(target: &str, flags: &[&str], session: &Session) -> Result<AgeSpec, Failure> {
-    let flags = &[flags, &CHURN].concat();
-    session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
-    AgeSpec::of_flags(flags)?.on(Some(target.parse()?))
 }
 
 /// The table that answers what age costs, and how to read it.

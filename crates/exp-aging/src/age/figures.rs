@@ -159,7 +159,7 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
         .column("order", |read| read.times.order_factor())
         .column("placement", |read| read.times.placement_factor())
         .column("pieces", |read| read.times.pieces_factor())
-        .table("cost", "What age did: modelled time to read all files in path order; references without gaps");
+        .table("cost", "What age did: modelled time to read all files in path order; unaged: packed in order of birth");
     (!seen.read_times.is_empty()).then_some(table)
 }
 
@@ -168,8 +168,8 @@ pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
     let read = seen.read_times.first()?;
     let times = read.times;
     Some(format!(
-        "Reading all files takes up to {:.1} times as long as unaged ({:.1} s instead of at least {:.1} s, modelled for the disk \
-         {}): up to {:.1} times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.",
+        "Reading all files takes about {:.1} times as long as unaged ({:.1} s instead of {:.1} s, modelled for the disk {}): {:.1} \
+         times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.",
         times.age_factor(),
         times.aged,
         times.created,

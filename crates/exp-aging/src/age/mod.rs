@@ -2,6 +2,7 @@
 
 mod copies;
 mod course;
+pub mod demo;
 mod events;
 mod execution;
 mod figures;
@@ -128,7 +129,8 @@ impl Run for Age {
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let mut analysis = Analysis {
             title: title(&device, &rehearsal.summary.profile, executed),
-            summary: answer(&found).map(|words| words + "\n").unwrap_or_default() + &summary_words(rehearsal, &found),
+            summary: answer(spec, &found).map(|words| words + "\n\n").unwrap_or_default()
+                + &summary_words(rehearsal, &found),
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
                 .into_iter()
@@ -139,7 +141,8 @@ impl Run for Age {
             ..Analysis::default()
         };
         analysis.tables.extend(found.copies.map(figures::answer_table));
-        analysis.tables.extend(seen.and_then(figures::cost_table));
+        let cost = seen.and_then(figures::cost_table);
+        analysis.tables.extend(cost.map(|cost| if found.copies.is_some() { cost } else { cost.leading() }));
         analysis.tables.extend(seen.and_then(|seen| seen.layout.as_ref()).map(figures::layout_table));
         analysis.tables.push(match executed {
             Some(executed) => figures::summary_table(rehearsal, executed),
@@ -176,9 +179,11 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
 }
 
 /// What age costs: with copies of the files as measured, otherwise modelled.
-fn answer(found: &RecordedAging<'_>) -> Option<String> {
+fn answer(spec: &AgeSpec, found: &RecordedAging<'_>) -> Option<String> {
     let seen = found.layout?;
-    found.copies.and_then(|copies| figures::answer_words(copies, seen)).or_else(|| figures::cost_words(seen))
+    let ranges = demo::is_demo(spec).then(demo::ranges).flatten();
+    let measured = found.copies.and_then(|copies| figures::answer_words(copies, seen, ranges));
+    measured.or_else(|| figures::cost_words(seen))
 }
 
 fn whole(executed: Option<&Executed>) -> Option<&Executed> {

@@ -92,8 +92,8 @@ pub struct AgeSpec {
     /// write (default), fallocate or sparse
     #[arg(long, value_name = "HOW", default_value = "write", default_value_if("compress", "true", "fallocate"), value_parser = words::data(), hide_default_value = true, hide_possible_values = true, help_heading = "Execution")]
     pub data: Data,
-    /// Copy the files to new file systems in memory at the end; only for a target in memory.
-    #[arg(skip)]
+    /// Compare with real copies of the files; for memory:SIZE
+    #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
     pub copies: bool,
     /// Record the order of last writes in IMAGE.order
@@ -335,11 +335,17 @@ impl AgeSpec {
         whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
     }
 
-    /// Checks that the order of writes can be recorded if requested.
+    /// Checks that copies can be made, and the order of writes recorded, if requested.
     ///
     /// # Errors
     /// A usage error for files without written blocks, and for a target that is not an image.
     pub(crate) fn check_recording(&self) -> Result<(), Failure> {
+        if self.copies && !(self.data == Data::Write && matches!(self.target, Some(TargetSpec::Memory { .. }))) {
+            return Err(Failure::usage(
+                "cannot compare with copies: the target is not in memory, or has no written data\n\
+                 hint: use the target memory:SIZE and --data write",
+            ));
+        }
         if !self.record_order {
             return Ok(());
         }

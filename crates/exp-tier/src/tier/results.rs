@@ -73,7 +73,7 @@ impl Medians {
             columns.extend([format!("{subject} ({unit})"), format!("{subject}, 95 % interval ({unit})")]);
         }
         columns.push("anticache / bpfs".into());
-        let mut table = Table { id: id.into(), title: title.into(), columns, rows: Vec::new() };
+        let mut table = Table { id: id.into(), title: title.into(), columns, ..Table::default() };
         for condition in &self.conditions {
             let mut row = vec![json!(condition)];
             for subject in &self.subjects {

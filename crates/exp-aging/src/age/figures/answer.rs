@@ -1,6 +1,7 @@
 //! What age costs, from the aged file system and the copies of its files.
 
 use super::super::copies::{Copies, CopySeen};
+use super::super::demo::Ranges;
 use super::super::events::LayoutSeen;
 use senesce_core::{Bytes, Rows, Table};
 use serde::Serialize;
@@ -22,6 +23,7 @@ pub(crate) fn answer_table(copies: &Copies) -> Table {
         .column("unaged", |row| &row.values[1])
         .column("aged", |row| &row.values[2])
         .table("answer", "What age costs")
+        .leading()
 }
 
 fn rows(copies: &Copies) -> Vec<AnswerRow> {
@@ -43,18 +45,25 @@ fn rows(copies: &Copies) -> Vec<AnswerRow> {
 }
 
 /// How to read the table. `None` without the times of all three.
-pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen) -> Option<String> {
-    let times = seen.read_times.first()?.times;
+pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ranges>) -> Option<String> {
+    let pieces = seen.read_times.first()?.times.pieces_factor();
     let [ordered, unaged, aged] = copies.seen.as_slice() else { return None };
-    let seconds = |copy: &CopySeen| copy.read_seconds.first().copied();
-    let (ordered, unaged, aged) = (seconds(ordered)?, seconds(unaged)?, seconds(aged)?);
+    let slower = |drive: usize| Some(aged.read_seconds.get(drive)? / unaged.read_seconds.get(drive)?);
+    let order = unaged.read_seconds.first()? / ordered.read_seconds.first()?;
+    let (disk, sata, nvme) = (slower(0)?, slower(1)?, slower(2)?);
+    let times = |factor: f64, range: fn(&Ranges) -> (f64, f64)| match ranges.as_ref().map(range) {
+        Some((least, most)) => format!("{factor:.1} times [{least:.1} to {most:.1}]"),
+        None => format!("{factor:.1} times"),
+    };
+    let seeds = ranges.map_or(String::new(), |ranges| format!(" Brackets: the range of {} seeds.", ranges.seeds));
     Some(format!(
-        "On a disk, age makes reading all files {:.1} times slower: {:.1} times because replaced files lie elsewhere \
-         (placement), {:.1} times because files are in pieces. Before any aging, the order in which the files were created \
-         costs {:.1} times: an ordered copy has them in the order of reading. Times are modelled from measured layouts.",
-        aged / unaged,
-        aged / unaged / times.pieces_factor(),
-        times.pieces_factor(),
-        unaged / ordered,
+        "On a disk, age makes reading all files {} slower (aged / unaged): {} because replaced files lie elsewhere, {} because \
+         files are in pieces. On the SSDs: {sata:.1} and {nvme:.1} times. Unaged: the same files, created once in the order of \
+         birth. That order alone costs {}, compared with a copy written in the order of reading. Times are modelled from the \
+         layouts.{seeds}",
+        times(disk, |ranges| ranges.age),
+        times(disk / pieces, |ranges| ranges.placement),
+        times(pieces, |ranges| ranges.pieces),
+        times(order, |ranges| ranges.order),
     ))
 }

@@ -1,0 +1,70 @@
+//! The setting of `senesce demo`, and the range of its factors over other seeds.
+
+use super::spec::AgeSpec;
+use senesce_core::{Failure, Seed};
+
+/// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
+pub const TARGET: &str = "memory:256M";
+pub const FLAGS: [&str; 5] = ["--copies", "--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
+
+/// Measured with these flags (data/demo).
+const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
+
+/// # Errors
+/// The profile cannot be read.
+pub fn spec() -> Result<AgeSpec, Failure> {
+    AgeSpec::of_flags(&FLAGS)?.on(Some(TARGET.parse()?))
+}
+
+pub(super) fn is_demo(spec: &AgeSpec) -> bool {
+    let plain = |spec: &AgeSpec| AgeSpec { seed: Seed(0), ..spec.clone() };
+    self::spec().is_ok_and(|demo| plain(&demo) == plain(spec))
+}
+
+/// Least and most of each factor over the seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ranges {
+    pub age: (f64, f64),
+    pub placement: (f64, f64),
+    pub pieces: (f64, f64),
+    pub order: (f64, f64),
+    pub seeds: usize,
+}
+
+/// `None` if the table is damaged.
+pub(super) fn ranges() -> Option<Ranges> {
+    let rows: Option<Vec<[f64; 5]>> = SEEDS.lines().skip(1).map(row).collect();
+    let rows = rows.filter(|rows| !rows.is_empty())?;
+    let range = |of: fn(&[f64; 5]) -> f64| {
+        let values = rows.iter().map(of);
+        (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max))
+    };
+    Some(Ranges {
+        age: range(|[_, _, unaged, aged, _]| aged / unaged),
+        placement: range(|[_, _, unaged, aged, pieces]| aged / unaged / pieces),
+        pieces: range(|[.., pieces]| *pieces),
+        order: range(|[_, ordered, unaged, ..]| unaged / ordered),
+        seeds: rows.len(),
+    })
+}
+
+fn row(line: &str) -> Option<[f64; 5]> {
+    let cells: Option<Vec<f64>> = line.split(',').map(|cell| cell.parse().ok()).collect();
+    cells?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_seeds_show_a_cost_of_age_and_of_order() {
+        let ranges = ranges().unwrap();
+        assert!(ranges.seeds >= 5);
+        for (least, most) in [ranges.age, ranges.placement, ranges.pieces, ranges.order] {
+            assert!(1.0 < least && least < most && most < 2.0 * least, "{ranges:?}");
+        }
+        assert!(is_demo(&AgeSpec { seed: Seed(9), ..spec().unwrap() }));
+        assert!(!is_demo(&AgeSpec { fullness: Some(0.5), ..spec().unwrap() }));
+    }
+}
