@@ -113,7 +113,7 @@ impl Neighbours {
         self.births += 1;
     }
 
-    /// A directory in use other than `here`, unless there is no other.
+    /// A directory in use other than `here`, or `here` if it is the only one.
     fn other(&mut self, here: Option<usize>) -> Option<usize> {
         let others = self.in_use.len() - usize::from(here.is_some());
         if others == 0 {

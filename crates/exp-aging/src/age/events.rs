@@ -35,7 +35,7 @@ pub enum Event {
     Executed(Box<Executed>),
     /// The layout at the end of the execution.
     Layout(Box<LayoutSeen>),
-    /// Copies of the files on new file systems, and what they cost to read.
+    /// Copies of the files on new file systems, and the times to read them.
     Copies(Box<Copies>),
     /// A warning of the kernel about the target.
     KernelWarning(String),

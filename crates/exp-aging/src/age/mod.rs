@@ -51,6 +51,8 @@ const NOT_MEASURED: &[&str] = &[
     "environment",
     "layout",
     "layout_numbers",
+    "cost",
+    "copies",
     "plan",
     "plan_cpu_seconds",
     "plan_ops_per_cpu_second",

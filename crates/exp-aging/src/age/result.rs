@@ -18,6 +18,10 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
     value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
+    value["cost"] = json!(found.layout.map(|seen| &seen.read_times));
+    value["copies"] = json!(
+        found.copies.map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "seen": copies.seen}))
+    );
     value["layout_numbers"] = json!(found.layout.map(seen::measurements).unwrap_or_default());
     value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
     value["environment"] = json!(recorded.environment);

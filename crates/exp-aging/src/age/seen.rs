@@ -15,16 +15,17 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 /// The metric by which agings are compared first.
 const LEAD: &str = "discontinuities";
 
-pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
-    match examined(target) {
+/// The layout, with the modelled times of reading if `cost`.
+pub(super) fn see(target: &MountedTarget, cost: bool) -> LayoutSeen {
+    match examined(target, cost) {
         Ok((layout, read_times)) => LayoutSeen { layout: Some(layout), problem: String::new(), read_times },
         Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), read_times: Vec::new() },
     }
 }
 
-fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>), Failure> {
+fn examined(target: &MountedTarget, cost: bool) -> Result<(LayoutSummary, Vec<ModelledRead>), Failure> {
     target.sync()?;
-    let layout = Layout::examine(target.mount_point(), &Options { runs: true, ..Options::default() })?;
+    let layout = Layout::examine(target.mount_point(), &Options { runs: cost, ..Options::default() })?;
     let files = layout.runs.unwrap_or_default();
     let read_times = if is_written(&files, layout.summary.unwritten.bytes) { read_times(&files)? } else { Vec::new() };
     Ok((layout.summary, read_times))

@@ -46,7 +46,7 @@ pub struct AgeSpec {
     /// Replaced sizes: profile (default) or bins
     #[arg(long, value_name = "HOW", default_value = "profile", hide_default_value = true, value_parser = words::churn(), hide_possible_values = true, help_heading = "Aged state")]
     pub churn: Churn,
-    /// Temporal locality of births, 0 to 1 [default: the profile's]
+    /// Locality of births, 0 to 1 [default: profile's]
     #[arg(long, value_name = "SHARE", value_parser = words::locality, help_heading = "Aged state")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locality: Option<f64>,
@@ -92,6 +92,10 @@ pub struct AgeSpec {
     /// write (default), fallocate or sparse
     #[arg(long, value_name = "HOW", default_value = "write", default_value_if("compress", "true", "fallocate"), value_parser = words::data(), hide_default_value = true, hide_possible_values = true, help_heading = "Execution")]
     pub data: Data,
+    /// Skip the modelled cost of age
+    #[arg(long, conflicts_with = "copies", help_heading = "Execution")]
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_cost: bool,
     /// Compare with real copies of the files; for memory:SIZE
     #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]

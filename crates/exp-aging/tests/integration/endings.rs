@@ -84,8 +84,8 @@ fn run_killed_after_continuing_does_not_report_its_previous_end() {
 /// The last end of an execution, with its rate even if the time does not count because the machine was busy.
 fn last_executed(out: &Path) -> Value {
     let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
-    let lines = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter(|line| line["event"]["kind"] == "executed").last().unwrap()["event"]["data"].clone()
+    let mut lines = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.rfind(|line| line["event"]["kind"] == "executed").unwrap()["event"]["data"].clone()
 }
 
 fn number(result: &Value, key: &str) -> f64 {

@@ -35,12 +35,12 @@ fn rows(copies: &Copies) -> Vec<AnswerRow> {
         AnswerRow { what: format!("reading all files, {kind} (s)"), values }
     };
     let reads = copies.drives.iter().enumerate().map(read);
-    let others: [(String, &dyn Fn(&CopySeen) -> Value); 3] = [
-        (format!("pieces of a new file of {}", copies.new_file), &|copy| json!(copy.new_file_pieces)),
-        ("largest free extent (MiB)".into(), &|copy| json!(copy.largest_free.0 as f64 / Bytes::mib(1).0 as f64)),
-        ("files in pieces".into(), &|copy| json!(copy.fragmented_files)),
+    let row = |what: &str, of: &dyn Fn(&CopySeen) -> Value| AnswerRow { what: what.into(), values: values(of) };
+    let others = [
+        row(&format!("pieces of a new file of {}", copies.new_file), &|copy| json!(copy.new_file_pieces)),
+        row("largest free extent (MiB)", &|copy| json!(copy.largest_free.0 as f64 / Bytes::mib(1).0 as f64)),
+        row("files in pieces", &|copy| json!(copy.fragmented_files)),
     ];
-    let others = others.into_iter().map(|(what, of)| AnswerRow { what, values: values(of) });
     reads.chain(others).collect()
 }
 
