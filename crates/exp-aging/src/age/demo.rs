@@ -2,6 +2,7 @@
 
 use super::spec::AgeSpec;
 use senesce_core::{Failure, Seed};
+use senesce_stats::{mean, standard_deviation, student};
 
 /// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
 pub const TARGET: &str = "memory:256M";
@@ -21,7 +22,7 @@ pub(super) fn is_demo(spec: &AgeSpec) -> bool {
     self::spec().is_ok_and(|demo| plain(&demo) == plain(spec))
 }
 
-/// Least and most of each factor over the seeds.
+/// The range of each factor that holds 95 % of agings with other seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranges {
     pub age: (f64, f64),
@@ -31,19 +32,22 @@ pub(super) struct Ranges {
     pub seeds: usize,
 }
 
-/// `None` if the table is damaged.
+/// Prediction intervals for one more aging. `None` if the table is damaged.
 pub(super) fn ranges() -> Option<Ranges> {
     let rows: Option<Vec<[f64; 5]>> = SEEDS.lines().skip(1).map(row).collect();
     let rows = rows.filter(|rows| !rows.is_empty())?;
+    let seeds = rows.len() as f64;
+    let reach = student::quantile(0.025, seeds - 1.0) * (1.0 + 1.0 / seeds).sqrt();
     let range = |of: fn(&[f64; 5]) -> f64| {
-        let values = rows.iter().map(of);
-        (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max))
+        let values: Vec<f64> = rows.iter().map(of).collect();
+        let (mean, deviation) = (mean(&values)?, standard_deviation(&values)?);
+        Some((mean - reach * deviation, mean + reach * deviation))
     };
     Some(Ranges {
-        age: range(|[_, _, unaged, aged, _]| aged / unaged),
-        placement: range(|[_, _, unaged, aged, pieces]| aged / unaged / pieces),
-        pieces: range(|[.., pieces]| *pieces),
-        order: range(|[_, ordered, unaged, ..]| unaged / ordered),
+        age: range(|[_, _, unaged, aged, _]| aged / unaged)?,
+        placement: range(|[_, _, unaged, aged, pieces]| aged / unaged / pieces)?,
+        pieces: range(|[.., pieces]| *pieces)?,
+        order: range(|[_, ordered, unaged, ..]| unaged / ordered)?,
         seeds: rows.len(),
     })
 }

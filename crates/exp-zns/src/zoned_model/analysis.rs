@@ -54,7 +54,7 @@ impl Check<'_> {
     /// Operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
-        let beside = if self.point.contains(" beside ") { " next to others" } else { "" };
+        let beside = if self.point.contains(" next to ") { " next to others" } else { "" };
         let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
             "iops" => "commands per second",
             "mean" => "mean latency",

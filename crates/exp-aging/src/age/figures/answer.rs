@@ -55,12 +55,11 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
         Some((least, most)) => format!("{factor:.1} times [{least:.1} to {most:.1}]"),
         None => format!("{factor:.1} times"),
     };
-    let seeds = ranges.map_or(String::new(), |ranges| format!(" Brackets: the range of {} seeds.", ranges.seeds));
+    let seeds = ranges.map_or(String::new(), |ranges| format!(" Brackets: 95 % of agings ({} seeds).", ranges.seeds));
     Some(format!(
         "On a disk, age makes reading all files {} slower (aged / unaged): {} because replaced files lie elsewhere, {} because \
          files are in pieces. On the SSDs: {sata:.1} and {nvme:.1} times. Unaged: the same files, created once in the order of \
-         birth. That order alone costs {}, compared with a copy written in the order of reading. Times are modelled from the \
-         layouts.{seeds}",
+         birth. That order alone costs {}, compared with a copy written in the order of reading. Times are modelled.{seeds}",
         times(disk, |ranges| ranges.age),
         times(disk / pieces, |ranges| ranges.placement),
         times(pieces, |ranges| ranges.pieces),

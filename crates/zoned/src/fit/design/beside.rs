@@ -32,7 +32,7 @@ impl Maker {
             rate: Some(Rate(Bytes::mib(mib_per_s))),
             ..ActorSpec::new(Activity::Write)
         };
-        let name = format!("randread 4 KiB at depth {depth} beside a writer of {mib_per_s} MiB/s");
+        let name = format!("randread 4 KiB at depth {depth} next to a writer of {mib_per_s} MiB/s");
         let times = self.for_depth(depth);
         self.often(8, self.together(&name, vec![reader, writer], self.effort.seconds * times, kept))
     }
@@ -41,7 +41,7 @@ impl Maker {
     fn reads_beside_writers(&self, depth: u32, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
-        let name = format!("randread 4 KiB at depth {depth} beside writers of 128 KiB");
+        let name = format!("randread 4 KiB at depth {depth} next to writers of 128 KiB");
         let seconds = self.effort.seconds * self.for_depth(depth);
         self.often(8, self.together(&name, vec![reader, self.writers(4)], seconds, kept))
     }
@@ -59,7 +59,7 @@ impl Maker {
         let times = if actor.op.reads() { self.for_depth(actor.qd) } else { 1.0 };
         let seconds = (f64::from(self.others) / f64::from(per_second)).min(self.effort.seconds * times);
         let name = format!(
-            "{} {} at depth {} beside {per_second} resets/s{}",
+            "{} {} at depth {} next to {per_second} resets/s{}",
             actor.op.name(),
             actor.bs,
             actor.qd * actor.jobs.unwrap_or(1),
@@ -113,7 +113,7 @@ pub(crate) fn flash(maker: &Maker) -> Block {
     // is window.
     probes.extend([48, 128].map(|qd| {
         let writers = ActorSpec { bs: Bytes::kib(256), qd, zones, jobs: Some(zones.count()), ..ActorSpec::new(op) };
-        let name = format!("randread 4 KiB at depth 4 beside unlimited {}s of 256 KiB at depth {qd}", op.name());
+        let name = format!("randread 4 KiB at depth 4 next to unlimited {}s of 256 KiB at depth {qd}", op.name());
         maker.often(8, maker.together(&name, vec![reader.clone(), writers], maker.effort.seconds, "0.mean"))
     }));
     let constants = names(&["flash.program_us", "flash.buffer_kib", "flash.window_kib"]);
@@ -129,7 +129,8 @@ pub(crate) fn appends(maker: &Maker) -> Block {
     let last = maker.first + maker.half.max(2) - 1;
     let appends =
         ActorSpec { qd: 16, zones: crate::job::Zones::Range(last, last + 1), ..ActorSpec::new(Activity::Append) };
-    let probe = maker.together("append 4 KiB at depth 16 beside writers", vec![appends, writers], 0.5, "0.iops 1.iops");
+    let probe =
+        maker.together("append 4 KiB at depth 16 next to writers", vec![appends, writers], 0.5, "0.iops 1.iops");
     Block { name: "appends to one zone".into(), constants: names(&["write.appends_per_zone"]), probes: vec![probe] }
 }
 
