@@ -123,7 +123,7 @@ fn concurrently_growing_files_are_fragmented_on_xfs() {
         let aged = json_of(
             directory.path(),
             &format!(
-                "age image:{writers}.img,size=512M --fs xfs --profile agrawal --truncate-sizes=drop --fullness 0.5 \
+                "age image:{writers}.img,size=512M --fs xfs --profile agrawal --data fallocate --truncate-sizes=drop --fullness 0.5 \
                  --max-overwrites 2 --writers {writers} --out {writers} --json"
             ),
         );
