@@ -71,8 +71,21 @@ impl Failure {
             }
             cause = next.source();
         }
-        text
+        shortened(text)
     }
+}
+
+/// Maximum bytes of a message. Messages may quote input, which may be of any length.
+const MOST_BYTES: usize = 4000;
+
+/// A long message without its middle.
+fn shortened(text: String) -> String {
+    if text.len() <= MOST_BYTES {
+        return text;
+    }
+    let boundary = |from: usize| (from..).find(|index| text.is_char_boundary(*index)).unwrap_or(text.len());
+    let (head, tail) = (boundary(MOST_BYTES / 2), boundary(text.len() - MOST_BYTES / 2));
+    format!("{}… ({} bytes omitted) …{}", &text[..head], tail - head, &text[tail..])
 }
 
 impl<E: Classify + Error + Send + Sync + 'static> From<E> for Failure {
@@ -110,6 +123,13 @@ pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_messages_lose_their_middle() {
+        let long = Failure::usage(format!("begin {}é{} end", "é".repeat(5 << 20), "x".repeat(3000))).to_string();
+        assert!(long.len() < 2 * MOST_BYTES && long.starts_with("begin") && long.ends_with("end"));
+        assert_eq!(Failure::usage("é".repeat(MOST_BYTES / 2)).to_string().len(), MOST_BYTES);
+    }
 
     #[test]
     fn io_cause_is_not_repeated() {
