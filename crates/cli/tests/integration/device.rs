@@ -53,6 +53,8 @@ fn invalid_traces_are_reported_and_nothing_is_printed() {
         let output = ends(directory.path(), "device simulate ssd:fast24 trace.txt --json", code);
         assert!(output.stdout.is_empty(), "{content}");
     }
+    write(&skipped);
+    ends(directory.path(), "runs import blkparse trace.txt --out invalid", 5);
     write(&text(2));
     ends(directory.path(), "device simulate ssd:fast24 none.txt", 5);
     ends(directory.path(), "device simulate ssd:none trace.txt", 2);

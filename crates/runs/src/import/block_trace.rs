@@ -56,7 +56,8 @@ fn record(
     // Nothing is known about the machine of the recording.
     let mut environment = Environment::default();
     super::date(&mut environment, file, None);
-    trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)
+    trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)?;
+    super::finish(file, out, trace.is_empty() || trace.valid().is_err())
 }
 
 pub(crate) struct Traces;
