@@ -27,14 +27,8 @@ fn examined(target: &MountedTarget, cost: bool) -> Result<(LayoutSummary, Vec<Mo
     target.sync()?;
     let layout = Layout::examine(target.mount_point(), &Options { runs: cost, ..Options::default() })?;
     let files = layout.runs.unwrap_or_default();
-    let read_times = if is_written(&files, layout.summary.unwritten.bytes) { read_times(&files)? } else { Vec::new() };
+    let read_times = if cost { read_times(&files)? } else { Vec::new() };
     Ok((layout.summary, read_times))
-}
-
-/// Whether most of the files' space has data. Reading unwritten extents takes no time, so the times of preallocated files
-/// would be those of a few other files.
-fn is_written(files: &FileRuns, unwritten_bytes: u64) -> bool {
-    files.bytes() > unwritten_bytes
 }
 
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {

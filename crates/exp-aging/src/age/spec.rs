@@ -339,6 +339,11 @@ impl AgeSpec {
         whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
     }
 
+    /// Whether the cost of age is modelled: only files with content take time to read.
+    pub(crate) fn has_cost(&self) -> bool {
+        self.data == Data::Write && !self.no_cost
+    }
+
     /// Checks that copies can be made, and the order of writes recorded, if requested.
     ///
     /// # Errors
