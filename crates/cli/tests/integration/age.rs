@@ -172,7 +172,7 @@ fn usage_errors_have_no_effect() {
 }
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
     let directory = temporary_directory();
     let aged = ["ext4", "xfs", "btrfs"].map(|fs| {

@@ -12,7 +12,7 @@ fn hdd() -> Options {
 }
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn image_is_unchanged_and_its_numbers_agree() {
     for (name, mib) in FILE_SYSTEMS {
         let mut image = Image::new(name, mib);

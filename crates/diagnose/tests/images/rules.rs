@@ -56,7 +56,7 @@ const HEAD: &str = "file system,state,size,files,low,high,ends by,after sync by,
                     truth after sync by,error,interval holds\n";
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn fill_matches_the_rule() {
     let mut table = String::from(HEAD);
     let names = [("ext4", 48), ("ext3", 48), ("xfs", 304), ("btrfs", 128), ("btrfs with metadata once", 256)];
@@ -94,7 +94,7 @@ fn reported_space_can_be_preallocated() {
 }
 
 #[test]
-#[ignore = "long: 3 file systems in 8 states are filled with files of 4 sizes; SENESCE_TABLE=FILE keeps the table, SENESCE_FS=NAME fills one; needs loop devices, XFS, Btrfs"]
+#[ignore = "long: 3 file systems in 8 states are filled with files of 4 sizes; SENESCE_TABLE=FILE keeps the table, SENESCE_FS=NAME fills one; needs loop devices, XFS, btrfs"]
 fn every_fill_matches_the_rule() {
     let mut table = String::from(HEAD);
     let mut wrong = Vec::new();

@@ -51,7 +51,7 @@ fn files_created_on_a_twin_of_xfs_are_those_of_the_original() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
     creations_are_the_same("btrfs", 288, 65_536, 0.03);
 }
@@ -128,7 +128,7 @@ fn xfs_fsr_has_the_same_effect_on_twin_and_original() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn btrfs_defragment_has_the_same_effect_on_twin_and_original() {
     cures_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
 }

@@ -49,7 +49,7 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
 }
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn unreplayed_journal_is_reported() {
     for (mkfs, mib) in [
         ("mkfs.ext4 -qF", 64),
@@ -156,7 +156,7 @@ fn deleted_open_files_are_reported_in_a_frozen_copy() {
 }
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn sound_file_systems_of_many_geometries_have_no_damage() {
     for (mkfs, mib) in [
         ("mkfs.ext4 -qF -b 1024", 100),
@@ -248,7 +248,7 @@ fn wrong_counts_of_xfs_groups_are_reported() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn blocks_of_btrfs_with_a_wrong_checksum_are_reported() {
     let mut image = Image::new("mkfs.btrfs -qf -m dup", 160);
     grow_tree(&image.mount_point(), 2000);

@@ -10,7 +10,7 @@ fn content(image: &Image) -> String {
 }
 
 #[test]
-#[ignore = "needs loop devices, XFS, Btrfs"]
+#[ignore = "needs loop devices, XFS, btrfs"]
 fn image_with_a_dirty_journal_is_not_altered() {
     for mkfs in ["mkfs.ext4 -qF", "mkfs.xfs -qf -m rmapbt=1", "mkfs.btrfs -qf"] {
         let mut image = Image::new(mkfs, 320);

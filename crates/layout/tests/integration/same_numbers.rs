@@ -136,7 +136,7 @@ fn compare_xfs(mkfs: &str, method: Method) {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn btrfs_equals_filefrag_and_its_free_space_tree() {
     let mut image = Image::new("mkfs.btrfs -qf", 512);
     grow_tree(&image.mount_point(), FILES);

@@ -149,7 +149,8 @@ mod tests {
             for (importer, folder) in [(&BLKTRACE, "blktrace"), (&BLKPARSE, "blkparse")] {
                 let directory = tempfile::tempdir().unwrap();
                 let out = directory.path().join("run");
-                importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap();
+                let error = importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap_err();
+                assert_eq!(error.exit_code(), senesce_core::failure::ExitCode::RunFailed, "{folder}/{file}: {error}");
                 let result =
                     senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
                 assert_eq!(

@@ -165,7 +165,7 @@ fn copy_of_one_of_several_btrfs_devices_is_refused() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn one_of_several_btrfs_devices_names_the_others() {
     for profile in ["single", "raid0", "raid1"] {
         let directory = temporary_directory();
@@ -251,7 +251,7 @@ fn a_value_that_the_kernel_alters_is_refused_and_the_former_one_stays() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
     let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
     let _other_image_in_memory = open(&"memory:32M".parse().unwrap(), &OpenOptions::default()).unwrap();

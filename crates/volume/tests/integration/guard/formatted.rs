@@ -56,7 +56,7 @@ fn xfs_with_zeroed_ends_is_refused() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn btrfs_with_zeroed_ends_is_refused() {
     are_refused(&["mkfs.btrfs", "-q", "-f"], "btrfs", "copy of a superblock of btrfs at");
 }

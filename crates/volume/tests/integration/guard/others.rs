@@ -77,7 +77,7 @@ fn exclusive_open_finds_invisible_mounts() {
 }
 
 #[test]
-#[ignore = "needs loop devices, Btrfs"]
+#[ignore = "needs loop devices, btrfs"]
 fn the_second_device_of_a_mounted_btrfs_is_refused() {
     let directory = temporary_directory();
     let devices = ["first", "second"].map(|name| attach(&image(directory.path(), name, &[])));
