@@ -58,7 +58,18 @@ impl Repetition {
             .or_else(of_directions)
             .or_else(of_p99)
             .or_else(of_flowops)
+            .or_else(|| self.contradiction_of_rates_over_time())
             .or_else(|| percentiles::of_intervals(self))
+    }
+
+    fn contradiction_of_rates_over_time(&self) -> Option<String> {
+        let mut begin = 0.0;
+        self.over_time.iter().find_map(|interval| {
+            let length = interval.seconds - std::mem::replace(&mut begin, interval.seconds);
+            let rate = Self::rate(interval.ops, length);
+            differs("ops_per_second", interval.ops_per_second, rate)
+                .map(|problem| format!("interval that ends at {} s: {problem}", interval.seconds))
+        })
     }
 }
 
@@ -125,9 +136,16 @@ impl ColdRead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Interval;
 
     fn flowop(count: u64, mean_us: f64) -> FlowopResult {
         FlowopResult::of_reads(count, mean_us, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    }
+
+    fn interval(seconds: f64, ops: u64, ops_per_second: f64) -> Interval {
+        let (p50_us, p99_us) = (2.0, 4.0);
+        let (mb_per_second, p999_us, p9999_us) = (1.0, p99_us, p99_us);
+        Interval { seconds, ops, ops_per_second, mb_per_second, p50_us, p99_us, p999_us, p9999_us, flowops: Vec::new() }
     }
 
     fn repetition() -> Repetition {
@@ -141,6 +159,7 @@ mod tests {
             p99_us: Some(4.0),
             valid: true,
             flowops: vec![("one".into(), flowop(10, 4.0)), ("two".into(), flowop(30, 2.0))],
+            over_time: vec![interval(0.5, 10, 20.0), interval(2.0, 30, 20.0)],
             ..Repetition::default()
         }
     }
@@ -148,7 +167,9 @@ mod tests {
     #[test]
     fn altered_numbers_contradict_the_others() {
         assert_eq!(repetition().contradiction(), None);
-        let altered: [fn(&mut Repetition); 14] = [
+        let altered: [fn(&mut Repetition); 16] = [
+            |one| one.over_time[1].ops_per_second = 30.0,
+            |one| one.over_time[0].seconds = 1.0,
             |one| one.ops_per_second *= 10.0,
             |one| one.ops_per_second = 0.0,
             |one| (one.ops, one.ops_per_second) = (400, 200.0),
