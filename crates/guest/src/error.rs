@@ -13,7 +13,7 @@ pub enum GuestError {
     Missing { what: String, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("{program} failed ({status}): {output}")]
+    #[error("{program} failed ({status}){}{output}", if output.is_empty() { "" } else { ": " })]
     Program { program: String, status: String, output: String },
     #[error(
         "{path}: {problem}; `senesce vm setup --again` fetches it again, or name another with --kernel and \
