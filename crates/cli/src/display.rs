@@ -116,17 +116,19 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Four significant digits, without an exponent if that is readable.
+/// At most four significant digits, without an exponent if that is readable.
 pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }
     let magnitude = value.abs().log10().floor() as i32;
-    match magnitude {
+    let rounded = match magnitude {
         4..=14 => format!("{value:.0}"),
         -4..=3 => format!("{value:.*}", (3 - magnitude).max(0) as usize),
         _ => format!("{value:.3e}"),
-    }
+    };
+    let exact = value.to_string();
+    if exact.len() < rounded.len() { exact } else { rounded }
 }
 
 #[cfg(test)]
@@ -134,10 +136,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_four_digits() {
+    fn numbers_have_at_most_four_digits() {
         assert_eq!(significant(0.001234567), "0.001235");
         assert_eq!(significant(1234567.0), "1234567");
-        assert_eq!(significant(12.0), "12.00");
+        assert_eq!(significant(12.0), "12");
+        assert_eq!(significant(0.57), "0.57");
         assert_eq!(significant(0.0), "0");
     }
 }

@@ -31,7 +31,7 @@ use events::{Event, Executed, Rehearsal};
 use found::RecordedAging;
 use run::Start;
 use senesce_aging::{Clock, Data};
-use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
@@ -130,7 +130,7 @@ impl Run for Age {
         let device = device_words(spec, recorded);
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let mut analysis = Analysis {
-            title: title(&device, &rehearsal.summary.profile, executed),
+            title: title(&device, rehearsal, executed),
             summary: answer(spec, &found).map(|words| words + "\n\n").unwrap_or_default()
                 + &summary_words(rehearsal, &found),
             result: result::result(recorded, rehearsal, &found),
@@ -142,7 +142,7 @@ impl Run for Age {
                 .collect(),
             ..Analysis::default()
         };
-        analysis.tables.extend(found.copies.map(figures::answer_table));
+        analysis.tables.extend(answer_table(&found));
         let cost = seen.and_then(figures::cost_table);
         analysis.tables.extend(cost.map(|cost| if found.copies.is_some() { cost } else { cost.leading() }));
         analysis.tables.extend(seen.and_then(|seen| seen.layout.as_ref()).map(figures::layout_table));
@@ -176,6 +176,7 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
     match (file_system, spec.in_memory) {
         ("", _) => target,
         (name, true) => format!("{name} on {target}, held in memory"),
+        (name, false) if let Some(size) = target.strip_prefix("memory:") => format!("{name}, {size} in memory"),
         (name, false) => format!("{name} on {target}"),
     }
 }
@@ -192,12 +193,19 @@ fn whole(executed: Option<&Executed>) -> Option<&Executed> {
     executed.filter(|executed| executed.is_whole())
 }
 
-fn title(device: &str, profile: &str, executed: Option<&Executed>) -> String {
-    match executed {
-        None => format!("{device}: an aging by the profile {profile} that has not ended"),
-        Some(executed) if executed.is_whole() => format!("{device} aged by the profile {profile}"),
-        Some(_) => format!("{device} aged by the profile {profile}, stopped before the end of the plan"),
-    }
+fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
+    Some(figures::answer_table(found.copies?, found.layout?.layout.as_ref()?.files))
+}
+
+fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {
+    let profile = &rehearsal.summary.profile;
+    let Some(executed) = executed else {
+        return format!("{device}: an aging by the profile {profile} that has not ended");
+    };
+    let measures = &executed.measures;
+    let full = measures.fullness.end * 100.0;
+    let state = format!("{device}, {full:.0} % full, {:.1} overwrites, profile {profile}", measures.overwrites);
+    if executed.is_whole() { state } else { format!("{state}, stopped before the end of the plan") }
 }
 
 fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {

@@ -3,10 +3,12 @@
 use senesce_exp_aging::age::{Age, AgeSpec};
 use senesce_runner::{Conduct, conduct};
 
-/// The first row of a table: values of the disk drive.
-fn on_disk(outcome: &senesce_runner::Outcome, table: &str) -> Vec<f64> {
-    let table = outcome.analysis.tables.iter().find(|one| one.id == table).unwrap();
-    table.rows[0].iter().filter_map(serde_json::Value::as_f64).collect()
+/// Seconds on the disk drive: of the copies and of the modelled references.
+fn on_disk(outcome: &senesce_runner::Outcome) -> ([f64; 3], [f64; 3]) {
+    let result = &outcome.analysis.result;
+    let copy = |index: usize| result["copies"]["seen"][index]["read_seconds"][0].as_f64().unwrap();
+    let model = |name: &str| result["cost"][0][name].as_f64().unwrap();
+    ([0, 1, 2].map(copy), ["in_order", "created", "aged"].map(model))
 }
 
 fn check(file_system: &str) {
@@ -15,8 +17,7 @@ fn check(file_system: &str) {
     let spec = AgeSpec::of_flags(&flags).unwrap().on(Some("memory:512M".parse().unwrap())).unwrap();
     let spec = AgeSpec { copies: true, ..spec };
     let outcome = conduct::<Age>(&spec, spec.seed, &Conduct::quietly(&temporary.path().join("run"))).unwrap();
-    let [ordered, unaged, aged] = on_disk(&outcome, "answer")[..] else { panic!("{:?}", outcome.analysis.tables) };
-    let modelled = on_disk(&outcome, "cost");
+    let ([ordered, unaged, aged], modelled) = on_disk(&outcome);
     // The model packs files without gaps. ext4 spreads directories over the volume, XFS keeps files of a directory together.
     let off = unaged / modelled[1];
     assert!(modelled[0] <= ordered * 1.01 && (0.6..1.6).contains(&off), "{modelled:?}, {ordered} {unaged}");

@@ -16,8 +16,8 @@ struct AnswerRow {
     values: [Value; 3],
 }
 
-pub(crate) fn answer_table(copies: &Copies) -> Table {
-    Rows::of(&rows(copies))
+pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
+    Rows::of(&rows(copies, files))
         .column("", |row| &row.what)
         .column("ordered copy", |row| &row.values[0])
         .column("unaged", |row| &row.values[1])
@@ -26,43 +26,69 @@ pub(crate) fn answer_table(copies: &Copies) -> Table {
         .leading()
 }
 
-fn rows(copies: &Copies) -> Vec<AnswerRow> {
+fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
     let values =
         |of: &dyn Fn(&CopySeen) -> Value| std::array::from_fn(|index| copies.seen.get(index).map_or(Value::Null, of));
     let read = |(index, drive): (usize, &String)| {
         let kind = DRIVE_KINDS.get(index).copied().unwrap_or(drive);
-        let values = values(&|copy| json!(copy.read_seconds.get(index)));
-        AnswerRow { what: format!("reading all files, {kind} (s)"), values }
+        let values = values(&|copy| json!(copy.read_seconds.get(index).copied().map(three_digits)));
+        AnswerRow { what: format!("read all files, {kind} (modelled s)"), values }
     };
     let reads = copies.drives.iter().enumerate().map(read);
     let row = |what: &str, of: &dyn Fn(&CopySeen) -> Value| AnswerRow { what: what.into(), values: values(of) };
     let others = [
         row(&format!("pieces of a new file of {}", copies.new_file), &|copy| json!(copy.new_file_pieces)),
-        row("largest free extent (MiB)", &|copy| json!(copy.largest_free.0 as f64 / Bytes::mib(1).0 as f64)),
-        row("files in pieces", &|copy| json!(copy.fragmented_files)),
+        row("largest free extent (MiB)", &|copy| {
+            json!(three_digits(copy.largest_free.0 as f64 / Bytes::mib(1).0 as f64))
+        }),
+        row(&format!("files in pieces, of {files}"), &|copy| json!(copy.fragmented_files)),
     ];
     reads.chain(others).collect()
+}
+
+/// Rounded to three significant digits.
+fn three_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi(2 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
 }
 
 /// How to read the table. `None` without the times of all three.
 pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ranges>) -> Option<String> {
     let pieces = seen.read_times.first()?.times.pieces_factor();
     let [ordered, unaged, aged] = copies.seen.as_slice() else { return None };
-    let slower = |drive: usize| Some(aged.read_seconds.get(drive)? / unaged.read_seconds.get(drive)?);
+    let ratio = |drive: usize| Some(aged.read_seconds.get(drive)? / unaged.read_seconds.get(drive)?);
     let order = unaged.read_seconds.first()? / ordered.read_seconds.first()?;
-    let (disk, sata, nvme) = (slower(0)?, slower(1)?, slower(2)?);
-    let times = |factor: f64, range: fn(&Ranges) -> (f64, f64)| match ranges.as_ref().map(range) {
-        Some((least, most)) => format!("{factor:.1} times [{least:.1} to {most:.1}]"),
-        None => format!("{factor:.1} times"),
+    let (disk, sata, nvme) = (ratio(0)?, ratio(1)?, ratio(2)?);
+    let range = |of: fn(&Ranges) -> (f64, f64)| {
+        ranges.as_ref().map(of).map_or(String::new(), |(least, most)| format!(" [{least:.1} to {most:.1}]"))
     };
-    let seeds = ranges.map_or(String::new(), |ranges| format!(" Brackets: 95 % of agings ({} seeds).", ranges.seeds));
+    let seeds = ranges.map_or(String::new(), |ranges| format!(" [Range]: 95 % of agings, by {} seeds.", ranges.seeds));
     Some(format!(
-        "On a disk, age makes reading all files {} slower (aged / unaged): {} because replaced files lie elsewhere, {} because \
-         files are in pieces. On the SSDs: {sata:.1} and {nvme:.1} times. Unaged: the same files, created once in the order of \
-         birth. That order alone costs {}, compared with a copy written in the order of reading. Times are modelled.{seeds}",
-        times(disk, |ranges| ranges.age),
-        times(disk / pieces, |ranges| ranges.placement),
-        times(pieces, |ranges| ranges.pieces),
-        times(order, |ranges| ranges.order),
+        "Age: on a disk, aged takes {disk:.1} times as long as unaged{}: {:.1}{} because replaced files lie elsewhere, \
+         times {pieces:.1}{} because files are in pieces. On a SATA SSD it is {sata:.1} times, on an NVMe drive {nvme:.1}. Free \
+         space is in pieces too: a new file gets {} pieces instead of {}. Not age: unaged takes {order:.1} times as long as \
+         the ordered copy{}, because its files lie in order of creation, and the copy's by path, as they are read.{seeds}",
+        range(|ranges| ranges.age),
+        disk / pieces,
+        range(|ranges| ranges.placement),
+        range(|ranges| ranges.pieces),
+        aged.new_file_pieces,
+        unaged.new_file_pieces,
+        range(|ranges| ranges.order),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rounded_to_three_digits() {
+        for (value, expected) in [(15.987, 16.0), (0.123_456, 0.123), (1234.0, 1230.0), (0.0, 0.0)] {
+            assert!((three_digits(value) - expected).abs() < 1e-9, "{value}");
+        }
+    }
 }
