@@ -27,16 +27,16 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> 
         writeln!(out, "\nFindings")?;
     }
     for finding in &analysis.findings {
-        writeln!(out, "- {}: {}", finding.claim, finding.verdict.text())?;
-        if !finding.published.is_empty() {
-            writeln!(out, "    published: {}", finding.published)?;
-        }
-        if !finding.source.is_empty() {
-            writeln!(out, "    source:    {}", finding.source)?;
-        }
-        writeln!(out, "    measured:  {}", finding.measured)?;
-        if !finding.note.is_empty() {
-            writeln!(out, "    note:      {}", finding.note)?;
+        writeln!(out, "- {}: {}", finding.claim.trim_end_matches('.'), finding.verdict.text())?;
+        for (name, text) in [
+            ("published:", &finding.published),
+            ("source:   ", &finding.source),
+            ("measured: ", &finding.measured),
+            ("note:     ", &finding.note),
+        ] {
+            if !text.is_empty() {
+                writeln!(out, "    {name} {text}")?;
+            }
         }
     }
     Ok(())

@@ -140,6 +140,20 @@ struct LineState {
     last: Option<Instant>,
 }
 
+impl LineState {
+    /// Share, rate and remaining time; without a total the number done.
+    fn line(&self, done: u64, note: &str) -> String {
+        let elapsed = self.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        let share = match self.total {
+            0 => format!("{done} {}", self.unit),
+            total => format!("{:.0} %", done as f64 * 100.0 / total as f64),
+        };
+        let rate = format!(", {} {}/s", significant(done as f64 / elapsed.as_secs_f64().max(1e-9)), self.unit);
+        let note = if note.is_empty() { String::new() } else { format!(", {note}") };
+        format!("{}: {share}{rate}{}{note}", self.name, time_left(done, self.total, elapsed))
+    }
+}
+
 fn line_interval(in_ci: bool) -> Duration {
     Duration::from_secs(if in_ci { 60 } else { 10 })
 }
@@ -179,9 +193,7 @@ impl Progress for Lines {
             return;
         }
         state.last = Some(Instant::now());
-        let of = if state.total > 0 { format!(" of {}", state.total) } else { String::new() };
-        let left = state.begun.map_or_else(String::new, |begun| time_left(done, state.total, begun.elapsed()));
-        eprintln!("{}: {done}{of} {}{left} {note}", state.name, state.unit);
+        eprintln!("{}", state.line(done, note));
     }
 
     fn say(&self, message: &str) {

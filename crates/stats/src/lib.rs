@@ -25,6 +25,7 @@ pub mod ratio;
 pub mod recorded;
 pub mod sequential;
 pub mod series;
+pub mod steady;
 pub mod student;
 pub mod trend;
 pub mod verdict;

@@ -9,6 +9,7 @@ use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
+use senesce_core::machine::memory_available;
 use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
 use senesce_runner::{Conduct, Outcome, conduct};
@@ -73,8 +74,13 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        session.progress().say(&format!("senesce age {} {}", demo::TARGET, demo::FLAGS.join(" ")));
-        self.age(&demo::spec()?, session)
+        let target = memory_available().map_or(demo::TARGET, demo::target_for);
+        if target != demo::TARGET {
+            let words = format!("little memory is available: a smaller demo, {target} instead of {}", demo::TARGET);
+            session.progress().say(&words);
+        }
+        session.progress().say(&format!("senesce age {target} {}", demo::FLAGS.join(" ")));
+        self.age(&demo::spec(target)?, session)
     }
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {

@@ -1,7 +1,7 @@
 //! The setting of `senesce demo`, and the range of its factors over other seeds.
 
 use super::spec::AgeSpec;
-use senesce_core::{Failure, Seed};
+use senesce_core::{Bytes, Failure, Seed};
 use senesce_stats::{mean, standard_deviation, student};
 
 /// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
@@ -13,13 +13,23 @@ const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
 
 /// # Errors
 /// The profile cannot be read.
-pub fn spec() -> Result<AgeSpec, Failure> {
-    AgeSpec::of_flags(&FLAGS)?.on(Some(TARGET.parse()?))
+pub fn spec(target: &str) -> Result<AgeSpec, Failure> {
+    AgeSpec::of_flags(&FLAGS)?.on(Some(target.parse()?))
+}
+
+/// The target of the demo with this memory: [`TARGET`], or the largest smaller one. Two images and the program's own data are held at
+/// the same time.
+pub fn target_for(available: Bytes) -> &'static str {
+    let fits = |mebibytes: u64| Bytes::mib(2 * mebibytes + 128) <= available;
+    [(256, TARGET), (128, "memory:128M")]
+        .into_iter()
+        .find(|(size, _)| fits(*size))
+        .map_or("memory:64M", |(_, target)| target)
 }
 
 pub(super) fn is_demo(spec: &AgeSpec) -> bool {
     let plain = |spec: &AgeSpec| AgeSpec { seed: Seed(0), ..spec.clone() };
-    self::spec().is_ok_and(|demo| plain(&demo) == plain(spec))
+    self::spec(TARGET).is_ok_and(|demo| plain(&demo) == plain(spec))
 }
 
 /// The range of each factor that holds 95 % of agings with other seeds.
@@ -62,13 +72,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn demo_fits_in_the_available_memory() {
+        for (available, target) in [
+            (Bytes::gib(24), TARGET),
+            (Bytes::mib(640), TARGET),
+            (Bytes::mib(639), "memory:128M"),
+            (Bytes::mib(100), "memory:64M"),
+        ] {
+            assert_eq!(target_for(available), target);
+            assert_eq!(is_demo(&spec(target).unwrap()), target == TARGET);
+        }
+    }
+
+    #[test]
     fn committed_seeds_show_a_cost_of_age_and_of_order() {
         let ranges = ranges().unwrap();
         assert!(ranges.seeds >= 5);
         for (least, most) in [ranges.age, ranges.placement, ranges.pieces, ranges.order] {
             assert!(1.0 < least && least < most && most < 2.0 * least, "{ranges:?}");
         }
-        assert!(is_demo(&AgeSpec { seed: Seed(9), ..spec().unwrap() }));
-        assert!(!is_demo(&AgeSpec { fullness: Some(0.5), ..spec().unwrap() }));
+        assert!(is_demo(&AgeSpec { seed: Seed(9), ..spec(TARGET).unwrap() }));
+        assert!(!is_demo(&AgeSpec { fullness: Some(0.5), ..spec(TARGET).unwrap() }));
     }
 }

@@ -9,6 +9,7 @@ use senesce_cluster::Member;
 use senesce_core::heartbeat::Lost;
 use senesce_diagnose::reading::ReadTimes;
 use senesce_layout::LayoutSummary;
+use senesce_runs::bench::MeasuredColdRead;
 use serde::{Deserialize, Serialize};
 
 /// An event of an aging.
@@ -29,12 +30,16 @@ pub enum Event {
     Reconciled(Reconciled),
     /// The state at one time.
     Sample(Sample),
+    /// The extents of the live files at one time.
+    Extents(ExtentsSeen),
     /// Every operation below this one is done.
     Checkpoint(Checkpoint),
     /// The execution ended.
     Executed(Box<Executed>),
     /// The layout at the end of the execution.
     Layout(Box<LayoutSeen>),
+    /// A cold read of all files from the target.
+    MeasuredRead(Box<MeasuredColdRead>),
     /// Copies of the files on new file systems, and the times to read them.
     Copies(Box<Copies>),
     /// A warning of the kernel about the target.
@@ -85,6 +90,19 @@ pub struct Sample {
     pub distance: Option<f64>,
 }
 
+/// The extents of the live files at one time of the execution. Data that still waits for its allocation have none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ExtentsSeen {
+    /// Operations done.
+    pub operations: u64,
+    /// Bytes created over the capacity.
+    pub overwrites: f64,
+    /// Regular files, with the marker of the directory.
+    pub files: u64,
+    /// Extents of these files.
+    pub extents: u64,
+}
+
 /// Every operation below this one is done.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Checkpoint {
@@ -113,7 +131,7 @@ pub struct TimeLimit {
 /// The end of the execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Executed {
-    /// `convergence`, `overwrites`, `operations`, `confidence`, `time` or `interrupt`.
+    /// `convergence`, `overwrites`, `operations`, `confidence`, `extents-settle`, `time` or `interrupt`.
     pub stopped_by: String,
     /// Seconds of execution, including earlier parts of the run.
     pub execute_seconds: f64,
@@ -155,6 +173,10 @@ pub struct Executed {
 impl Executed {
     pub(crate) fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
+    }
+
+    pub(crate) fn has_settled(&self) -> bool {
+        self.stopped_by == "extents-settle"
     }
 
     /// A contradiction between the values, in words: the rate must follow from operations and seconds.

@@ -3,6 +3,8 @@
 use super::Age;
 use super::course::ExtendedSpec;
 use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
+use super::extents::ExtentsCourse;
+use super::found::RecordedAging;
 use super::parts::{Own, PartState, Whole};
 use super::ranks;
 use super::run::peak_rss_bytes;
@@ -62,6 +64,7 @@ pub(crate) fn run(
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
         // A limit that expires with the last operation cuts nothing short.
+        Stop::Observer if played.settled => "extents-settle",
         Stop::Observer if played.timed_out && played.completed < execution.len => "time",
         Stop::Observer | Stop::Finished => ends_by,
     };
@@ -101,6 +104,7 @@ pub(crate) struct Played {
     pub executed: u64,
     pub states: Vec<PartState>,
     pub timed_out: bool,
+    pub settled: bool,
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
     pub unasked_commits: Option<u64>,
@@ -126,12 +130,15 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         ..ExecuteOptions::default()
     };
     let interrupt = context.interrupt;
+    let earlier = RecordedAging::of(context.recorded().events()).extents;
+    let earlier = if execution.from == 0 { Vec::new() } else { earlier };
+    let mut extents = ExtentsCourse::after(root.path(), execution.course.limits().until, earlier);
     let mut watch = Watch::begin(execution, context)?;
     let cpu_before = process_cpu_seconds();
     let witness = CommitWitness::of(root.as_fd());
     let commits_before = witness.as_ref().and_then(CommitWitness::count);
     let mut operations = own.operations(execution.from, execution.len);
-    let look = &mut |parts: &Interleaved<'_>, completed| watch.look(parts, completed);
+    let look = &mut |parts: &Interleaved<'_>, completed| watch.look_with(&mut extents, parts, completed);
     let outcome = execute_parts(&mut operations, &backends, &options, &Alone, interrupt, look);
     let cpu_seconds = since(cpu_before);
     let counted = witness.as_ref().and_then(CommitWitness::count).zip(commits_before);
@@ -148,6 +155,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         executed: outcome.executed,
         states: own.states(),
         timed_out,
+        settled: extents.has_settled(),
         seconds: outcome.seconds,
         cpu_seconds,
         unasked_commits,
@@ -214,6 +222,29 @@ impl<'a, 'b> Watch<'a, 'b> {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    /// The same, counting extents too; ends when they have settled.
+    fn look_with(
+        &mut self,
+        extents: &mut ExtentsCourse<'_>,
+        parts: &Interleaved<'_>,
+        completed: u64,
+    ) -> ControlFlow<()> {
+        self.look(parts, completed)?;
+        let counted = match extents.look(parts, completed) {
+            Ok(Some(seen)) => self.context.record_now(Event::Extents(seen)),
+            Ok(None) => return ControlFlow::Continue(()),
+            Err(failure) => Err(failure),
+        };
+        match counted {
+            Ok(()) if !extents.has_settled() => ControlFlow::Continue(()),
+            Ok(()) => ControlFlow::Break(()),
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
     }
 
     fn estimate(&mut self, completed: u64, seconds: f64) {

@@ -6,7 +6,7 @@ mod summary;
 pub(crate) use answer::{answer_table, answer_words};
 pub(crate) use summary::{plan_table, summary_table};
 
-use super::events::{Executed, LayoutSeen, Sample};
+use super::events::{Executed, ExtentsSeen, LayoutSeen, Sample};
 use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Bytes, Rows, Table};
@@ -108,6 +108,28 @@ pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
             },
         },
     ]
+}
+
+pub(crate) fn extents(seen: &[ExtentsSeen], device: &str) -> Figure {
+    let at = |seen: &ExtentsSeen| (seen.overwrites, seen.extents as f64 / seen.files.max(1) as f64);
+    Figure {
+        id: "extents".into(),
+        title: "Extents over the course of the aging".into(),
+        caption: "Mean number of extents of a live file. Data that still wait for their allocation are not counted."
+            .into(),
+        device: device.into(),
+        better: Better::Lower,
+        kind: FigureKind::Lines {
+            x: Axis::linear("overwrites (bytes created / size)").from_zero(),
+            y: Axis::linear("extents per file"),
+            series: vec![Series {
+                name: "extents".into(),
+                mark: Mark::Measured,
+                points: seen.iter().map(at).collect(),
+                ..Series::default()
+            }],
+        },
+    }
 }
 
 pub fn free_space(space: &FreeSpace, device: &str) -> Figure {

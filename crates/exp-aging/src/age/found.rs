@@ -1,7 +1,8 @@
 //! Finds the state of a target in its record. An end of the execution is valid until a later event.
 
 use super::copies::Copies;
-use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
+use super::events::{Checkpoint, Event, Executed, ExtentsSeen, LayoutSeen, Rehearsal, Sample};
+use senesce_runs::bench::MeasuredColdRead;
 
 #[derive(Default)]
 pub(super) struct RecordedAging<'a> {
@@ -10,7 +11,9 @@ pub(super) struct RecordedAging<'a> {
     pub executed: Option<&'a Executed>,
     pub layout: Option<&'a LayoutSeen>,
     pub copies: Option<&'a Copies>,
+    pub measured: Option<&'a MeasuredColdRead>,
     pub samples: Vec<Sample>,
+    pub extents: Vec<ExtentsSeen>,
     pub warnings: Vec<&'a str>,
     pub reached: Option<Checkpoint>,
 }
@@ -29,11 +32,13 @@ impl<'a> RecordedAging<'a> {
                     found.forget_the_end();
                     found.samples.push(sample.clone());
                 }
+                Event::Extents(seen) => found.extents.push(*seen),
                 Event::Checkpoint(checkpoint) => {
                     found.forget_the_end();
                     // The run starts from operation 0: an earlier aging in memory is lost.
                     if checkpoint.operation == 0 {
                         found.samples.clear();
+                        found.extents.clear();
                     }
                     found.reached = Some(*checkpoint);
                 }
@@ -43,6 +48,7 @@ impl<'a> RecordedAging<'a> {
                 }
                 Event::Layout(layout) => found.layout = Some(layout),
                 Event::Copies(copies) => found.copies = Some(copies),
+                Event::MeasuredRead(read) => found.measured = Some(read),
                 Event::KernelWarning(line) => found.warnings.push(line),
                 _ => {}
             }
@@ -51,7 +57,7 @@ impl<'a> RecordedAging<'a> {
     }
 
     fn forget_the_end(&mut self) {
-        (self.executed, self.layout, self.copies) = (None, None, None);
+        (self.executed, self.layout, self.copies, self.measured) = (None, None, None, None);
     }
 }
 

@@ -28,6 +28,18 @@ pub struct Limits {
     /// Maximum time of each start, such as 30m
     #[arg(long = "max-time", value_name = "TIME", value_parser = words::seconds, help_heading = "Limits")]
     pub max_seconds: Option<f64>,
+    /// Stop early: extents-settle
+    #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, help_heading = "Limits")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+}
+
+/// A state of the file system that ends an aging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// The mean number of extents of a file no longer changes.
+    ExtentsSettle,
 }
 
 impl Limits {

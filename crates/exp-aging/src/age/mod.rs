@@ -5,9 +5,11 @@ mod course;
 pub mod demo;
 mod events;
 mod execution;
+mod extents;
 mod figures;
 mod found;
 mod limits;
+mod measured;
 mod parts;
 mod ranks;
 mod rehearse;
@@ -53,6 +55,8 @@ const NOT_MEASURED: &[&str] = &[
     "layout_numbers",
     "cost",
     "copies",
+    "extents",
+    "measured_read",
     "plan",
     "plan_cpu_seconds",
     "plan_ops_per_cpu_second",
@@ -112,6 +116,7 @@ impl Run for Age {
     fn check(spec: &AgeSpec, recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         let problems = recorded.own_lines().filter_map(|(line, event)| match event {
             Event::Layout(seen) => Some((line, seen::contradiction(seen)?)),
+            Event::MeasuredRead(measured) => Some((line, measured.read.contradiction()?)),
             Event::Executed(executed) if spec.shard.is_none() => Some((line, executed.contradiction()?)),
             _ => None,
         });
@@ -132,6 +137,7 @@ impl Run for Age {
         let mut analysis = Analysis {
             title: title(&device, rehearsal, executed),
             summary: answer(spec, &found).map(|words| words + "\n\n").unwrap_or_default()
+                + &found.measured.map(|read| measured::words(read) + "\n\n").unwrap_or_default()
                 + &summary_words(rehearsal, &found),
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
@@ -158,6 +164,9 @@ impl Run for Age {
         }
         if found.samples.len() > 1 {
             analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
+        }
+        if found.extents.len() > 1 {
+            analysis.figures.push(figures::extents(&found.extents, &device));
         }
         Ok(analysis)
     }
@@ -253,6 +262,13 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
                 .into(),
         );
     }
+    if let Some(executed) = found.executed.filter(|executed| executed.has_settled()) {
+        let overwrites = executed.measures.overwrites;
+        caveats.push(format!(
+            "ended after {overwrites:.1} overwrites, when the extents of files had settled; ages, sizes and depths match the \
+             profile only at the end of the plan"
+        ));
+    }
     if let Some(seen) = found.layout.filter(|seen| !seen.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", seen.problem));
     }
@@ -316,7 +332,7 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     let worst = histograms.iter().map(|(_, error)| *error).fold(0.0, f64::max);
     let over = Finite::per(worst, rehearsal.summary.rounding_bound());
     let over = over.ok().and_then(|over| Measurement::new("error over rounding", "", Better::Neither, over.get()).ok());
-    let (plan, rounding) = (plan_length(rehearsal), rounding_words(rehearsal));
+    let (plan, rounding) = (plan_length(rehearsal, executed), rounding_words(rehearsal));
     let of_histogram = |(name, error): (&str, f64)| {
         let one = Measurement::new("RMSE", "%", Better::Neither, error * 100.0).ok()?;
         Some(one.under("histogram", name).under("plan", plan).under("rounding", rounding))
@@ -326,8 +342,8 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
 }
 
 /// Whether the plan reaches the ages of the profile. Limits of the user may end it earlier.
-fn plan_length(rehearsal: &Rehearsal) -> &'static str {
-    if rehearsal.summary.below_bound { "shortened" } else { "to the exact ages" }
+fn plan_length(rehearsal: &Rehearsal, executed: &Executed) -> &'static str {
+    if rehearsal.summary.below_bound || executed.has_settled() { "shortened" } else { "to the exact ages" }
 }
 
 /// Error that the published bound of the RMSE allows.

@@ -205,6 +205,7 @@ pub(crate) fn lead(
         executed: rows.iter().map(|row| row.operations).sum(),
         states: states.into_iter().flatten().collect(),
         timed_out,
+        settled: false,
         estimated_seconds,
         seconds: outcome.seconds,
         cpu_seconds: (sum(|row| row.cpu_seconds.0), sum(|row| row.cpu_seconds.1)),

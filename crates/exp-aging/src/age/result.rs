@@ -22,6 +22,8 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["copies"] = json!(
         found.copies.map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "seen": copies.seen}))
     );
+    value["measured_read"] = json!(found.measured);
+    value["extents"] = json!(found.extents);
     value["layout_numbers"] = json!(found.layout.map(seen::measurements).unwrap_or_default());
     value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
     value["environment"] = json!(recorded.environment);

@@ -243,7 +243,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     // Planning and restoring count towards the time limit.
     let begun = Instant::now();
     let (course, start) = (&age.course, age.start);
-    let Some(target) = &age.target else { return Ok(()) };
+    let Some(target) = &mut age.target else { return Ok(()) };
     context.add_environment(&target.environment())?;
     if let Some(cluster) = Cluster::among(context.peers) {
         ranks::share(cluster, target.directory(), course, context)?;
@@ -280,6 +280,10 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
             context.progress.phase("copying the files to new file systems", 0, "");
             context.record_now(Event::Copies(Box::new(copies::make(&age.course.spec, target)?)))?;
         }
+    }
+    if is_whole && age.course.spec.measure {
+        let read = super::measured::read(target, context)?;
+        context.record_now(Event::MeasuredRead(Box::new(read)))?;
     }
     let warned = record_kernel_warnings(target, context)?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));

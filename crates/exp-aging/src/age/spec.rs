@@ -16,7 +16,8 @@ use senesce_aging::{
     AgingPlan, Churn, Clock, CommitShare, Compression, Data, Limit, PlanSpec, Planner, Profile, Shard, Summary, Tally,
     Truncate,
 };
-use senesce_core::{Bytes, Failure, Plan, Seed};
+use senesce_core::environment::is_root;
+use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -100,6 +101,10 @@ pub struct AgeSpec {
     #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
     pub copies: bool,
+    /// Read all files cold at the end, and measure it
+    #[arg(long, conflicts_with = "record_order", help_heading = "Execution")]
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub measure: bool,
     /// Record the order of last writes in IMAGE.order
     #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
@@ -301,6 +306,11 @@ impl AgeSpec {
     }
 
     fn check_together(&self, profile: &Profile) -> Result<(), Failure> {
+        if self.limits.until.is_some() && (self.parts > 1 || self.shard.is_some()) {
+            return Err(Failure::usage(
+                "cannot age a part until its extents settle: --parts and --shard need another limit, such as --overwrites",
+            ));
+        }
         if self.data == Data::Sparse && profile.changes.iter().any(|row| row.overwrites > 0.0) {
             return Err(Failure::usage(format!(
                 "cannot age sparse files by profile {}: it overwrites files in place\nhint: --data fallocate or write",
@@ -355,6 +365,9 @@ impl AgeSpec {
                  hint: use the target memory:SIZE and --data write",
             ));
         }
+        if self.measure {
+            self.check_measure()?;
+        }
         if !self.record_order {
             return Ok(());
         }
@@ -367,6 +380,19 @@ impl AgeSpec {
             Some(TargetSpec::Image { .. }) => Ok(()),
             _ => Err(Failure::usage("cannot record the order of writes: the target is not an image")),
         }
+    }
+
+    fn check_measure(&self) -> Result<(), Failure> {
+        if self.data != Data::Write || self.in_memory || matches!(self.target, Some(TargetSpec::Memory { .. })) {
+            return Err(Failure::usage(
+                "cannot measure a cold read: the target is in memory, or has no written data\n\
+                 hint: use an image file or a device, and --data write",
+            ));
+        }
+        if !is_root() {
+            return Err(Failure::new(ExitCode::Missing, "cannot measure a cold read: dropping caches needs root"));
+        }
+        Ok(())
     }
 
     pub(crate) fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {

@@ -137,6 +137,36 @@ fn plan_done_at_its_time_limit_is_complete() {
 }
 
 #[test]
+#[ignore = "needs loop devices"]
+fn aging_ends_at_the_same_operation_when_extents_settle() {
+    let temporary = tempfile::tempdir().unwrap();
+    let ended = |name: &str, more: &[&str]| {
+        let flags = ["--overwrites", "6", "--truncate-sizes", "--no-cost", "--data", "fallocate"];
+        let spec = AgeSpec::of_flags(&[&flags[..], more].concat()).unwrap();
+        let spec = spec.on(Some("memory:96M".parse().unwrap())).unwrap();
+        let analysis =
+            conduct::<Age>(&spec, spec.seed, &Conduct::quietly(&temporary.path().join(name))).unwrap().analysis;
+        assert!(
+            analysis.findings.iter().all(|finding| finding.verdict != Verdict::NotSupported),
+            "{:?}",
+            analysis.findings
+        );
+        analysis.result
+    };
+    let until = ["--until", "extents-settle"];
+    let (whole, settled, again) = (ended("a", &[]), ended("b", &until), ended("c", &until));
+    assert_eq!((&whole["stopped_by"], &settled["stopped_by"]), (&json!("overwrites"), &json!("extents-settle")));
+    let counts = whole["extents"].as_array().unwrap();
+    assert!(!counts.is_empty(), "{whole}");
+    for key in ["operations", "namespace_sha256"] {
+        assert_eq!(settled[key], again[key]);
+    }
+    assert!(number(&settled, "operations") < number(&whole, "operations"));
+    let last = settled["extents"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["operations"], settled["operations"]);
+}
+
+#[test]
 fn unreached_confidence_does_not_stop_the_plan() {
     let of = |size: Bytes| {
         let limits = Limits { confidence: Some(0.95), ..Limits::default() };

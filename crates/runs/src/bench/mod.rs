@@ -43,7 +43,7 @@ pub struct MeasuredColdRead {
 }
 
 impl MeasuredColdRead {
-    pub(crate) fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.invalid.is_none() && !self.read.interrupted
     }
 }

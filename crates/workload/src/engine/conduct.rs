@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub enum Length {
     Time(Duration),
     Operations(u64),
-    /// Until the rate is steady (see [`super::measure::is_steady`]), at most this long; the steady intervals are the result.
+    /// Until the rate is steady (see [`senesce_stats::steady::is_steady`]), at most this long; the steady intervals are the result.
     Steady(Duration),
 }
 

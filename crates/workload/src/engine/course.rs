@@ -1,8 +1,9 @@
 //! Intervals of a run, and the start of a steady state.
 
-use super::measure::{STEADY_INTERVALS, Sample, is_steady};
+use super::measure::Sample;
 use crate::model::FlowopKind;
 use crate::result::Interval;
+use senesce_stats::steady::{STEADY_INTERVALS, is_steady};
 use std::collections::VecDeque;
 
 pub(crate) struct IntervalSeries<'a> {

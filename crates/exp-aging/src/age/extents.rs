@@ -1,0 +1,96 @@
+//! The extents of the live files over the course of an aging, and when their number settles.
+
+use super::events::ExtentsSeen;
+use super::limits::Until;
+use senesce_aging::Interleaved;
+use senesce_core::Failure;
+use senesce_layout::Layout;
+use senesce_stats::steady::{STEADY_INTERVALS, is_steady};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Overwrites between two counts. They follow from the plan, so that a seed always ends at the same operation.
+const BETWEEN: f64 = 0.5;
+/// Without a limit that needs counts, the next one waits this many times as long as the last one took.
+const SHARE: u32 = 20;
+/// Files with fewer extents beyond the first, in the mean, count as whole.
+const WHOLE: f64 = 0.01;
+
+pub(super) struct ExtentsCourse<'a> {
+    root: &'a Path,
+    until: Option<Until>,
+    counted: u64,
+    seen: Vec<ExtentsSeen>,
+    not_before: Option<Instant>,
+}
+
+impl<'a> ExtentsCourse<'a> {
+    /// Continues after the counts of earlier parts of the run.
+    pub(super) fn after(root: &'a Path, until: Option<Until>, seen: Vec<ExtentsSeen>) -> Self {
+        let counted = seen.last().map_or(0, |seen| step(seen.overwrites));
+        Self { root, until, counted, seen, not_before: None }
+    }
+
+    /// A new count, if the next one is due. Without a limit that needs counts, a file system that cannot report extents has none.
+    pub(super) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> Result<Option<ExtentsSeen>, Failure> {
+        let step = step(parts.overwrites());
+        let has_time = self.until.is_some() || self.not_before.is_none_or(|at| Instant::now() >= at);
+        if step <= self.counted || !has_time {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        self.counted = step;
+        let layout = match Layout::of(self.root) {
+            Ok(layout) => layout,
+            Err(_) if self.until.is_none() => {
+                self.counted = u64::MAX;
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.not_before = Some(Instant::now() + (begun.elapsed() * SHARE).min(Duration::from_secs(3600)));
+        let (files, extents) = (layout.files, layout.extents);
+        let seen = ExtentsSeen { operations: completed, overwrites: parts.overwrites(), files, extents };
+        self.seen.push(seen);
+        Ok(Some(seen))
+    }
+
+    pub(super) fn has_settled(&self) -> bool {
+        self.until == Some(Until::ExtentsSettle) && settled(&self.seen)
+    }
+}
+
+fn step(overwrites: f64) -> u64 {
+    (overwrites / BETWEEN) as u64
+}
+
+/// Whether the extents beyond the first of each file are steady over the last counts, or files are whole.
+fn settled(seen: &[ExtentsSeen]) -> bool {
+    let excess: Vec<f64> =
+        seen.iter().map(|seen| seen.extents.saturating_sub(seen.files) as f64 / seen.files.max(1) as f64).collect();
+    let last = &excess[excess.len().saturating_sub(STEADY_INTERVALS)..];
+    last.len() == STEADY_INTERVALS && (is_steady(last) || last.iter().all(|excess| *excess < WHOLE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(extents: &[u64]) -> Vec<ExtentsSeen> {
+        let of = |extents: &u64| ExtentsSeen { operations: 0, overwrites: 1.0, files: 1000, extents: *extents };
+        extents.iter().map(of).collect()
+    }
+
+    #[test]
+    fn extents_settle_if_five_counts_agree() {
+        for (extents, expected) in [
+            (&[1000, 1100, 1200, 1300, 1310, 1300, 1305, 1302][..], true),
+            (&[1300, 1300, 1300, 1300], false),
+            (&[1100, 1150, 1200, 1250, 1300], false),
+            (&[1000, 1002, 1001, 1003, 1001], true),
+            (&[1000, 1002, 1001, 1003, 1100], false),
+        ] {
+            assert_eq!(settled(&seen(extents)), expected, "{extents:?}");
+        }
+    }
+}
