@@ -17,13 +17,12 @@ impl Scratch {
     }
 
     fn make(&self, nvm: &str, cold: &str) -> Result<Made, TierError> {
-        make(&MakeRequest {
-            nvm: self.path(nvm),
-            nvm_size: Some(Bytes::mib(1)),
-            cold: self.path(cold),
-            cold_size: None,
-            erase: Vec::new(),
-        })
+        make(&self.request(nvm, cold))
+    }
+
+    fn request(&self, nvm: &str, cold: &str) -> MakeRequest {
+        let (nvm, cold, nvm_size) = (self.path(nvm), self.path(cold), Some(Bytes::mib(1)));
+        MakeRequest { nvm, nvm_size, cold, cold_size: None, erase: Vec::new() }
     }
 
     fn open(&self, nvm: &str, cold: &str) -> Result<OpenPair, TierError> {
@@ -105,13 +104,7 @@ fn a_mount_refuses_what_a_check_refuses() {
     let report = check_pair(&scratch.path("n"), &scratch.path("c")).unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("state word")), "{report:?}");
     let pair = scratch.open("n", "c").unwrap();
-    let options = crate::Options {
-        mode: crate::Mode::Bpfs,
-        threshold: Bytes::mib(1),
-        period: std::time::Duration::from_millis(10),
-        promotion: crate::Promotion::Always,
-        block_sums: true,
-    };
+    let options = crate::Options { mode: crate::Mode::Bpfs, ..Default::default() };
     let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &scratch.path("n"), &options);
     assert!(matches!(mounted.err(), Some(TierError::Damaged { .. })));
 }
@@ -136,14 +129,8 @@ fn data_are_only_overwritten_if_named() {
     assert!(!scratch.path("n").exists() && !scratch.path("c").exists(), "what was begun is removed");
     scratch.make("n", "c").unwrap();
     assert!(scratch.make("n", "c").is_err(), "it holds a file system");
-    let erase = vec![scratch.path("thesis").display().to_string()];
-    let request = MakeRequest {
-        nvm: scratch.path("thesis"),
-        nvm_size: Some(Bytes::mib(1)),
-        cold: scratch.path("c3"),
-        cold_size: Some(Bytes::kib(32)),
-        erase,
-    };
+    let (erase, cold_size) = (vec![scratch.path("thesis").display().to_string()], Some(Bytes::kib(32)));
+    let request = MakeRequest { cold_size, erase, ..scratch.request("thesis", "c3") };
     assert!(matches!(make(&request), Err(TierError::Usage(_))), "the cold store is too small");
     assert_eq!(fs::read(scratch.path("thesis")).unwrap(), b"precious");
     make(&MakeRequest { cold_size: Some(Bytes::mib(4)), ..request.clone() }).unwrap();

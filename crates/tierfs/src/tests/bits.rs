@@ -1,11 +1,7 @@
 //! Flips each bit of the metadata.
 
-use super::dump::dump;
-use super::model::new;
-use super::sim::{open_image, small};
-use crate::format::{BLOCK, INODE_BYTES, Identity, ROOT_INO};
-use crate::open::Options;
-use std::path::Path;
+use super::*;
+use crate::format::{INODE_BYTES, Identity};
 
 #[test]
 fn every_flipped_bit_of_a_header_is_refused() {
@@ -26,10 +22,10 @@ fn every_flipped_bit_of_a_header_is_refused() {
 #[test]
 fn flipped_metadata_bits_are_detected_or_harmless() {
     let (fs, nvm, cold) = small(64, 40);
-    let file = fs.create(ROOT_INO, b"file", &new(libc::S_IFREG | 0o644)).unwrap().ino;
+    let file = file(&fs, ROOT_INO, "file");
     (0..3).for_each(|block| assert_eq!(fs.write(file, block * BLOCK as u64, b"content", false), Ok(7)));
     fs.set_xattr(file, b"user.name", b"value", true, false).unwrap();
-    let folder = fs.create(ROOT_INO, b"folder", &new(libc::S_IFDIR | 0o755)).unwrap().ino;
+    let folder = folder(&fs, ROOT_INO, "folder");
     fs.link(file, folder, b"link").unwrap();
     while fs.stats().resident_blocks > 0 {
         fs.evict(10);

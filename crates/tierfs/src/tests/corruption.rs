@@ -1,23 +1,14 @@
 //! Random corruption: names, links, sizes, attributes and evicted content stay correct, or the damage is detected.
 
-use super::corruption_bytes::{bytes_of_inodes, bytes_of_names};
-use super::model::{new, pattern};
-use super::sim::{SimCold, SimNvm, Survivors, anonymous, empty_image, open_image};
-use crate::check::check;
-use crate::error::FsResult;
-use crate::format::{BLOCK, Identity, ROOT_INO, superblock};
-use crate::open::{Options, identify};
-use crate::region::Region;
-use crate::repair::repair;
+use super::corruption_bytes::{BytesOfName, bytes_of_inodes, bytes_of_names};
+use super::*;
+use crate::format::{Identity, superblock};
+use crate::open::identify;
 use crate::survey::{Purpose, survey};
-use crate::{Attr, NewInode, Nvm, TierFs};
+use crate::{Attr, Nvm};
 use rand_pcg::Pcg64;
-use rand_pcg::rand_core::Rng;
-use rustix::io::Errno;
-use senesce_core::Seed;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
 
 const BLOCKS: u64 = 1200;
 const SLOTS: u64 = 3000;
@@ -40,7 +31,7 @@ struct Sample {
     metadata: Vec<(usize, usize)>,
     /// Bytes on which an inode depends.
     inodes: Vec<(Range<usize>, u32)>,
-    names: Vec<super::corruption_bytes::BytesOfName>,
+    names: Vec<BytesOfName>,
 }
 
 fn populate(fs: &TierFs) -> FsResult<()> {
@@ -79,8 +70,7 @@ fn populate(fs: &TierFs) -> FsResult<()> {
 impl Sample {
     fn new() -> Self {
         let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
-        let path = Path::new("image");
-        let fs = TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), path, &Options::default()).unwrap();
+        let fs = open_nvm(&nvm, &cold, &Options::default());
         populate(&fs).unwrap();
         fs.close();
         let image = nvm.image();
@@ -190,14 +180,7 @@ fn see(fs: &TierFs, ino: u32, attr: Attr) -> InodeView {
         }
         libc::S_IFLNK => content.push(fs.read_link(ino)),
         libc::S_IFDIR => {
-            let mut found = BTreeMap::new();
-            let read = fs.read_directory(ino, 0, &mut |entry, name, _| {
-                if name != b"." && name != b".." {
-                    found.insert(name.to_vec(), entry.ino);
-                }
-                true
-            });
-            names = Some(read.map(|()| found));
+            names = Some(entries(fs, ino));
         }
         _ => {}
     }
@@ -298,8 +281,7 @@ fn corruptions_of_a_mounted_region_are_detected_or_harmless() {
     for round in 0..120 {
         let nvm = SimNvm::new(&sample.image);
         let cold = sample.cold.crash(Survivors::All, &mut rng);
-        let fs = TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default())
-            .unwrap();
+        let fs = open_nvm(&nvm, &cold, &Options::default());
         let Ok(at) = sample.target(&mut rng) else { continue };
         // SAFETY: no thread uses the file system.
         damage(unsafe { std::slice::from_raw_parts_mut(nvm.base(), nvm.len()) }, at, &mut rng);
@@ -348,23 +330,19 @@ fn repairs_leave_a_sound_file_system() {
 
 #[test]
 fn a_bad_evicted_block_is_eio_counted_and_can_be_overwritten() {
-    let (fs, _, cold) = super::sim::small(400, 1000);
-    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
-    fs.write(ino, 0, &pattern(20 * BLOCK, 1), false).unwrap();
+    let (fs, _, cold) = small(400, 1000);
+    let ino = filled(&fs, "f", 20, 1);
     assert_eq!(fs.evict(20), 20);
     let slot = cold.slots()[5];
     cold.change(slot, |content| content[99] ^= 1);
-    let mut data = vec![0; 20 * BLOCK];
-    assert_eq!(fs.read(ino, 0, &mut data), Err(Errno::IO));
-    assert_eq!(fs.stats().damaged_block_reads, 1);
-    let unreadable: Vec<u64> =
-        (0..20).filter(|at| fs.read(ino, at * BLOCK as u64, &mut data[..BLOCK]).is_err()).collect();
+    assert_eq!((read_all(&fs, ino), fs.stats().damaged_block_reads), (Err(Errno::IO), 1));
+    let read = |at: &u64| fs.read(ino, at * BLOCK as u64, &mut [0; BLOCK]);
+    let unreadable: Vec<u64> = (0..20).filter(|at| read(at).is_err()).collect();
     assert_eq!(unreadable.len(), 1);
     let at = unreadable[0] * BLOCK as u64;
     assert_eq!(fs.write(ino, at + 5, b"part", false), Err(Errno::IO));
     fs.write(ino, at, &[7; BLOCK], false).unwrap();
-    assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
-    assert!(data[at as usize..][..BLOCK].iter().all(|byte| *byte == 7));
+    assert_eq!(read_all(&fs, ino).unwrap()[at as usize..][..BLOCK], [7; BLOCK]);
 }
 
 #[test]
@@ -372,14 +350,9 @@ fn blocks_without_sums_are_read_as_they_are() {
     let options = Options { block_sums: false, ..Options::default() };
     let cold = SimCold::default();
     let fs = open_image(&empty_image(400, 1000), &cold, &options).unwrap();
-    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
-    fs.write(ino, 0, &pattern(4 * BLOCK, 1), false).unwrap();
-    while fs.stats().cold_blocks < 4 {
-        fs.evict(20);
-    }
+    let ino = filled(&fs, "f", 4, 1);
+    evict_to(&fs, 4);
     cold.change(cold.slots()[0], |content| content[99] ^= 1);
-    let mut data = vec![0; 4 * BLOCK];
-    assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
-    assert_ne!(data, pattern(4 * BLOCK, 1));
+    assert_ne!(read_all(&fs, ino).unwrap(), pattern(4 * BLOCK, 1));
     assert_eq!(fs.stats().damaged_block_reads, 0);
 }

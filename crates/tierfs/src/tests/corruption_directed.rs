@@ -1,23 +1,10 @@
 //! Damage at chosen positions, and its repair.
 
-use super::dump::{Dump, dump};
-use super::model::{new, pattern};
-use super::sim::{SimCold, SimNvm, anonymous, open_image, small};
-use crate::TierFs;
-use crate::check::{CheckReport, check};
-use crate::error::FsResult;
-use crate::format::{BLOCK, FIRST_INODES, Inode, Pointer, ROOT_INO, entry, entry_kind};
-use crate::open::Options;
+use super::*;
+use crate::format::{FIRST_INODES, entry, entry_kind};
 use crate::record::clear_directory_block;
-use crate::region::byte;
-use crate::repair::{RepairReport, repair};
-use crate::table;
-use rustix::io::Errno;
-use std::path::Path;
 
 const BLOCKS: u64 = 400;
-const FILE: u32 = libc::S_IFREG | 0o644;
-const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 
 pub(crate) struct Closed {
     pub image: Vec<u8>,
@@ -33,11 +20,7 @@ impl Closed {
 
     /// The same without a snapshot of the files.
     fn crafted(make: impl FnOnce(&TierFs)) -> Self {
-        let make = |fs: &TierFs| {
-            make(fs);
-            Vec::new()
-        };
-        Self::of(make, |_| Dump::new())
+        Self::of(|fs| (make(fs), Vec::new()).1, |_| Dump::new())
     }
 
     fn of(make: impl FnOnce(&TierFs) -> Vec<usize>, look: impl FnOnce(&TierFs) -> Dump) -> Self {
@@ -74,14 +57,6 @@ impl Closed {
         assert!(!report.restored.is_empty(), "{what}: {report:?}");
         assert_eq!(dump(&self.open()).unwrap(), self.before, "{what}");
     }
-}
-
-pub(crate) fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
-    fs.create(parent, name.as_bytes(), &new(DIRECTORY)).unwrap().ino
-}
-
-pub(crate) fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
-    fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
 }
 
 pub(crate) fn many(fs: &TierFs) {

@@ -1,11 +1,8 @@
 //! Damage of the table of inodes, and its repair.
 
-use super::corruption_directed::{Closed, file, many};
-use super::sim::small;
-use crate::TierFs;
-use crate::format::{FIRST_INODES, Pointer, ROOT_INO, superblock};
-use crate::region::byte;
-use rustix::io::Errno;
+use super::corruption_directed::{Closed, many};
+use super::*;
+use crate::format::{FIRST_INODES, superblock};
 
 fn table_root(fs: &TierFs) -> Pointer {
     fs.region.pointer(superblock::INODE_TREE)

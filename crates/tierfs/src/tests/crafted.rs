@@ -1,24 +1,16 @@
 //! Maliciously crafted regions with valid checksums: checks finish soon and do not panic.
 
-use super::model::new;
-use super::sim::{SimCold, SimNvm, anonymous, empty_image, open_image, small};
-use crate::check::{CheckReport, check};
-use crate::format::{BLOCK, Identity, Inode, Pointer, ROOT_INO};
-use crate::open::{Options, format_region};
-use crate::region::byte;
-use crate::table;
-use crate::{NewInode, TierError, TierFs};
-use std::path::Path;
+use super::corruption_directed::change;
+use super::*;
+use crate::format::Identity;
+use crate::open::format_region;
 
 /// A file system with one inode of `kind`, whose content `craft` changes.
 fn crafted(kind: u32, craft: impl FnOnce(&TierFs, &mut Inode)) -> CheckReport {
     let (fs, nvm, cold) = small(200, 100);
     let one = NewInode { target: b"target", ..new(kind | 0o755) };
     let ino = fs.create(ROOT_INO, b"crafted", &one).unwrap().ino;
-    let offset = fs.table.offset(ino).unwrap();
-    let mut inode = fs.load(offset).unwrap();
-    craft(&fs, &mut inode);
-    table::commit(&fs.region, offset, &inode);
+    change(&fs, ino, |inode| craft(&fs, inode));
     fs.close();
     let report = check(anonymous(&nvm.image()), Some(&cold), Path::new("image")).unwrap();
     assert!(open_image(&nvm.image(), &cold, &Options::default()).is_err());
@@ -75,10 +67,8 @@ fn blocks_past_the_end_in_the_header() {
     let nvm = SimNvm::new(&vec![0; 200 * BLOCK]);
     format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks: 128, slots: 100 }).unwrap();
     let fs = open_image(&nvm.image(), &SimCold::default(), &Options::default()).unwrap();
-    let ino = fs.create(ROOT_INO, b"crafted", &new(libc::S_IFREG | 0o644)).unwrap().ino;
-    let offset = fs.table.offset(ino).unwrap();
-    let inode = Inode { root: Pointer::resident(150), size: 5, ..fs.load(offset).unwrap() };
-    table::commit(&fs.region, offset, &inode);
+    let ino = file(&fs, ROOT_INO, "crafted");
+    change(&fs, ino, |inode| (inode.root, inode.size) = (Pointer::resident(150), 5));
     fs.close();
     // SAFETY: no thread uses the file system any more.
     let image = unsafe { std::slice::from_raw_parts(fs.region.nvm().base(), 200 * BLOCK) }.to_vec();

@@ -1,20 +1,11 @@
 //! Crashes at every persist of a recorded workload: the state afterwards is the one before or after the current operation.
 
-use super::dump::{Dump, dump};
-use super::model::{Op, apply, new, op};
-use super::sim::{SimCold, SimNvm, Survivors, anonymous, crash_image, empty_image, open_image, unpersisted};
-use crate::attr::SetAttr;
-use crate::check::check;
-use crate::format::ROOT_INO;
-use crate::open::Options;
-use crate::{Attr, TierFs};
+use super::model::{Op, apply, op};
+use super::sim::{crash_image, unpersisted};
+use super::*;
+use crate::Attr;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use rand_pcg::rand_core::Rng;
-use senesce_core::Seed;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BLOCKS: u64 = 192;
 const SLOTS: u64 = 1000;
@@ -36,8 +27,7 @@ fn expected_states(ops: &[Op]) -> Vec<Dump> {
 fn crash_everywhere(ops: Vec<Op>, seed: Seed, lines: usize) -> usize {
     let states = Arc::new(expected_states(&ops));
     let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
-    let fs =
-        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
+    let fs = open_nvm(&nvm, &cold, &Options::default());
     let (current, crashes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut rng = seed.stream("tierfs/crash");
     let (now, count, described) = (current.clone(), crashes.clone(), ops.clone());
@@ -134,8 +124,7 @@ fn crashes_of_many_random_workloads_leave_a_consistent_state() {
 /// Crashes at every persist of `change`, before and after it takes effect, and passes the file `a` to `judge`.
 fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32), judge: fn(Attr, Vec<u8>)) {
     let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
-    let fs =
-        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
+    let fs = open_nvm(&nvm, &cold, &Options::default());
     let a = fs.create(ROOT_INO, b"a", &new(libc::S_IFREG | 0o4755)).unwrap().ino;
     prepare(&fs, a);
     let crashes = Arc::new(AtomicUsize::new(0));
@@ -144,9 +133,7 @@ fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32
         for image in [stored, durable] {
             let after = open_image(image, &cold, &Options::default()).unwrap();
             let attr = after.lookup(ROOT_INO, b"a").unwrap();
-            let mut content = vec![0; attr.size as usize];
-            after.read(attr.ino, 0, &mut content).unwrap();
-            judge(attr, content);
+            judge(attr, read_all(&after, attr.ino).unwrap());
             count.fetch_add(1, Ordering::Relaxed);
         }
     }));
@@ -167,7 +154,7 @@ fn set_user_id_is_cleared_with_the_first_changed_byte() {
 
 #[test]
 fn size_and_times_are_set_atomically() {
-    let set = SetAttr { size: Some(100), mtime: Some(5), atime: Some(6), mode: Some(0o600), ..SetAttr::default() };
+    let set = SetAttr { size: Some(100), mtime: Some(5), atime: Some(6), mode: Some(0o600), ..Default::default() };
     let judge = |attr: Attr, _: Vec<u8>| {
         assert_eq!(attr.size == 100, attr.mtime == 5 && attr.mode & 0o7777 == 0o600, "{attr:?}");
     };

@@ -22,22 +22,11 @@ pub(crate) fn dump(fs: &TierFs) -> FsResult<Dump> {
 }
 
 fn below(fs: &TierFs, ino: u32, path: &str, all: &mut Dump) -> FsResult<()> {
-    let mut children = Vec::new();
-    fs.read_directory(ino, 0, &mut |entry, name, _| {
-        if name != b"." && name != b".." {
-            children.push((entry.ino, String::from_utf8_lossy(name).into_owned()));
-        }
-        true
-    })?;
-    for (child, name) in children {
-        let here = format!("{path}/{name}");
+    for (name, child) in super::entries(fs, ino)? {
+        let here = format!("{path}/{}", String::from_utf8_lossy(&name));
         let attr = fs.get_attr(child)?;
         let content = match attr.mode & libc::S_IFMT {
-            libc::S_IFREG => {
-                let mut data = vec![0xaa; attr.size as usize];
-                assert_eq!(fs.read(child, 0, &mut data)?, data.len());
-                data
-            }
+            libc::S_IFREG => super::read_all(fs, child)?,
             libc::S_IFLNK => fs.read_link(child)?,
             _ => Vec::new(),
         };

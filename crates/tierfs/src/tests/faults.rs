@@ -1,31 +1,13 @@
 //! A cold store that fails or is full, and full memory.
 
-use super::model::{new, pattern, resolve};
-use super::sim::{SimCold, anonymous, small};
-use crate::TierFs;
-use crate::check::check;
-use crate::format::{BLOCK, ROOT_INO};
-use crate::open::Options;
-use rustix::io::Errno;
-use std::path::Path;
-
-fn file(fs: &TierFs, name: &str) -> u32 {
-    fs.create(ROOT_INO, name.as_bytes(), &new(libc::S_IFREG | 0o644)).unwrap().ino
-}
-
-fn read_all(fs: &TierFs, ino: u32) -> Result<Vec<u8>, Errno> {
-    let mut data = vec![0; fs.get_attr(ino)?.size as usize];
-    fs.read(ino, 0, &mut data)?;
-    Ok(data)
-}
+use super::*;
 
 #[test]
 fn unreadable_cold_blocks_only_affect_their_reads() {
     let (fs, _, cold) = small(200, 1000);
-    let (a, b) = (file(&fs, "a"), file(&fs, "b"));
-    fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();
+    let a = filled(&fs, "a", 20, 1);
     fs.evict(1000);
-    fs.write(b, 0, &pattern(5 * BLOCK, 2), false).unwrap();
+    let b = filled(&fs, "b", 5, 2);
     cold.fail_reads(true);
     assert_eq!(read_all(&fs, a), Err(Errno::IO));
     assert_eq!(fs.write(a, 10, b"partly overwritten", false), Err(Errno::IO));
@@ -41,29 +23,18 @@ fn unreadable_cold_blocks_only_affect_their_reads() {
 fn a_cold_store_that_fails_writes_stops_eviction_and_loses_nothing() {
     for errno in [libc::EIO, libc::ENOSPC] {
         let (fs, nvm, cold) = small(200, 1000);
-        let a = file(&fs, "a");
-        fs.write(a, 0, &pattern(50 * BLOCK, 1), false).unwrap();
+        let a = filled(&fs, "a", 50, 1);
         assert_eq!(fs.evict(10), 10);
         cold.fail_writes(Some(errno));
         assert_eq!(fs.evict(20), 0);
         assert!(fs.stats().cold_store_failure.unwrap().contains("eviction stopped"));
-        let b = file(&fs, "b");
-        let mut written = 0;
-        let full = loop {
-            match fs.write(b, written, &[7; BLOCK], false) {
-                Ok(_) => written += BLOCK as u64,
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(full, Errno::NOSPC);
-        assert!(written > 50 * BLOCK as u64);
+        let b = file(&fs, ROOT_INO, "b");
+        assert!(fill_memory(&fs, b, 7) > 50 * BLOCK as u64);
         assert_eq!(read_all(&fs, a).unwrap(), pattern(50 * BLOCK, 1));
         assert!(read_all(&fs, b).unwrap().iter().all(|byte| *byte == 7));
-        fs.unlink(ROOT_INO, b"b").unwrap();
-        fs.forget(b, 1);
+        remove(&fs, "b", b);
         fs.write(a, 0, &[8; BLOCK], false).unwrap();
-        let report = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
-        assert!(report.problems.is_empty(), "{report:?}");
+        check_image(&nvm.image());
     }
 }
 
@@ -71,7 +42,7 @@ fn a_cold_store_that_fails_writes_stops_eviction_and_loses_nothing() {
 fn a_full_file_system_can_be_emptied_and_filled_again() {
     let (fs, _, _) = small(128, 200);
     for round in 0..3 {
-        let a = file(&fs, "a");
+        let a = file(&fs, ROOT_INO, "a");
         let mut size = 0;
         while fs.write(a, size, &pattern(BLOCK, (size / BLOCK as u64) as u8), false).is_ok() {
             size += BLOCK as u64;
@@ -84,10 +55,8 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
             assert_eq!(block, pattern(BLOCK, index as u8), "block {index}");
         }
         fs.punch(a, 8192, 4096).unwrap();
-        let half = crate::attr::SetAttr { size: Some(size / 2 + 77), ..Default::default() };
-        fs.set_attr(a, &half).unwrap();
-        fs.unlink(ROOT_INO, b"a").unwrap();
-        fs.forget(a, 1);
+        fs.set_attr(a, &SetAttr { size: Some(size / 2 + 77), ..Default::default() }).unwrap();
+        remove(&fs, "a", a);
         let stats = fs.stats();
         assert_eq!((stats.resident_blocks, stats.cold_blocks), (0, 0));
         assert_eq!(stats.free_cold_blocks, 199);
@@ -98,15 +67,10 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
 
 #[test]
 fn the_baseline_never_evicts() {
-    let image = super::sim::empty_image(128, 1000);
     let options = Options { mode: crate::Mode::Bpfs, ..Options::default() };
-    let fs = super::sim::open_image(&image, &SimCold::default(), &options).unwrap();
-    let a = file(&fs, "a");
-    let mut size = 0;
-    while fs.write(a, size, &[1; BLOCK], false).is_ok() {
-        size += BLOCK as u64;
-    }
-    assert!(size < 128 * BLOCK as u64);
+    let fs = open_image(&empty_image(128, 1000), &SimCold::default(), &options).unwrap();
+    let a = file(&fs, ROOT_INO, "a");
+    assert!(fill_memory(&fs, a, 1) < 128 * BLOCK as u64);
     assert_eq!(fs.stats().evicted, 0);
     assert!(fs.available_blocks() < 3, "a write may need as many");
     assert_eq!(resolve(&fs, "/a").unwrap(), a);
@@ -115,8 +79,7 @@ fn the_baseline_never_evicts() {
 #[test]
 fn a_hot_block_survives_the_hand() {
     let (fs, _, _) = small(400, 1000);
-    let a = file(&fs, "a");
-    fs.write(a, 0, &pattern(100 * BLOCK, 1), false).unwrap();
+    let a = filled(&fs, "a", 100, 1);
     fs.evict(1);
     let before = fs.stats().fetched;
     for _ in 0..9 {
@@ -131,13 +94,10 @@ fn a_hot_block_survives_the_hand() {
 #[test]
 fn attributes_are_removed_without_space_or_waiting() {
     let (fs, _, _) = small(128, 200);
-    let a = file(&fs, "a");
+    let a = file(&fs, ROOT_INO, "a");
     fs.set_xattr(a, b"user.one", b"value", true, false).unwrap();
     fs.set_xattr(a, b"user.two", &[7; 5000], true, false).unwrap();
-    let mut size = 0;
-    while fs.write(a, size, &[1; BLOCK], false).is_ok() {
-        size += BLOCK as u64;
-    }
+    fill_memory(&fs, a, 1);
     while fs.blocks.take(1, false, &mut Vec::new()) {}
     assert_eq!(fs.set_xattr(a, b"user.three", b"value", true, false), Err(Errno::NOSPC));
     let reader = fs.table.slot(a).lock.read();
@@ -152,11 +112,8 @@ fn attributes_are_removed_without_space_or_waiting() {
 #[test]
 fn scrub_counts_blocks_with_correct_sums() {
     let (fs, _, cold) = small(200, 1000);
-    let a = file(&fs, "a");
-    fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();
-    while fs.stats().cold_blocks < 20 {
-        fs.evict(20);
-    }
+    filled(&fs, "a", 20, 1);
+    evict_to(&fs, 20);
     let counts = |fs: &TierFs| {
         let found = fs.scrub();
         (found.blocks, found.without_sum, found.damaged_blocks)
@@ -168,11 +125,8 @@ fn scrub_counts_blocks_with_correct_sums() {
     assert_eq!(counts(&fs), (0, 0, 20));
 
     let options = Options { block_sums: false, ..Options::default() };
-    let fs = super::sim::open_image(&super::sim::empty_image(200, 1000), &SimCold::default(), &options).unwrap();
-    let a = file(&fs, "a");
-    fs.write(a, 0, &pattern(4 * BLOCK, 1), false).unwrap();
-    while fs.stats().cold_blocks < 4 {
-        fs.evict(4);
-    }
+    let fs = open_image(&empty_image(200, 1000), &SimCold::default(), &options).unwrap();
+    filled(&fs, "a", 4, 1);
+    evict_to(&fs, 4);
     assert_eq!(counts(&fs), (0, 4, 0));
 }

@@ -1,19 +1,7 @@
 //! A failed persist: nothing changes afterwards, and nothing that was freed is reused.
 
-use super::dump::dump;
-use super::model::{new, pattern};
-use super::sim::{anonymous, open_image, small};
-use crate::TierFs;
-use crate::attr::SetAttr;
-use crate::check::check;
-use crate::format::{BLOCK, ROOT_INO};
-use crate::open::Options;
-use crate::region::Region;
+use super::*;
 use crate::table::{InodeSlot, inspect};
-use rustix::io::Errno;
-use std::path::Path;
-
-const FILE: u32 = libc::S_IFREG | 0o644;
 
 fn refuses_changes(fs: &TierFs, a: u32, b: u32) {
     let refused = Some(Errno::ROFS);
@@ -24,8 +12,8 @@ fn refuses_changes(fs: &TierFs, a: u32, b: u32) {
     assert_eq!(fs.unlink(ROOT_INO, b"b").err(), refused);
     assert_eq!(fs.rmdir(ROOT_INO, b"b").err(), refused);
     assert_eq!(fs.rename(ROOT_INO, b"a", ROOT_INO, b"b", false).err(), refused);
-    assert_eq!(fs.set_attr(a, &SetAttr { size: Some(1), ..SetAttr::default() }).err(), refused);
-    assert_eq!(fs.set_attr(a, &SetAttr { mode: Some(0), ..SetAttr::default() }).err(), refused);
+    assert_eq!(fs.set_attr(a, &SetAttr { size: Some(1), ..Default::default() }).err(), refused);
+    assert_eq!(fs.set_attr(a, &SetAttr { mode: Some(0), ..Default::default() }).err(), refused);
     assert_eq!(fs.set_xattr(a, b"user.a", b"value", false, false).err(), refused);
     assert_eq!(fs.punch(a, 0, 8192).err(), refused);
     assert_eq!(fs.preallocate(a, 0, 1 << 20, false).err(), refused);
@@ -38,25 +26,19 @@ fn blocks_freed_by_a_failed_persist_are_not_reused() {
     let mut failures = 0;
     for persists in 0..9 {
         let (fs, nvm, cold) = small(200, 1000);
-        let [a, b] = [b"a", b"b"].map(|name| fs.create(ROOT_INO, name, &new(FILE)).unwrap().ino);
-        fs.write(a, 0, &pattern(5 * BLOCK, 1), false).unwrap();
+        let (a, b) = (filled(&fs, "a", 5, 1), file(&fs, ROOT_INO, "b"));
         nvm.fail_after(persists);
         if fs.write(a, 0, &pattern(5 * BLOCK, 2), false).is_ok() {
             continue;
         }
         failures += 1;
         refuses_changes(&fs, a, b);
-        let mut data = vec![0; 5 * BLOCK];
-        assert_eq!(fs.read(a, 0, &mut data), Ok(data.len()));
+        read_all(&fs, a).unwrap();
         fs.forget(a, 1);
         fs.close();
-        let report = check(anonymous(&nvm.durable()), None, Path::new("image")).unwrap();
-        assert!(report.problems.is_empty() && !report.clean, "after {persists} persists: {report:?}");
+        assert!(!check_image(&nvm.durable()).clean, "after {persists} persists");
         let after = dump(&open_image(&nvm.durable(), &cold, &Options::default()).unwrap()).unwrap();
-        assert!(
-            [1, 2].iter().any(|seed| after["/a"].content == pattern(5 * BLOCK, *seed)),
-            "after {persists} persists"
-        );
+        assert!([1, 2].map(|seed| pattern(5 * BLOCK, seed)).contains(&after["/a"].content), "{persists} persists");
     }
     assert_eq!(failures, 2, "one sync before the commit, one for it");
 }
@@ -66,8 +48,7 @@ fn eviction_without_durability_frees_no_block() {
     let mut failures = 0;
     for persists in 0..12 {
         let (fs, nvm, cold) = small(200, 1000);
-        let a = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-        fs.write(a, 0, &pattern(8 * BLOCK, 1), false).unwrap();
+        filled(&fs, "a", 8, 1);
         fs.evict(1);
         nvm.fail_after(persists);
         let free = fs.stats().free_blocks;

@@ -1,15 +1,8 @@
 //! Compares the file system with a model of plain maps under random operations.
 
-use super::dump::{Dump, Node, dump};
-use super::sim::{open_image, small};
-use crate::check::check;
-use crate::error::FsResult;
-use crate::format::ROOT_INO;
-use crate::open::Options;
-use crate::{NewInode, Promotion, TierFs};
+use super::dump::Node;
+use super::*;
 use proptest::prelude::*;
-use rustix::io::Errno;
-use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
@@ -114,7 +107,7 @@ pub(crate) fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
             fs.write(at(d, n)?, u64::from(*offset), &pattern(*len as usize, *seed), false)?;
         }
         Op::Truncate(d, n, size) => {
-            fs.set_attr(at(d, n)?, &crate::attr::SetAttr { size: Some(u64::from(*size)), ..Default::default() })?;
+            fs.set_attr(at(d, n)?, &SetAttr { size: Some(u64::from(*size)), ..Default::default() })?;
         }
         Op::Punch(d, n, offset, len) => fs.punch(at(d, n)?, u64::from(*offset), u64::from(*len))?,
         Op::Preallocate(d, n, offset, len, keep) => {
@@ -317,10 +310,7 @@ impl Model {
         });
         match &self.0[ino].kind {
             ModelNode::Directory(names) => 2 + names.values().filter(|child| self.is_directory(**child)).count() as u32,
-            _ => {
-                let reachable = entries.flat_map(|names| names.values()).filter(|child| **child == ino).count();
-                reachable as u32
-            }
+            _ => entries.flat_map(|names| names.values()).filter(|child| **child == ino).count() as u32,
         }
     }
 
@@ -349,13 +339,9 @@ fn agrees(ops: &[Op], promotion: Promotion) -> Result<(), TestCaseError> {
         if matches!(op, Op::Remount) {
             fs.close();
             let image = nvm.image();
-            let report = check(super::sim::anonymous(&image), None, std::path::Path::new("image")).unwrap();
-            prop_assert!(report.clean && report.problems.is_empty(), "{report:?}");
-            let next = super::sim::SimNvm::new(&image);
-            let reopened =
-                TierFs::open(Box::new(next.clone()), Box::new(cold.clone()), std::path::Path::new("image"), &options)
-                    .unwrap();
-            (fs, nvm) = (reopened, next);
+            prop_assert!(check_image(&image).clean);
+            nvm = SimNvm::new(&image);
+            fs = open_nvm(&nvm, &cold, &options);
             continue;
         }
         let (ours, theirs) = (apply(&fs, op), model.apply(op));

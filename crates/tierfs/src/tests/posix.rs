@@ -1,25 +1,14 @@
 //! POSIX rules that the kernel leaves to the file system.
 
-use super::model::{new, pattern, resolve};
-use super::sim::small;
-use crate::NewInode;
-use crate::attr::SetAttr;
-use crate::format::{BLOCK, ROOT_INO};
-use rustix::io::Errno;
-
-const FILE: u32 = libc::S_IFREG | 0o644;
-const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
+use super::*;
 
 #[test]
 fn unlinked_files_live_until_they_are_forgotten() {
     let (fs, _, _) = small(200, 100);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-    fs.write(ino, 0, &pattern(10 * BLOCK, 1), false).unwrap();
+    let ino = filled(&fs, "a", 10, 1);
     fs.unlink(ROOT_INO, b"a").unwrap();
     assert_eq!(fs.get_attr(ino).unwrap().links, 0);
-    let mut data = vec![0; 10 * BLOCK];
-    assert_eq!(fs.read(ino, 0, &mut data).unwrap(), data.len());
-    assert_eq!(data, pattern(10 * BLOCK, 1));
+    assert_eq!(read_all(&fs, ino), Ok(pattern(10 * BLOCK, 1)));
     assert_eq!(fs.link(ino, ROOT_INO, b"b"), Err(Errno::NOENT));
     fs.forget(ino, 1);
     assert_eq!(fs.get_attr(ino), Err(Errno::STALE));
@@ -30,8 +19,7 @@ fn unlinked_files_live_until_they_are_forgotten() {
 fn a_number_used_again_has_another_generation() {
     let (fs, _, _) = small(200, 100);
     let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
-    fs.unlink(ROOT_INO, b"a").unwrap();
-    fs.forget(first.ino, 1);
+    remove(&fs, "a", first.ino);
     let second = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
     assert_eq!(first.ino, second.ino);
     assert_ne!(first.generation, second.generation);
@@ -67,7 +55,7 @@ fn a_set_group_id_directory_hands_its_group_down() {
 #[test]
 fn holes_are_found() {
     let (fs, _, _) = small(400, 1000);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let ino = file(&fs, ROOT_INO, "a");
     let block = BLOCK as u64;
     fs.write(ino, 10 * block, &[1; BLOCK], false).unwrap();
     fs.write(ino, 600 * block, &[1; 10], false).unwrap();
@@ -88,7 +76,7 @@ fn holes_are_found() {
 #[test]
 fn bytes_past_the_end_never_reappear() {
     let (fs, _, _) = small(400, 1000);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let ino = file(&fs, ROOT_INO, "a");
     fs.write(ino, 0, &[9; 3 * BLOCK], false).unwrap();
     for evicted in [false, true] {
         if evicted {
@@ -97,17 +85,14 @@ fn bytes_past_the_end_never_reappear() {
         fs.set_attr(ino, &SetAttr { size: Some(100), ..Default::default() }).unwrap();
         fs.preallocate(ino, 0, 5 * BLOCK as u64, true).unwrap();
         fs.set_attr(ino, &SetAttr { size: Some(4 * BLOCK as u64), ..Default::default() }).unwrap();
-        let mut data = vec![1; 4 * BLOCK];
-        fs.read(ino, 0, &mut data).unwrap();
-        assert!(data[..100].iter().all(|byte| *byte == 9));
-        assert!(data[100..].iter().all(|byte| *byte == 0));
+        assert_eq!(read_all(&fs, ino), Ok([&[9; 100][..], &[0; 4 * BLOCK - 100]].concat()));
     }
 }
 
 #[test]
 fn large_sparse_files_reach_their_limit() {
     let (fs, _, _) = small(200, 100);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let ino = file(&fs, ROOT_INO, "a");
     let most = crate::format::MAX_FILE_BYTES;
     assert_eq!(fs.write(ino, most - 1, b"xy", false), Err(Errno::FBIG));
     fs.write(ino, most - 1, b"x", false).unwrap();
@@ -124,7 +109,7 @@ fn large_sparse_files_reach_their_limit() {
 #[test]
 fn directories_of_many_names_keep_cookies_and_space() {
     let (fs, _, _) = small(2000, 10);
-    let d = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    let d = folder(&fs, ROOT_INO, "d");
     for n in 0..5000 {
         fs.create(d, format!("file-{n}").as_bytes(), &new(FILE)).unwrap();
     }
@@ -173,12 +158,8 @@ fn names_are_checked() {
 #[test]
 fn mapped_page_does_not_undo_uncached_writes() {
     let (fs, _, _) = small(200, 100);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-    let content = || {
-        let mut content = [0; BLOCK];
-        assert_eq!(fs.read(ino, 0, &mut content).unwrap(), BLOCK);
-        content
-    };
+    let ino = file(&fs, ROOT_INO, "a");
+    let content = || read_all(&fs, ino).unwrap()[..BLOCK].to_vec();
     fs.write_past_cache(ino, 0, &[1; BLOCK], false).unwrap();
     let mut page = [0; BLOCK];
     fs.read_into_cache(ino, 0, &mut page).unwrap();
@@ -208,15 +189,12 @@ fn mapped_page_does_not_undo_uncached_writes() {
 #[test]
 fn cache_state_is_forgotten_with_the_file() {
     let (fs, _, _) = small(200, 100);
-    let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let first = file(&fs, ROOT_INO, "a");
     fs.write_through_cache(first, 0, &[1; BLOCK], false).unwrap();
     fs.write_past_cache(first, 0, &[2; BLOCK], false).unwrap();
-    fs.unlink(ROOT_INO, b"a").unwrap();
-    fs.forget(first, 1);
-    let second = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    remove(&fs, "a", first);
+    let second = file(&fs, ROOT_INO, "a");
     assert_eq!(first, second);
     fs.write_back(second, 0, &[3; BLOCK], false).unwrap();
-    let mut content = [0; BLOCK];
-    fs.read(second, 0, &mut content).unwrap();
-    assert_eq!(content, [3; BLOCK]);
+    assert_eq!(read_all(&fs, second), Ok(vec![3; BLOCK]));
 }

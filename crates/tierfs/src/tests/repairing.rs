@@ -1,19 +1,8 @@
 //! Repairs keep inodes that lost their names under adverse conditions.
 
-use super::dump::dump;
-use super::model::{new, pattern};
-use super::sim::{SimCold, SimNvm, open_image, small};
-use crate::format::{BLOCK, Pointer, ROOT_INO};
-use crate::open::Options;
-use crate::region::byte;
-use crate::repair::{RepairReport, repair};
-use crate::{TierError, TierFs};
+use super::*;
 use parking_lot::Mutex;
-use std::path::Path;
-use std::sync::Arc;
 
-const FILE: u32 = libc::S_IFREG | 0o644;
-const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 const FILES: u8 = 3;
 
 fn content(number: u8) -> Vec<u8> {
@@ -34,7 +23,7 @@ fn name_of_d(fs: &TierFs) -> usize {
 /// A file system with a directory of files, changed by `more`; the byte at `place` is damaged.
 fn without_a_directory(place: fn(&TierFs) -> usize, more: impl FnOnce(&TierFs)) -> (Vec<u8>, SimCold) {
     let (fs, nvm, cold) = small(300, 200);
-    let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    let folder = folder(&fs, ROOT_INO, "d");
     for number in 0..FILES {
         let ino = fs.create(folder, &[b'a' + number], &new(FILE)).unwrap().ino;
         fs.write(ino, 0, &content(number), false).unwrap();
@@ -53,8 +42,8 @@ fn repaired(image: &[u8], cold: &SimCold) -> (Vec<u8>, RepairReport) {
     (nvm.image(), report)
 }
 
-fn nothing_is_missing(fs: &TierFs, what: &str) {
-    let found = dump(fs).unwrap();
+fn nothing_is_missing(image: &[u8], cold: &SimCold, what: &str) {
+    let found = dump(&open_image(image, cold, &Options::default()).unwrap()).unwrap();
     for number in 0..FILES {
         assert!(found.values().any(|node| node.content == content(number)), "{what}: file {number} is gone");
     }
@@ -67,31 +56,26 @@ fn file_named_lost_and_found_does_not_abort_a_repair() {
     let (image, report) = repaired(&image, &cold);
     assert_eq!(report.kept.len(), usize::from(FILES));
     assert!(report.kept.iter().all(|kept| kept.contains("/lost+found-1/")), "{report:?}");
-    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the repair");
+    nothing_is_missing(&image, &cold, "after the repair");
 }
 
 #[test]
 fn full_memory_does_not_abort_a_repair() {
     let (image, cold) = without_a_directory(name_of_d, |fs| {
-        let [large, small @ ..] = ["large", "1", "2", "3", "4", "5"]
-            .map(|name| fs.create(ROOT_INO, name.as_bytes(), &new(FILE)).unwrap().ino);
-        let mut at = 0;
-        while fs.write(large, at, &[9; BLOCK], false).is_ok() {
-            at += BLOCK as u64;
-        }
+        let [large, small @ ..] = ["large", "1", "2", "3", "4", "5"].map(|name| file(fs, ROOT_INO, name));
+        fill_memory(fs, large, 9);
         // A write may need more than is free; an attribute needs one block.
         assert!(small.iter().any(|ino| fs.set_xattr(*ino, b"user.a", b"", false, false).is_err()));
     });
     let (image, report) = repaired(&image, &cold);
     assert_eq!(report.kept.len(), 1, "{report:?}");
-    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the repair");
+    nothing_is_missing(&image, &cold, "after the repair");
 }
 
 #[test]
 fn nameless_inodes_are_kept_until_there_is_space() {
     let (image, cold) = without_a_directory(name_of_d, |fs| {
-        let large = fs.create(ROOT_INO, b"large", &new(FILE)).unwrap().ino;
-        fs.write(large, 0, &pattern(2 * BLOCK, 9), false).unwrap();
+        let large = filled(fs, "large", 2, 9);
         let root = fs.load(fs.table.offset(large).unwrap()).unwrap().root;
         // Uses up the remaining memory.
         let mut rest = Vec::new();
@@ -105,16 +89,14 @@ fn nameless_inodes_are_kept_until_there_is_space() {
     let (image, report) = repaired(&image, &cold);
     assert_eq!((report.kept.len(), report.nameless), (0, 1), "{report:?}");
     let nvm = SimNvm::new(&image);
-    let open = |nvm: &SimNvm| {
-        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap()
-    };
-    let fs = open(&nvm);
+    let open = || open_nvm(&nvm, &cold, &Options::default());
+    let fs = open();
     fs.unlink(ROOT_INO, b"large").unwrap();
     fs.close();
-    open(&nvm).close();
+    open().close();
     let (image, report) = repaired(&nvm.image(), &cold);
     assert_eq!((report.kept.len(), report.nameless), (1, 0), "{report:?}");
-    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the second repair");
+    nothing_is_missing(&image, &cold, "after the second repair");
 }
 
 #[test]
@@ -130,12 +112,12 @@ fn interrupted_repair_loses_nothing() {
     for (number, image) in images.iter().enumerate() {
         let what = format!("cut off at {number} of {}", images.len());
         match open_image(image, &cold, &Options::default()) {
-            Ok(fs) => nothing_is_missing(&fs, &what),
+            Ok(_) => nothing_is_missing(image, &cold, &what),
             Err(TierError::Damaged { .. }) => refused += 1,
             Err(error) => panic!("{what}: {error}"),
         }
         let (image, _) = repaired(image, &cold);
-        nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), &what);
+        nothing_is_missing(&image, &cold, &what);
     }
     assert!(refused > 10, "{refused} of {}", images.len());
 }
@@ -149,6 +131,6 @@ fn repair_without_durability_fails() {
         let outcome = repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"));
         assert!(outcome.is_err(), "after {persists} persists");
         let (image, _) = repaired(&nvm.durable(), &cold);
-        nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after another repair");
+        nothing_is_missing(&image, &cold, "after another repair");
     }
 }

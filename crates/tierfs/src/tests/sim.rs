@@ -274,7 +274,9 @@ pub(crate) fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
 /// An empty file system without eviction thread.
 pub(crate) fn small(blocks: u64, slots: u64) -> (TierFs, SimNvm, SimCold) {
     let (nvm, cold) = (SimNvm::new(&empty_image(blocks, slots)), SimCold::default());
-    let fs =
-        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
-    (fs, nvm, cold)
+    (open_nvm(&nvm, &cold, &Options::default()), nvm, cold)
+}
+
+pub(crate) fn open_nvm(nvm: &SimNvm, cold: &SimCold, options: &Options) -> TierFs {
+    TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), options).unwrap()
 }

@@ -1,16 +1,6 @@
 //! Everything is released: memory of inodes and directories, slots and their space; eviction resumes.
 
-use super::model::{new, pattern};
-use super::sim::{SimCold, anonymous, empty_image, open_image, small};
-use crate::check::check;
-use crate::format::{BLOCK, ROOT_INO};
-use crate::open::Options;
-use crate::{NewInode, TierFs};
-use rustix::io::Errno;
-use std::path::Path;
-
-const FILE: u32 = libc::S_IFREG | 0o644;
-const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
+use super::*;
 
 fn make_many(fs: &TierFs, folder: u32, count: u32) {
     for number in 0..count {
@@ -22,7 +12,7 @@ fn make_many(fs: &TierFs, folder: u32, count: u32) {
 #[test]
 fn memory_of_inodes_and_directories_is_freed() {
     let (fs, nvm, cold) = small(2000, 100);
-    let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    let folder = folder(&fs, ROOT_INO, "d");
     let (before, inodes) = (fs.stats().free_blocks, fs.statfs().free_inodes);
     for round in 0..3 {
         make_many(&fs, folder, 9000);
@@ -34,9 +24,7 @@ fn memory_of_inodes_and_directories_is_freed() {
         assert!(after + 12 >= before, "round {round}: {before} free blocks became {after}");
         assert_eq!(fs.get_attr(folder).unwrap().size, 0);
     }
-    let image = nvm.image();
-    let report = check(anonymous(&image), None, Path::new("image")).unwrap();
-    assert!(report.problems.is_empty(), "{report:?}");
+    check_image(&nvm.image());
     fs.close();
     let again = open_image(&nvm.image(), &cold, &Options::default()).unwrap();
     assert!(again.stats().free_blocks + 12 >= before);
@@ -48,7 +36,7 @@ fn memory_of_inodes_and_directories_is_freed() {
 #[test]
 fn a_directory_with_few_names_left_keeps_few_blocks() {
     let (fs, nvm, _) = small(2000, 100);
-    let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    let folder = folder(&fs, ROOT_INO, "d");
     make_many(&fs, folder, 5000);
     let full = fs.get_attr(folder).unwrap().blocks;
     for number in (0..5000).filter(|number| number % 1000 != 7) {
@@ -57,11 +45,7 @@ fn a_directory_with_few_names_left_keeps_few_blocks() {
     let left = fs.get_attr(folder).unwrap().blocks;
     assert!(full > 35 && left < 10, "{full} {left}");
     let mut names = 0;
-    fs.read_directory(folder, 0, &mut |_, _, _| {
-        names += 1;
-        true
-    })
-    .unwrap();
+    fs.read_directory(folder, 0, &mut |_, _, _| (names += 1, true).1).unwrap();
     assert_eq!(names, 5 + 2);
     fs.close();
     let again = open_image(&nvm.image(), &SimCold::default(), &Options::default()).unwrap();
@@ -92,18 +76,14 @@ fn a_number_whose_block_was_given_back_has_another_generation() {
 #[test]
 fn space_of_deleted_content_is_punched_and_that_of_moved_content_is_not() {
     let (fs, _, cold) = small(200, 1000);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-    fs.write(ino, 0, &pattern(60 * BLOCK, 1), false).unwrap();
-    while fs.stats().cold_blocks < 60 {
-        fs.evict(60);
-    }
+    let ino = filled(&fs, "a", 60, 1);
+    evict_to(&fs, 60);
     assert_eq!(cold.slots().len(), 60);
     let mut block = [0; BLOCK];
     fs.read(ino, 0, &mut block).unwrap();
     fs.write(ino, BLOCK as u64, &block, false).unwrap();
     assert!(!fs.punch_released(), "moved content");
-    fs.unlink(ROOT_INO, b"a").unwrap();
-    fs.forget(ino, 1);
+    remove(&fs, "a", ino);
     assert_eq!(fs.stats().free_cold_blocks, 999);
     while fs.punch_released() {}
     assert_eq!((cold.slots().len(), fs.stats().punched_cold_blocks), (2, 58));
@@ -114,24 +94,17 @@ fn space_of_deleted_content_is_punched_and_that_of_moved_content_is_not() {
 fn slots_waiting_for_a_punch_are_available_on_demand() {
     let (fs, _, _) = small(200, 100);
     for round in 0..4u8 {
-        let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-        fs.write(ino, 0, &pattern(90 * BLOCK, round), false).unwrap();
-        while fs.stats().cold_blocks < 90 {
-            assert!(fs.evict(90) > 0 || fs.stats().cold_blocks < 90 && !fs.stats().cold_store_full, "{:?}", fs.stats());
-        }
-        let mut data = vec![0; 90 * BLOCK];
-        assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
-        assert_eq!(data, pattern(90 * BLOCK, round));
-        fs.unlink(ROOT_INO, b"a").unwrap();
-        fs.forget(ino, 1);
+        let ino = filled(&fs, "a", 90, round);
+        evict_to(&fs, 90);
+        assert_eq!(read_all(&fs, ino), Ok(pattern(90 * BLOCK, round)));
+        remove(&fs, "a", ino);
     }
 }
 
 #[test]
 fn eviction_resumes_once_the_disk_has_space() {
     let (fs, _, cold) = small(200, 1000);
-    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
-    fs.write(ino, 0, &pattern(50 * BLOCK, 1), false).unwrap();
+    let ino = filled(&fs, "a", 50, 1);
     fs.evict(1);
     cold.fail_writes(Some(libc::ENOSPC));
     assert_eq!(fs.evict(20), 0);
@@ -140,9 +113,7 @@ fn eviction_resumes_once_the_disk_has_space() {
     cold.fail_writes(None);
     assert_eq!(fs.evict(20), 20);
     assert!(!fs.stats().eviction_stopped && fs.stats().cold_store_failure.is_some());
-    let mut data = vec![0; 50 * BLOCK];
-    assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
-    assert_eq!(data, pattern(50 * BLOCK, 1));
+    assert_eq!(read_all(&fs, ino), Ok(pattern(50 * BLOCK, 1)));
 }
 
 #[test]
@@ -171,21 +142,18 @@ fn attributes_fill_a_chain_of_blocks() {
         again.remove_xattr(ino, name.as_bytes()).unwrap();
     }
     assert_eq!(again.stats().free_blocks, before);
-    drop(empty_image(64, 16));
 }
 
 /// The CLOCK hand goes around twice if it finds too few candidates, and passes an unmarked leaf both times.
 #[test]
 fn leaf_passed_twice_is_evicted_once() {
     let (fs, nvm, _) = small(200, 100);
-    for name in [b"a", b"b"] {
-        let ino = fs.create(ROOT_INO, name, &new(FILE)).unwrap().ino;
-        fs.write(ino, 0, &pattern(BLOCK, 7), false).unwrap();
+    for name in ["a", "b"] {
+        filled(&fs, name, 1, 7);
     }
     let (free, slots) = (fs.stats().free_blocks, fs.stats().cold_blocks);
     assert_eq!(fs.evict(1), 1, "both lost their marks");
     assert_eq!(fs.evict(20), 1);
     assert_eq!((fs.stats().free_blocks, fs.stats().cold_blocks), (free + 2, slots + 2));
-    let report = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
-    assert!(report.problems.is_empty(), "{report:?}");
+    check_image(&nvm.image());
 }

@@ -1,13 +1,6 @@
 //! Number of syncs per request: on a disk each one flushes the cache.
 
-use super::model::{new, pattern};
-use super::sim::{SimCold, SimNvm, empty_image};
-use crate::TierFs;
-use crate::format::{BLOCK, ROOT_INO};
-use crate::open::Options;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use super::*;
 
 const MIB: u64 = 1 << 20;
 
@@ -26,7 +19,7 @@ fn syncs_do_not_depend_on_request_size() {
         request();
         syncs.load(Ordering::Relaxed) - before
     };
-    let ino = fs.create(ROOT_INO, b"a", &new(libc::S_IFREG | 0o644)).unwrap().ino;
+    let ino = file(&fs, ROOT_INO, "a");
     let data = pattern(MIB as usize, 1);
     let write = |at: u64, length: usize| assert_eq!(fs.write(ino, at, &data[..length], false), Ok(length));
     assert_eq!(of(&|| write(0, MIB as usize)), 2, "a new file");

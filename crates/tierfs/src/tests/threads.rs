@@ -1,15 +1,6 @@
 //! Many threads and a permanently active evictor.
 
-use super::dump::dump;
-use super::model::new;
-use super::sim::{SimCold, anonymous, empty_image, open_image};
-use crate::check::check;
-use crate::format::{BLOCK, ROOT_INO};
-use crate::open::Options;
-use crate::{Promotion, TierFs};
-use rand_pcg::rand_core::Rng;
-use senesce_core::{Bytes, Seed};
-use std::sync::Arc;
+use super::*;
 use std::time::{Duration, Instant};
 
 fn word(rng: &mut impl Rng, below: u64) -> u64 {
@@ -47,19 +38,14 @@ fn work(fs: &TierFs, files: &[u32], seed: u64) {
                 }
             }
             391 => {
-                let set = crate::attr::SetAttr { size: Some(index * BLOCK as u64), ..Default::default() };
-                fs.set_attr(ino, &set).unwrap();
+                fs.set_attr(ino, &SetAttr { size: Some(index * BLOCK as u64), ..Default::default() }).unwrap();
             }
             _ => {
                 let name = format!("t{seed}-{}", step % 5);
-                match fs.create(ROOT_INO, name.as_bytes(), &new(libc::S_IFREG | 0o600)) {
-                    Ok(attr) => {
-                        fs.write(attr.ino, 0, &[1; 3 * BLOCK], false).unwrap();
-                        fs.rename(ROOT_INO, name.as_bytes(), ROOT_INO, format!("r{seed}").as_bytes(), false).unwrap();
-                        fs.forget(attr.ino, 1);
-                    }
-                    Err(error) => panic!("{error}"),
-                }
+                let ino = self::file(fs, ROOT_INO, &name);
+                fs.write(ino, 0, &[1; 3 * BLOCK], false).unwrap();
+                fs.rename(ROOT_INO, name.as_bytes(), ROOT_INO, format!("r{seed}").as_bytes(), false).unwrap();
+                fs.forget(ino, 1);
             }
         }
     }
@@ -70,19 +56,11 @@ fn storm(promotion: Promotion) {
     let options =
         Options { threshold: Bytes::kib(256), period: Duration::from_millis(1), promotion, ..Default::default() };
     let fs = Arc::new(open_image(&empty_image(400, 4000), &cold, &options).unwrap());
-    let files: Vec<u32> = (0..6)
-        .map(|n| fs.create(ROOT_INO, format!("f{n}").as_bytes(), &new(libc::S_IFREG | 0o600)).unwrap().ino)
-        .collect();
+    let files: Vec<u32> = (0..6).map(|n| file(&fs, ROOT_INO, &format!("f{n}"))).collect();
     std::thread::scope(|scope| {
         let evictor = scope.spawn(|| fs.run_evictor());
-        let workers: Vec<_> = (0..4)
-            .map(|seed| {
-                scope.spawn({
-                    let (fs, files) = (&fs, &files);
-                    move || work(fs, files, seed)
-                })
-            })
-            .collect();
+        let (fs, files) = (&fs, &files);
+        let workers: Vec<_> = (0..4).map(|seed| scope.spawn(move || work(fs, files, seed))).collect();
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         fs.evictor().shut_down();
         evictor.join().unwrap();
@@ -96,8 +74,7 @@ fn storm(promotion: Promotion) {
     let mut image = vec![0; 400 * BLOCK];
     // SAFETY: the file system is closed.
     unsafe { fs.region.read(0, &mut image) };
-    let report = check(anonymous(&image), None, std::path::Path::new("image")).unwrap();
-    assert!(report.problems.is_empty(), "{report:?}");
+    let report = check_image(&image);
     assert_eq!((report.resident_blocks, report.cold_blocks), (used.resident_blocks, used.cold_blocks));
     let again = open_image(&image, &cold, &options).unwrap();
     assert_eq!(dump(&again).unwrap(), before);
@@ -120,7 +97,7 @@ fn the_evictor_wakes_whenever_the_threshold_is_passed() {
     let options =
         Options { threshold: Bytes(THRESHOLD * BLOCK as u64), period: Duration::from_micros(1), ..Default::default() };
     let fs = open_image(&empty_image(400, 4000), &SimCold::default(), &options).unwrap();
-    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
+    let ino = file(&fs, ROOT_INO, "f");
     std::thread::scope(|scope| {
         scope.spawn(|| fs.run_evictor());
         let all_evicted = (0..2000).all(|round| {

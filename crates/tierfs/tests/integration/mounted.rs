@@ -8,37 +8,26 @@ use senesce_tierfs::{Latency, Options};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Mounts a small file system in `directory`.
-fn mount(directory: &Path) -> (Server, PathBuf) {
-    mount_over(directory, None)
-}
-
-/// The same with a slow cold store.
-fn mount_over(directory: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
-    let (nvm, cold, mount_point) = (directory.join("nvm"), directory.join("cold"), directory.join("mount"));
+/// Mounts a small file system in a temporary directory.
+fn mount(cold_latency: Option<Latency>) -> (tempfile::TempDir, Server, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let [nvm, cold, mount_point] = ["nvm", "cold", "mount"].map(|name| directory.path().join(name));
     std::fs::create_dir(&mount_point).unwrap();
     let size = Some(Bytes::mib(16));
     make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: Vec::new() })
         .unwrap();
-    let request = MountRequest {
-        memory: Memory::File(nvm),
-        cold,
-        mount_point: mount_point.clone(),
-        options: Options::default(),
-        threads: 2,
-        cold_latency,
-    };
-    (Server::start(request).unwrap(), mount_point)
+    let (memory, options, point) = (Memory::File(nvm), Options::default(), mount_point.clone());
+    let request = MountRequest { memory, cold, mount_point: point, options, threads: 2, cold_latency };
+    (directory, Server::start(request).unwrap(), mount_point)
 }
 
 #[test]
 #[ignore = "needs FUSE"]
 fn new_file_is_coherent_while_its_creator_writes() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (_directory, server, mount_point) = mount(None);
     for readable in [false, true] {
         let path = mount_point.join(format!("log-{readable}"));
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
@@ -73,8 +62,7 @@ fn read_all(file: &File) -> Vec<u8> {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (_directory, server, mount_point) = mount(None);
     let path = mount_point.join("mapped");
     let maker = File::options().write(true).read(true).create_new(true).open(&path).unwrap();
     maker.set_len(3 * 4096).unwrap();
@@ -108,8 +96,7 @@ fn writes_drop_capabilities_with_and_without_cache() {
     const NAME: &str = "security.capability";
     // VFS_CAP_REVISION_2, CAP_NET_RAW permitted (include/uapi/linux/capability.h).
     let capability = [0, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (_directory, server, mount_point) = mount(None);
     for readable in [false, true] {
         let path = mount_point.join(format!("program-{readable}"));
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
@@ -127,8 +114,7 @@ fn writes_drop_capabilities_with_and_without_cache() {
 #[test]
 #[ignore = "needs FUSE"]
 fn times_before_1970_keep_their_fraction() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (_directory, server, mount_point) = mount(None);
     let path = mount_point.join("old");
     std::fs::write(&path, "old").unwrap();
     for (seconds, fraction) in [(-315_619_200, 250_000_000), (-1, 900_000_000), (-7, 0), (7, 1)] {
@@ -144,8 +130,7 @@ fn times_before_1970_keep_their_fraction() {
 #[test]
 #[ignore = "needs FUSE"]
 fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (directory, server, mount_point) = mount(None);
     let path = mount_point.join("cold");
     let content: Vec<u8> = (0..20 << 20).map(|at: u32| (at / 4096) as u8).collect();
     std::fs::write(&path, &content).unwrap();
@@ -183,8 +168,7 @@ fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
 #[test]
 #[ignore = "needs FUSE"]
 fn space_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(directory.path());
+    let (directory, server, mount_point) = mount(None);
     let used = || std::fs::metadata(directory.path().join("cold")).unwrap().blocks() * 512;
     let path = mount_point.join("large");
     std::fs::write(&path, vec![7; 40 << 20]).unwrap();
@@ -242,8 +226,7 @@ fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
 #[test]
 #[ignore = "needs FUSE"]
 fn submitted_direct_write_completes_and_is_visible_to_cached_readers() {
-    let directory = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount_over(directory.path(), Some(Latency::HDD));
+    let (_directory, server, mount_point) = mount(Some(Latency::HDD));
     let path = mount_point.join("file");
     let mut expected = vec![1; 8 << 20];
     std::fs::write(&path, &expected).unwrap();
