@@ -310,9 +310,7 @@ mod tests {
         seeded.spec.insert("seed".into(), toml::Value::Integer(42));
         assert_eq!(same_images([&plan, &plan]), None);
         for plans in [[&plan, &seeded], [&seeded, &plan]] {
-            assert!(
-                same_images(plans).is_some_and(|message| message.starts_with("study draws from the seed in its plan"))
-            );
+            assert!(same_images(plans).is_some_and(|caveat| caveat.starts_with("study draws from the seed")));
         }
     }
 

@@ -127,17 +127,24 @@ pub(crate) fn split_device(source: &Path) -> (PathBuf, Option<(u32, u32)>) {
 mod tests {
     use super::*;
     use senesce_core::Record;
+    use serde_json::{Value, json};
 
     const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
+
+    fn imported(importer: &dyn Importer, file: &str) -> (Result<(), Failure>, Value) {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("run");
+        let imported = importer.import(&Path::new(CORPUS).join(file), &out);
+        let analysis = senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
+        (imported, analysis.result)
+    }
 
     #[test]
     fn both_blktrace_formats_become_analysable_runs() {
         for (importer, file, requests) in [(&BLKTRACE, "blktrace/read", 1), (&BLKPARSE, "blkparse/default", 2)] {
-            let directory = tempfile::tempdir().unwrap();
-            let out = directory.path().join("run");
-            importer.import(&Path::new(CORPUS).join(file), &out).unwrap();
-            let analysis = senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
-            assert_eq!(analysis.result["requests"], requests, "{file}");
+            let (imported, result) = imported(importer, file);
+            imported.unwrap();
+            assert_eq!(result["requests"], requests, "{file}");
         }
     }
 
@@ -147,15 +154,12 @@ mod tests {
             [("begun-under-load", 1, "never issued"), ("failed-request", 2, "ended with an error")]
         {
             for (importer, folder) in [(&BLKTRACE, "blktrace"), (&BLKPARSE, "blkparse")] {
-                let directory = tempfile::tempdir().unwrap();
-                let out = directory.path().join("run");
-                let error = importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap_err();
+                let (imported, result) = imported(importer, &format!("{folder}/{file}"));
+                let error = imported.unwrap_err();
                 assert_eq!(error.exit_code(), senesce_core::failure::ExitCode::RunFailed, "{folder}/{file}: {error}");
-                let result =
-                    senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
                 assert_eq!(
-                    (&result["requests"], &result["valid"]),
-                    (&requests.into(), &false.into()),
+                    [&result["requests"], &result["valid"]],
+                    [&json!(requests), &json!(false)],
                     "{folder}/{file}"
                 );
                 assert!(result.to_string().contains(why), "{folder}/{file}: {result}");

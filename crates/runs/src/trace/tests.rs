@@ -22,10 +22,8 @@ fn a_recorded_trace_is_analysed_from_its_record() {
     let analysis = senesce_runner::analyse::<BlockTraceRun>(&run).unwrap();
     assert_eq!(analysis.result, run.summary.unwrap());
     assert_eq!(analysis.result["requests"], 50);
-    assert!(
-        analysis.result["modelled_seconds"]["hdd"].as_f64().unwrap()
-            > analysis.result["modelled_seconds"]["ssd"].as_f64().unwrap()
-    );
+    let seconds = |drive: &str| analysis.result["modelled_seconds"][drive].as_f64().unwrap();
+    assert!(seconds("hdd") > seconds("ssd"));
     assert_eq!(BlockTrace::load(&out.join(TRACE_FILE)).unwrap(), trace);
 }
 
@@ -48,19 +46,17 @@ fn a_trace_with_holes_is_neither_scored_nor_timed() {
     let summary = Summary::of(&trace).unwrap();
     assert_eq!((&summary.hdd, &summary.ssd), (&None, &None));
     let json = summary.to_json();
-    assert_eq!(
-        (&json["valid"], &json["requests"], &json["device_stat"]["reads"]),
-        (&json!(false), &json!(1), &json!(2))
-    );
+    let found = [&json["valid"], &json["requests"], &json["device_stat"]["reads"]];
+    assert_eq!(found, [&json!(false), &json!(1), &json!(2)]);
     assert!(json["reasons"][0].as_str().unwrap().contains("lost 2 events"), "{json}");
     for key in ["dynamic_layout_score", "latency_ns", "queue_depth"] {
         assert_eq!(json[key], Value::Null, "{key}");
     }
     assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
     let directory = tempfile::tempdir().unwrap();
-    record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &directory.path().join("run")).unwrap();
-    let analysis =
-        senesce_runner::analyse::<BlockTraceRun>(&Record::open(&directory.path().join("run")).unwrap()).unwrap();
+    let out = directory.path().join("run");
+    record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &out).unwrap();
+    let analysis = senesce_runner::analyse::<BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
     assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
     assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
 }
@@ -77,15 +73,13 @@ fn a_record_is_not_traced_again() {
 
 #[test]
 fn command_gets_mount_point_and_returns_its_status() {
-    let command = |script: &str| CommandLine {
-        words: ["sh", "-c", script].map(String::from).to_vec(),
-        output_to_stderr: false,
-        spares: false,
+    let run = |words: &[&str]| {
+        let words = words.iter().map(ToString::to_string).collect();
+        run_command(&CommandLine { words, output_to_stderr: false, spares: false }, Path::new("/some/where"))
     };
-    let run = |script: &str| run_command(&command(script), Path::new("/some/where")).unwrap();
-    assert_eq!(run(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
-    assert_eq!(run("exit 7"), 7);
-    assert_eq!(run("kill -9 $$"), 137);
-    let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false, spares: false };
-    assert_eq!(run_command(&missing, Path::new("/")).unwrap_err().exit_code(), ExitCode::Usage);
+    let shell = |script| run(&["sh", "-c", script]).unwrap();
+    assert_eq!(shell(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
+    assert_eq!(shell("exit 7"), 7);
+    assert_eq!(shell("kill -9 $$"), 137);
+    assert_eq!(run(&["no-such-program"]).unwrap_err().exit_code(), ExitCode::Usage);
 }

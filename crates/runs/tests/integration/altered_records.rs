@@ -4,6 +4,7 @@ use crate::compare::{BASE, REGISTRY, SLOW, gate, run, with_facts};
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_runs::compare::{Options, compare};
 use serde_json::{Value, json};
+use std::slice::from_ref;
 
 fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Record {
     let path = record.path.with_file_name(name);
@@ -26,15 +27,20 @@ fn signed(event: &Value) -> String {
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
-fn clocked(values: [f64; 5], factor: f64) -> [f64; 5] {
-    values.map(|value| value * factor / 1.000_000_7)
+fn clocked(values: [f64; 5]) -> [f64; 5] {
+    values.map(|value| value / 1.000_000_7)
+}
+
+fn base() -> (tempfile::TempDir, Record) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &clocked(BASE), "6.1", "memory:1G");
+    (directory, base)
 }
 
 #[test]
 fn copies_of_a_run_count_once_on_a_side() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = run(directory.path(), "base", &clocked(BASE, 1.0), "6.1", "memory:1G");
-    let slow = run(directory.path(), "slow", &clocked(SLOW, 1.0), "6.1", "memory:1G");
+    let (directory, base) = base();
+    let slow = run(directory.path(), "slow", &clocked(SLOW), "6.1", "memory:1G");
     std::os::unix::fs::symlink(directory.path().join("base"), directory.path().join("link")).unwrap();
     let copies = [
         Record::open(&directory.path().join("link")).unwrap(),
@@ -53,10 +59,10 @@ fn copies_of_a_run_count_once_on_a_side() {
             }
         }),
     ];
-    let single = compare(&REGISTRY, std::slice::from_ref(&slow), std::slice::from_ref(&base), &gate()).unwrap();
+    let single = compare(&REGISTRY, from_ref(&slow), from_ref(&base), &gate()).unwrap();
     for copy in &copies {
         let both = [base.clone(), copy.clone()];
-        let found = compare(&REGISTRY, std::slice::from_ref(&slow), &both, &gate()).unwrap();
+        let found = compare(&REGISTRY, from_ref(&slow), &both, &gate()).unwrap();
         assert!(found.caveats.iter().any(|text| text.contains("holds the same run as")), "{}", copy.path.display());
         let intervals = [&single, &found].map(|found| found.rows[0].judged().unwrap().interval.unwrap().high);
         assert!((intervals[0] / intervals[1] - 1.0).abs() < 0.01, "{}: {intervals:?}", copy.path.display());
@@ -65,8 +71,7 @@ fn copies_of_a_run_count_once_on_a_side() {
 
 #[test]
 fn run_on_both_sides_does_not_pass_the_gate() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = run(directory.path(), "base", &clocked(BASE, 1.0), "6.1", "memory:1G");
+    let (_directory, base) = base();
     let copy = altered(&base, "copy", |_, _| ());
     let found = compare(&REGISTRY, &[copy], &[base], &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::CannotTell);
@@ -79,9 +84,7 @@ fn side_without_comparable_values_leaves_the_gate_undecided() {
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let other = altered(&base, "other", |_, event| event["data"]["unit"] = "furlongs".into());
     let described = altered(&base, "described", |_, event| event["data"]["better"] = "Neither".into());
-    let sides = |sample: &Record, options: &Options| {
-        compare(&REGISTRY, std::slice::from_ref(sample), std::slice::from_ref(&base), options)
-    };
+    let sides = |sample: &Record, options: &Options| compare(&REGISTRY, from_ref(sample), from_ref(&base), options);
     assert_eq!(sides(&other, &gate()).unwrap().exit_code(), ExitCode::CannotTell);
     let refused = sides(&described, &gate()).unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Usage, "no agreement on the direction: {refused}");
@@ -89,46 +92,35 @@ fn side_without_comparable_values_leaves_the_gate_undecided() {
 
 #[test]
 fn record_that_contradicts_itself_is_refused_with_its_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = run(directory.path(), "base", &clocked(BASE, 1.0), "6.1", "memory:1G");
+    let (_directory, base) = base();
     let lines = |name: &str, lines: &[&str]| {
         let copy = altered(&base, name, |_, _| ());
-        std::fs::write(
-            copy.path.join("events.jsonl"),
-            lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
-        )
-        .unwrap();
-        let record = Record::open(&copy.path);
-        record
-            .map_err(Failure::from)
-            .and_then(|record| compare(&REGISTRY, &[record], std::slice::from_ref(&base), &gate()))
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(copy.path.join("events.jsonl"), text).unwrap();
+        let record = Record::open(&copy.path).map_err(Failure::from);
+        let failure = record.and_then(|record| compare(&REGISTRY, &[record], from_ref(&base), &gate())).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::RunFailed);
+        failure.to_string()
     };
     let text = std::fs::read_to_string(base.path.join("events.jsonl")).unwrap();
     let own: Vec<&str> = text.lines().collect();
-    let repeated = lines("repeated", &[&own[..2], &own[1..]].concat()).unwrap_err();
-    assert_eq!(repeated.exit_code(), ExitCode::RunFailed);
-    assert!(repeated.to_string().contains("events.jsonl, line 3"), "{repeated}");
-    let emptied = lines("emptied", &[]).unwrap_err();
-    assert_eq!(emptied.exit_code(), ExitCode::RunFailed);
-    assert!(emptied.to_string().contains("events.jsonl, line 1"), "{emptied}");
+    assert!(lines("repeated", &[&own[..2], &own[1..]].concat()).contains("events.jsonl, line 3"));
+    assert!(lines("emptied", &[]).contains("events.jsonl, line 1"));
 }
 
 #[test]
 fn percentiles_of_one_distribution_rise() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = run(directory.path(), "base", &clocked(BASE, 1.0), "6.1", "memory:1G");
+    let (_directory, base) = base();
     let percentiles = |name: &str, metrics: [&str; 5]| {
         let record = altered(&base, name, |index, event| {
             // Every second event is a throughput, each of another repetition.
             if index % 2 == 0 {
-                event["data"]["metric"] = metrics[index / 2].into();
-                event["data"]["unit"] = "us".into();
-                event["data"]["better"] = "Lower".into();
-                event["data"]["repetition"] = 0.into();
-                event["data"]["value"] = (10.0 + index as f64).into();
+                let (metric, value) = (metrics[index / 2], 10.0 + index as f64);
+                let new = json!({"metric": metric, "unit": "us", "better": "Lower", "repetition": 0, "value": value});
+                event["data"].as_object_mut().unwrap().extend(new.as_object().unwrap().clone());
             }
         });
-        compare(&REGISTRY, std::slice::from_ref(&base), &[record], &gate())
+        compare(&REGISTRY, from_ref(&base), &[record], &gate())
     };
     let rising = ["p50 latency", "p90 latency", "p99 latency", "p99.9 latency", "p99.99 latency"];
     let falling = ["p50 latency", "p99 latency", "p90 latency", "p99.9 latency", "p99.99 latency"];

@@ -54,9 +54,8 @@ fn ior_gives_every_repetition_and_its_table_is_checked() {
     let found = (IOR.read)(IOR_TEXT).unwrap();
     let rates = values(&found, "bandwidth");
     assert_eq!(rates.len(), 4);
-    assert!(
-        rates.iter().any(|(condition, rate)| condition.contains("operation=write") && *rate == 900.0 * 1_048_576.0)
-    );
+    let is_written = |condition: &str, rate| condition.contains("operation=write") && rate == 900.0 * 1_048_576.0;
+    assert!(rates.iter().any(|(condition, rate)| is_written(condition, *rate)));
     assert!(rates[0].0.contains("tasks=8"), "{}", rates[0].0);
     assert_eq!(values(&found, "operations").len(), 4);
     let altered = IOR_TEXT.replace("950.00      50.00", "990.00      50.00");
