@@ -1,20 +1,18 @@
 //! Tests changes of files between create and delete: they leave the plan as it is, and are executed as planned.
 
-use crate::execute::{claim, play};
+use crate::common::*;
 use proptest::prelude::*;
-use senesce_aging::capture::changes::{StatedBy, compare};
+use senesce_aging::capture::changes::{ClassChanges, StatedBy, compare};
 use senesce_aging::capture::{capture_since, snapshot};
 use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
     AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data, DirectoryTarget,
-    ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Stop, Truncate, execute,
-    reconcile, verify,
+    ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Truncate, reconcile,
 };
-use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 fn row(bytes: u64, rates: [f64; 4]) -> ChangeRow {
@@ -128,8 +126,7 @@ proptest! {
             prop_assert_eq!(live.path.ends_with(".r"), live.file.renamed);
         }
         prop_assert!(model.files.is_empty());
-        let mut again = with.operations();
-        again.skip_to(u64::MAX);
+        let again = ended(&with);
         prop_assert_eq!(again.namespace_sha256(), one.namespace_sha256());
         prop_assert_eq!(again.changes_done(), one.changes_done());
     }
@@ -185,26 +182,18 @@ fn number_of_changed_files_follows_the_rates() {
 #[test]
 fn changes_are_on_the_file_system_for_any_number_of_threads() {
     let plan = all_kinds(1);
-    let mut expected = plan.operations();
-    expected.skip_to(u64::MAX);
+    let expected = ended(&plan);
     let done = expected.changes_done();
-    assert!(
-        [done.appends, done.truncations, done.overwrites, done.renames].iter().all(|count| *count > 100),
-        "{done:?}"
-    );
+    let kinds = [done.appends, done.truncations, done.overwrites, done.renames];
+    assert!(kinds.iter().all(|count| *count > 100), "{done:?}");
     for (threads, data) in [(1, Data::Write), (2, Data::Fallocate), (8, Data::Write)] {
-        let room = tempfile::tempdir().unwrap();
-        let mut planner = plan.operations();
-        let backend_room = claim(&room);
-        let backend = DirectoryTarget::new(plan.clone(), &backend_room, data);
+        let ((room, target), mut planner) = (claimed(), plan.operations());
+        let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let options = ExecuteOptions { threads, window: 64, ..ExecuteOptions::default() };
-        let outcome =
-            execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
-        assert_eq!(outcome.result.unwrap(), Stop::Finished);
+        let outcome = finished(&mut planner, &backend, &options);
         assert_eq!(outcome.changes, done, "the counts at the file system match the plan");
         assert_eq!(planner.namespace_sha256(), expected.namespace_sha256());
-        let report = verify(&planner, room.path(), data, None).unwrap();
-        assert!(report.is_good(), "{report:?}");
+        is_good(&planner, &room, data);
     }
 }
 
@@ -212,12 +201,11 @@ fn changes_are_on_the_file_system_for_any_number_of_threads() {
 fn aging_with_changes_ends_the_same_after_a_kill() {
     for (cut, ahead, data) in [(400, 30, Data::Write), (2500, 64, Data::Fallocate)] {
         let plan = all_kinds(3);
-        let room = tempfile::tempdir().unwrap();
-        let target = claim(&room);
+        let (room, target) = claimed();
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
         assert!(before.changes_under_way() > 0, "nothing was in progress: the test shows nothing");
-        assert!(verify(&before, room.path(), data, None).unwrap().is_good(), "a stopped run matches its planner");
+        is_good(&before, &room, data);
         // As after a kill: operations and changes beyond the record.
         let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let (mut hand, mut further) = (backend.hand(1).unwrap(), before.clone());
@@ -225,30 +213,24 @@ fn aging_with_changes_ends_the_same_after_a_kill() {
             hand.apply(&further.next().unwrap(), false).unwrap();
             further.changes().iter().for_each(|change| hand.change(change).unwrap());
         }
-        assert!(!verify(&before, room.path(), data, None).unwrap().is_good());
-        let mut resumed = plan.operations();
-        resumed.skip_to(completed);
+        assert!(!found(&before, &room, data).is_good());
+        let mut resumed = reached(&plan, completed);
         reconcile(&resumed, &backend, None).unwrap();
-        let report = verify(&resumed, room.path(), data, None).unwrap();
-        assert!(report.is_good(), "{report:?}");
+        is_good(&resumed, &room, data);
         play(&mut resumed, &target, data, 2, u64::MAX);
-        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
-        let mut whole = plan.operations();
-        whole.skip_to(u64::MAX);
+        is_good(&resumed, &room, data);
+        let whole = ended(&plan);
         assert_eq!(resumed.namespace_sha256(), whole.namespace_sha256());
     }
 }
 
 #[test]
 fn verification_finds_a_missing_change() {
-    let plan = all_kinds(5);
-    let room = tempfile::tempdir().unwrap();
-    let mut planner = plan.operations();
-    play(&mut planner, &claim(&room), Data::Sparse, 1, u64::MAX);
+    let (room, planner) = played(&all_kinds(5), Data::Sparse);
     let renamed = planner.namespace().files().find(|live| live.file.renamed).unwrap();
     let path = room.path().join(&renamed.path);
     std::fs::rename(&path, path.with_extension("")).unwrap();
-    let report = verify(&planner, room.path(), Data::Sparse, None).unwrap();
+    let report = found(&planner, &room, Data::Sparse);
     assert_eq!((report.missing, report.strangers, report.wrong_size), (1, 1, 0), "{report:?}");
 }
 
@@ -256,19 +238,13 @@ fn verification_finds_a_missing_change() {
 fn concurrently_growing_files_are_complete_whenever_the_run_stops() {
     for data in [Data::Write, Data::Fallocate] {
         let plan = all_kinds(7);
-        let room = tempfile::tempdir().unwrap();
-        let target = claim(&room);
+        let (room, target) = claimed();
         let backend = DirectoryTarget::new(plan.clone(), &target, data).writers(8);
         let options = ExecuteOptions { window: 64, ..ExecuteOptions::default() };
         let mut planner = plan.operations();
         for until in [700, u64::MAX] {
-            let mut observer = |_: &Planner, completed: u64| {
-                if completed >= until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            };
-            let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut observer);
-            outcome.result.unwrap();
-            let report = verify(&planner, room.path(), data, None).unwrap();
-            assert!(report.is_good(), "{report:?}");
+            execute_until(&mut planner, &backend, &options, until).result.unwrap();
+            is_good(&planner, &room, data);
         }
         assert_eq!(planner.operations_done(), plan.len());
     }
@@ -277,8 +253,7 @@ fn concurrently_growing_files_are_complete_whenever_the_run_stops() {
 #[test]
 fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
     let plan = plan(&spec(Vec::new(), 9));
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     let backend = DirectoryTarget::new(plan.clone(), &target, Data::Fallocate).writers(4);
     backend.prepare().unwrap();
     let mut hand = backend.hand(1).unwrap();
@@ -327,8 +302,7 @@ fn profile_with_changes_round_trips_and_one_without_keeps_its_hash() {
 fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     let spec = spec(vec![row(1 << 30, [0.25; 4])], 11);
     let plan = plan(&PlanSpec { capacity: Bytes::mib(256), ..spec });
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     let mut planner = plan.operations();
     play(&mut planner, &target, Data::Sparse, 1, 3000);
     let files = |planner: &Planner| {
@@ -343,9 +317,7 @@ fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     let (is, after) = (files(&planner), snapshot(room.path(), &CaptureOptions::default()).unwrap());
     let observed = compare(&before, &after);
     assert_eq!(observed.told_by, StatedBy::Inode);
-    let sum = |pick: fn(&senesce_aging::capture::changes::ClassChanges) -> u64| {
-        observed.classes.iter().map(pick).sum::<u64>()
-    };
+    let sum = |pick: fn(&ClassChanges) -> u64| observed.classes.iter().map(pick).sum::<u64>();
     let both = |which: &dyn Fn(&File, &File) -> bool| {
         is.values().filter(|file| was.get(&file.birth).is_some_and(|earlier| which(earlier, file))).count() as u64
     };
@@ -370,7 +342,7 @@ fn now_of(room: &tempfile::TempDir) -> (i64, u32) {
 fn two_trees_make_one_profile_and_must_be_in_order() {
     let room = tempfile::tempdir().unwrap();
     let (one, two) = (room.path().join("one"), room.path().join("two"));
-    let tree = |top: &std::path::Path, files: &[(&str, usize)]| {
+    let tree = |top: &Path, files: &[(&str, usize)]| {
         std::fs::create_dir(top).unwrap();
         files.iter().for_each(|(name, size)| std::fs::write(top.join(name), vec![1; *size]).unwrap());
     };
@@ -389,7 +361,7 @@ fn two_trees_make_one_profile_and_must_be_in_order() {
 }
 
 /// A tree of files with known modification times, as left by `cp -a`: births are those of the copying.
-fn copy(top: &std::path::Path, files: &[(&str, u64)]) {
+fn copy(top: &Path, files: &[(&str, u64)]) {
     std::fs::create_dir(top).unwrap();
     for (name, seconds) in files {
         let file = std::fs::File::create(top.join(name)).unwrap();
@@ -401,23 +373,15 @@ fn copy(top: &std::path::Path, files: &[(&str, u64)]) {
 #[test]
 fn files_of_copied_snapshots_are_as_old_as_their_modifications() {
     let room = tempfile::tempdir().unwrap();
-    let (one, two) = (room.path().join("one"), room.path().join("two"));
+    let [one, two, three] = ["one", "two", "three"].map(|name| room.path().join(name));
     copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
     copy(&two, &[("a", 1_000_000), ("b", 1_900_000)]);
-    let captured = capture_since(&one, &two, &CaptureOptions::default()).unwrap();
-    assert_eq!(captured.changes.as_ref().unwrap().told_by, StatedBy::Path);
-    assert_eq!((captured.by_birth, captured.by_modification), (0, 2));
-    assert_eq!(captured.profile.ages.last().unwrap().edge, 900_001.0);
-}
-
-#[test]
-fn future_time_does_not_make_other_files_older() {
-    let room = tempfile::tempdir().unwrap();
-    let (one, two) = (room.path().join("one"), room.path().join("two"));
-    copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
-    copy(&two, &[("a", 1_000_000), ("b", 1_900_000), ("of 2096", 4_000_000_000)]);
-    let captured = capture_since(&one, &two, &CaptureOptions::default()).unwrap();
-    assert_eq!(captured.profile.ages.last().unwrap().edge, 900_001.0);
+    copy(&three, &[("a", 1_000_000), ("b", 1_900_000), ("of 2096", 4_000_000_000)]);
+    let captured = [&two, &three].map(|later| capture_since(&one, later, &CaptureOptions::default()).unwrap());
+    let oldest = captured.each_ref().map(|captured| captured.profile.ages.last().unwrap().edge);
+    assert_eq!(oldest, [900_001.0; 2], "a time in the future makes no other file older");
+    assert_eq!(captured[0].changes.as_ref().unwrap().told_by, StatedBy::Path);
+    assert_eq!((captured[0].by_birth, captured[0].by_modification), (0, 2));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests the clock: the positions of commits, and that nothing is in progress during a commit.
 
+use crate::common::*;
 use senesce_aging::execute::{Alone, Hand, PlanTarget};
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
@@ -17,12 +18,8 @@ fn clock(share: &str, sync_every: u64) -> Clock {
 }
 
 fn spec(clock: Clock) -> PlanSpec {
-    PlanSpec {
-        truncate: Truncate::Drop,
-        limit: Limit::Operations(1500),
-        clock,
-        ..PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(9))
-    }
+    let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(9));
+    PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(1500), clock, ..spec }
 }
 
 fn plan(clock: Clock) -> Arc<AgingPlan> {
@@ -108,10 +105,6 @@ impl Hand for WitnessHand<'_> {
     }
 }
 
-fn go_on(_: &Planner, _: u64) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
 #[test]
 fn share_of_the_free_space_is_freed_between_two_commits() {
     for (share, sync_every) in [("5%", 0), ("50%", 0), ("2%", 0), ("none", 100), ("27%", 64), ("none", 1)] {
@@ -151,8 +144,7 @@ fn commits_are_at_the_same_operations_for_any_threads_with_nothing_in_progress()
     for (threads, window) in [(1, 4096), (1, 2), (2, 64), (3, 256)] {
         let witness = Witness::default();
         let options = ExecuteOptions { threads, window, ..ExecuteOptions::default() };
-        let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut go_on);
-        assert_eq!((outcome.result.unwrap(), outcome.commits), (Stop::Finished, expected.len() as u64));
+        assert_eq!(finished(&mut plan.operations(), &&witness, &options).commits, expected.len() as u64);
         assert_eq!(witness.commits(), expected, "{threads} threads, window {window}");
     }
 }
@@ -164,15 +156,11 @@ fn resumed_run_commits_at_the_same_operations() {
     for stop in [1, 333, 1400] {
         let (first, second) = (Witness::default(), Witness::default());
         let options = ExecuteOptions { window: 50, ..ExecuteOptions::default() };
-        let mut until = |_: &Planner, done: u64| {
-            if done >= stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let outcome = execute(&mut plan.operations(), &&first, &options, &Interrupt::new(), &mut until);
-        let mut resumed = plan.operations();
-        resumed.skip_to(outcome.completed);
+        let outcome = execute_until(&mut plan.operations(), &&first, &options, stop);
+        let mut resumed = reached(&plan, outcome.completed);
         second.begun.store(outcome.completed, Ordering::SeqCst);
         second.done.store(outcome.completed, Ordering::SeqCst);
-        execute(&mut resumed, &&second, &options, &Interrupt::new(), &mut go_on).result.unwrap();
+        finished(&mut resumed, &&second, &options);
         assert_eq!([first.commits(), second.commits()].concat(), expected, "stopped at {stop}");
         assert_eq!(resumed.commits(), expected.len() as u64);
     }
@@ -182,10 +170,9 @@ fn resumed_run_commits_at_the_same_operations() {
 fn every_shard_commits_at_the_commits_of_the_plan() {
     let plan = plan(clock("5%", 0));
     for index in 0..3 {
-        let options =
-            ExecuteOptions { shard: Some(Shard { index, count: 3 }), threads: 2, ..ExecuteOptions::default() };
-        let witness = Witness::default();
-        let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut go_on);
+        let shard = Some(Shard { index, count: 3 });
+        let options = ExecuteOptions { shard, threads: 2, ..ExecuteOptions::default() };
+        let outcome = finished(&mut plan.operations(), &&Witness::default(), &options);
         assert_eq!(outcome.commits, schedule(&plan).len() as u64);
     }
 }
@@ -231,7 +218,7 @@ fn failed_commit_ends_the_run_after_completed_operations() {
     for threads in [1, 2] {
         let witness = Witness { fails_at: Some(3), ..Witness::default() };
         let options = ExecuteOptions { threads, ..ExecuteOptions::default() };
-        let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut go_on);
+        let outcome = execute_until(&mut plan.operations(), &&witness, &options, u64::MAX);
         assert!(matches!(outcome.result.unwrap_err(), AgingError::Io(_)));
         assert_eq!((outcome.completed, outcome.commits), (third, 2));
     }
@@ -257,16 +244,13 @@ fn files_grow_through_short_rounds_up_to_a_commit_or_the_end() {
     let plan = plan(clock("none", 700));
     let witness = Witness::default();
     let options = ExecuteOptions { pace: Some(10_000.0), ..ExecuteOptions::default() };
-    let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut go_on);
-    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    finished(&mut plan.operations(), &&witness, &options);
     let ended = witness.ended.into_inner().unwrap();
     assert_eq!(ended, [schedule(&plan), vec![plan.len()]].concat());
     // Without commits: at most half a window of operations, and when the run is stopped.
     let (plan, witness) = (self::plan(Clock::NONE), Witness::default());
     let options = ExecuteOptions { pace: Some(4000.0), window: 2000, ..options };
-    let mut until =
-        |_: &Planner, done: u64| if done >= 1000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut until).result.unwrap();
+    execute_until(&mut plan.operations(), &&witness, &options, 1000).result.unwrap();
     assert_eq!(witness.ended.into_inner().unwrap(), [800, 1200]);
 }
 

@@ -1,5 +1,6 @@
 //! Executes plans on real directories: one namespace for any number of threads, repair after a kill, verification.
 
+use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::plan::file_name;
@@ -11,7 +12,6 @@ use senesce_aging::{
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use senesce_volume::ClaimedDirectory;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
@@ -26,34 +26,16 @@ fn small_plan(seed: u64) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(&spec).unwrap())
 }
 
-pub fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usize, until: u64) -> u64 {
-    let backend = DirectoryTarget::new(planner.plan().clone(), room, data);
-    let options = ExecuteOptions { threads, window: 64, fsync_every: 500, ..ExecuteOptions::default() };
-    let mut observer = |_: &Planner, completed: u64| {
-        if completed >= until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let outcome = execute(planner, &backend, &options, &Interrupt::new(), &mut observer);
-    outcome.result.unwrap();
-    outcome.completed
-}
-
-pub fn claim(room: &tempfile::TempDir) -> ClaimedDirectory {
-    ClaimedDirectory::claim(room.path(), None).unwrap()
-}
-
 #[test]
 fn namespace_is_the_same_for_one_two_and_eight_threads() {
     let plan = small_plan(1);
-    let mut expected = plan.operations();
-    expected.skip_to(u64::MAX);
+    let expected = ended(&plan);
     for threads in [1, 2, 8] {
-        let room = tempfile::tempdir().unwrap();
-        let target = claim(&room);
+        let (room, target) = claimed();
         let mut planner = plan.operations();
         assert_eq!(play(&mut planner, &target, Data::Write, threads, u64::MAX), plan.len());
         assert_eq!(planner.namespace_sha256(), expected.namespace_sha256());
-        let report = verify(&planner, room.path(), Data::Write, None).unwrap();
-        assert!(report.is_good(), "{report:?}");
+        let report = is_good(&planner, &room, Data::Write);
         assert_eq!(report.files, planner.files_live());
     }
 }
@@ -61,8 +43,7 @@ fn namespace_is_the_same_for_one_two_and_eight_threads() {
 #[test]
 fn verification_finds_changed_files() {
     let plan = small_plan(2);
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     let mut planner = plan.operations();
     play(&mut planner, &target, Data::Write, 2, u64::MAX);
     let namespace = planner.namespace();
@@ -74,23 +55,21 @@ fn verification_finds_changed_files() {
     bytes[6000] ^= 1;
     std::fs::write(path(2), bytes).unwrap();
     std::fs::write(room.path().join("stranger"), "x").unwrap();
-    let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+    let report = found(&planner, &room, Data::Write);
     assert_eq!((report.missing, report.wrong_size, report.wrong_content, report.strangers), (1, 1, 1, 1), "{report:?}");
     std::fs::create_dir_all(room.path().join("stray/below")).unwrap();
     std::fs::create_dir(room.path().join("d00")).unwrap();
     std::fs::create_dir(room.path().join("lost+found")).unwrap();
-    let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+    let report = found(&planner, &room, Data::Write);
     assert_eq!(report.strangers, 3, "directories count too, except the one of mkfs: {report:?}");
 }
 
 #[test]
 fn replaced_file_is_unknown_and_missing() {
-    let room = tempfile::tempdir().unwrap();
-    let mut planner = small_plan(10).operations();
-    play(&mut planner, &claim(&room), Data::Sparse, 1, u64::MAX);
+    let (room, planner) = played(&small_plan(10), Data::Sparse);
     let path = room.path().join(planner.namespace().files().find(|live| live.file.size > 0).unwrap().path);
     let counts = || {
-        let report = verify(&planner, room.path(), Data::Sparse, None).unwrap();
+        let report = found(&planner, &room, Data::Sparse);
         (report.missing, report.strangers, report.wrong_size)
     };
     std::fs::remove_file(&path).unwrap();
@@ -109,8 +88,7 @@ fn replaced_file_is_unknown_and_missing() {
 #[test]
 fn missing_directory_is_reported_even_if_it_was_empty() {
     let plan = small_plan(11);
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     // Nothing is executed: all directories are empty.
     DirectoryTarget::new(plan.clone(), &target, Data::Sparse).prepare().unwrap();
     let report = || verify(&plan.operations(), room.path(), Data::Sparse, None).unwrap();
@@ -131,17 +109,14 @@ fn last_directory(plan: &AgingPlan, room: &tempfile::TempDir) -> PathBuf {
 fn content_behind_holes_of_an_empty_file_is_found() {
     let plan = small_plan(4);
     for data in [Data::Fallocate, Data::Sparse] {
-        let room = tempfile::tempdir().unwrap();
-        let target = claim(&room);
-        let mut planner = plan.operations();
-        play(&mut planner, &target, data, 1, u64::MAX);
-        let report = verify(&planner, room.path(), data, None).unwrap();
-        assert!(report.is_good() && report.bytes == 0, "nothing had to be read: {report:?}");
+        let (room, planner) = played(&plan, data);
+        let report = is_good(&planner, &room, data);
+        assert_eq!(report.bytes, 0, "nothing had to be read: {report:?}");
         let largest = planner.namespace().files().max_by_key(|live| live.file.size).unwrap();
         assert!(largest.file.size > 3 * 4096);
         let file = std::fs::File::options().write(true).open(room.path().join(&largest.path)).unwrap();
         file.write_all_at(b"x", largest.file.size - 1).unwrap();
-        let report = verify(&planner, room.path(), data, None).unwrap();
+        let report = found(&planner, &room, data);
         assert_eq!(report.wrong_content, 1, "{report:?}");
         assert!((1..=largest.file.size).contains(&report.bytes), "only the file was read: {report:?}");
     }
@@ -151,8 +126,7 @@ fn content_behind_holes_of_an_empty_file_is_found() {
 fn directory_ahead_of_the_record_is_restored_and_ends_the_same() {
     for (cut, ahead, data) in [(40, 30, Data::Write), (700, 64, Data::Fallocate), (2500, 1, Data::Sparse)] {
         let plan = small_plan(3);
-        let room = tempfile::tempdir().unwrap();
-        let target = claim(&room);
+        let (room, target) = claimed();
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
         // As after a kill: operations beyond the record, the last file incomplete.
@@ -166,15 +140,13 @@ fn directory_ahead_of_the_record_is_restored_and_ends_the_same() {
         let victim = std::fs::File::options().write(true).open(room.path().join(victim.unwrap().path)).unwrap();
         victim.set_len(50).unwrap();
 
-        let mut resumed = plan.operations();
-        resumed.skip_to(completed);
+        let mut resumed = reached(&plan, completed);
         let report = reconcile(&resumed, &DirectoryTarget::new(plan.clone(), &target, data), None).unwrap();
         assert_eq!(report.repaired, 1);
-        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
+        is_good(&resumed, &room, data);
         play(&mut resumed, &target, data, 2, u64::MAX);
-        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
-        let mut whole = plan.operations();
-        whole.skip_to(u64::MAX);
+        is_good(&resumed, &room, data);
+        let whole = ended(&plan);
         assert_eq!(resumed.namespace_sha256(), whole.namespace_sha256());
     }
 }
@@ -182,8 +154,7 @@ fn directory_ahead_of_the_record_is_restored_and_ends_the_same() {
 #[test]
 fn extra_files_are_removed_before_any_file_is_created() {
     let plan = small_plan(12);
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     let mut planner = plan.operations();
     play(&mut planner, &target, Data::Sparse, 1, 1000);
     let live = planner.namespace().files().min_by_key(|live| live.file.directory).unwrap();
@@ -196,39 +167,29 @@ fn extra_files_are_removed_before_any_file_is_created() {
     std::fs::write(&last, "in the way").unwrap();
     let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
     reconcile(&planner, &backend, None).unwrap_err();
-    assert_eq!(
-        (stranger.exists(), missing.exists()),
-        (false, false),
-        "nothing is created before everything is \
-        listed"
-    );
+    assert!(!stranger.exists() && !missing.exists(), "nothing is created before everything is listed");
     std::fs::remove_file(&last).unwrap();
     std::fs::rename(room.path().join("aside"), &last).unwrap();
     let done = reconcile(&planner, &backend, None).unwrap();
     assert_eq!((done.removed, done.restored, done.repaired), (0, 1, 0));
-    assert!(verify(&planner, room.path(), Data::Sparse, None).unwrap().is_good());
+    is_good(&planner, &room, Data::Sparse);
 }
 
 #[test]
 fn shards_together_hold_every_file() {
     let plan = small_plan(4);
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
+    let (room, target) = claimed();
     let mut total = 0;
     for index in 0..3 {
         let shard = Some(Shard { index, count: 3 });
         let mut planner = plan.operations();
         let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
-        let options = ExecuteOptions { shard, threads: 2, ..ExecuteOptions::default() };
-        let outcome =
-            execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
-        assert_eq!(outcome.result.unwrap(), Stop::Finished);
+        finished(&mut planner, &backend, &ExecuteOptions { shard, threads: 2, ..ExecuteOptions::default() });
         let report = verify(&planner, room.path(), Data::Sparse, shard).unwrap();
         assert!(report.is_good(), "{report:?}");
         total += report.files;
     }
-    let mut planner = plan.operations();
-    planner.skip_to(u64::MAX);
+    let planner = ended(&plan);
     assert_eq!(total, planner.files_live());
 }
 
@@ -255,22 +216,16 @@ fn interrupt_leaves_planner_and_record_at_the_same_operation() {
 #[test]
 fn external_change_is_reported_with_operation_and_path() {
     let plan = small_plan(6);
-    let room = tempfile::tempdir().unwrap();
-    let target = claim(&room);
-    let first = plan.operations().next().unwrap().file;
+    let (room, target) = claimed();
     let mut planner = plan.operations();
-    let path = {
-        let mut start = plan.operations();
-        start.skip_to(1);
-        let live = start.namespace().files().next().unwrap();
-        assert_eq!(live.file, first);
-        room.path().join(live.path)
-    };
+    let live = reached(&plan, 1).namespace().files().next().unwrap();
+    assert_eq!(live.file, plan.operations().next().unwrap().file);
+    let path = room.path().join(live.path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "in the way").unwrap();
     let backend = DirectoryTarget::new(plan, &target, Data::Sparse);
     let options = ExecuteOptions { threads: 2, ..ExecuteOptions::default() };
-    let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+    let outcome = execute_until(&mut planner, &backend, &options, u64::MAX);
     assert_eq!(outcome.completed, 0);
     match outcome.result.unwrap_err() {
         AgingError::Io(failure) => {
@@ -500,8 +455,7 @@ fn run_ahead_of_a_slow_one(plan: &Arc<AgingPlan>) {
     let volume = SmallVolume::new(plan);
     let options = ExecuteOptions { threads: THREADS, window: WINDOW, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
-    let outcome = execute(&mut planner, &&volume, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
-    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    let outcome = finished(&mut planner, &&volume, &options);
     assert_eq!(outcome.completed, plan.len());
     assert_eq!(volume.used.into_inner(), bytes_held(plan).1);
     assert_eq!(outcome.changes, planner.changes_done());
@@ -578,8 +532,7 @@ fn every_commit_for_lack_of_space_is_counted() {
     let volume = FullForOne::default();
     let options = ExecuteOptions { threads: 2, fsync_every: 500, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
-    let outcome = execute(&mut planner, &&volume, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
-    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    let outcome = finished(&mut planner, &&volume, &options);
     assert_eq!((outcome.stalls, volume.commits.into_inner()), (2, 2));
     assert!(outcome.synced >= planner.creates() / 500, "{} of {}", outcome.synced, planner.creates());
 }
@@ -590,9 +543,7 @@ fn synced_files_are_counted() {
         let plan = small_plan(14);
         let mut planner = plan.operations();
         let options = ExecuteOptions { threads, fsync_every: 100, ..ExecuteOptions::default() };
-        let go_on = &mut |_: &Planner, _| ControlFlow::Continue(());
-        let outcome = execute(&mut planner, &NullTarget, &options, &Interrupt::new(), go_on);
-        assert_eq!(outcome.result.unwrap(), Stop::Finished);
+        let outcome = finished(&mut planner, &NullTarget, &options);
         assert_eq!(outcome.synced, planner.creates() / 100, "{threads} threads");
     }
 }

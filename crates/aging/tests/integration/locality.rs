@@ -1,5 +1,6 @@
 //! Checks temporal locality only from the stream of operations.
 
+use crate::common::*;
 use senesce_aging::{AgingPlan, Limit, OperationKind, PlanSpec, Profile, Truncate};
 use senesce_core::{Bytes, Seed};
 use std::collections::{BTreeMap, HashMap};
@@ -43,9 +44,7 @@ fn locality_of_live_files_matches_the_request() {
                 let tolerance = if asked == 0.0 || wanted > 0.9 * planned.most { 0.03 } else { rounding };
                 let note = format!("{name} {limit:?}: asked {asked}, most {}, reached {reached}", planned.most);
                 assert!((reached - wanted).abs() <= tolerance, "{note}");
-                let mut end = plan.operations();
-                end.skip_to(u64::MAX);
-                assert!((end.measures().locality.unwrap() - reached).abs() < 1e-9, "{note}");
+                assert!((ended(&plan).measures().locality.unwrap() - reached).abs() < 1e-9, "{note}");
             }
         }
     }
@@ -54,12 +53,7 @@ fn locality_of_live_files_matches_the_request() {
 #[test]
 fn locality_keeps_histograms_and_spreads_files_evenly() {
     let (without, with) = (plan("agrawal", None, Limit::Bound), plan("agrawal", Some(0.6), Limit::Bound));
-    let measures = |plan: &Arc<AgingPlan>| {
-        let mut planner = plan.operations();
-        planner.skip_to(u64::MAX);
-        planner.measures()
-    };
-    let (plain, local) = (measures(&without), measures(&with));
+    let (plain, local) = (ended(&without).measures(), ended(&with).measures());
     assert_eq!((&plain.ages, &plain.sizes, &plain.depths), (&local.ages, &local.sizes, &local.depths));
     assert_eq!(plain.locality, None);
     let (_, files) = watch(&with);

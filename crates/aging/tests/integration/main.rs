@@ -1,5 +1,6 @@
 mod changes;
 mod clock;
+mod common;
 mod execute;
 mod locality;
 mod parts;

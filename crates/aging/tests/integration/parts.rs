@@ -1,5 +1,6 @@
 //! Tests divided plans: the same operations for any assignment of parts, exact parts, and totals that are sums.
 
+use crate::common::*;
 use proptest::prelude::*;
 use senesce_aging::execute::Alone;
 use senesce_aging::parts::{Placed, part_capacity, part_name, part_of_name, part_seed, whole_sha256};
@@ -9,7 +10,6 @@ use senesce_aging::{
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -116,8 +116,7 @@ fn parts_are_equal_whole_blocks_with_distinct_names_and_seeds() {
 fn files_are_those_of_the_parts_for_any_threads_and_ranks() {
     let (parts, capacity, limit) = (3, Bytes::mib(60), Limit::Operations(1500));
     for (ranks, threads) in [(1, 1), (1, 2), (2, 1), (3, 2), (5, 1)] {
-        let room = tempfile::tempdir().unwrap();
-        let target = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let (room, target) = claimed();
         let mut digests = vec![String::new(); parts as usize];
         for rank in 0..ranks {
             let mut planners = planners((0..parts).filter(|part| part % ranks == rank), parts, capacity, limit);

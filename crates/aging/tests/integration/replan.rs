@@ -1,5 +1,6 @@
 //! Tests new limits for a run that has started.
 
+use crate::common::*;
 use senesce_aging::profile::SizeRow;
 use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner, Profile, Truncate};
 use senesce_core::{Bytes, Seed};
@@ -13,12 +14,6 @@ fn plan() -> Arc<AgingPlan> {
     let sizes = vec![size(4, 6.0), size(100, 3.0), size(1024, 1.0)];
     let profile = Profile { sizes, ..Profile::builtin("agrawal").unwrap() };
     Arc::new(AgingPlan::new(&PlanSpec::new(profile, CAPACITY, Seed(3))).unwrap())
-}
-
-fn reached(plan: &Arc<AgingPlan>, position: u64) -> Planner {
-    let mut planner = plan.operations();
-    planner.skip_to(position);
-    planner
 }
 
 fn by_size(planner: &Planner) -> BTreeMap<u64, u64> {
@@ -72,12 +67,10 @@ fn overwrites_beyond_any_plan_are_refused_for_a_started_run() {
 #[test]
 fn limit_of_confidence_is_met_by_the_files_alive_at_the_end() {
     for (name, p) in [("dabre", 0.99), ("agrawal", 0.95), ("grundman", 0.99)] {
-        let base = PlanSpec {
-            truncate: Truncate::Drop,
-            ..PlanSpec::new(Profile::builtin(name).unwrap(), Bytes::mib(128), Seed(42))
-        };
+        let base = PlanSpec::new(Profile::builtin(name).unwrap(), Bytes::mib(128), Seed(42));
+        let base = PlanSpec { truncate: Truncate::Drop, ..base };
         let plan = Arc::new(AgingPlan::new(&PlanSpec { limit: Limit::Confidence(p), ..base.clone() }).unwrap());
-        let found = reached(&plan, u64::MAX).measures().chi_square;
+        let found = ended(&plan).measures().chi_square;
         assert!(found.least_p() >= p, "{name}: {} of {p}", found.least_p());
         let whole = Arc::new(AgingPlan::new(&base).unwrap());
         assert!(plan.len() < whole.len(), "{name}");
