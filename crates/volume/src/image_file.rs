@@ -328,11 +328,16 @@ mod tests {
         in_memory: false,
     };
 
+    fn image_path() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
+        (directory, path)
+    }
+
     #[test]
     fn an_image_in_memory_reaches_its_file_only_when_kept() {
         use std::os::unix::fs::FileExt;
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
+        let (directory, path) = image_path();
         let image = ImageFile::open(&path, ImageOptions { in_memory: true, ..NEW }).unwrap();
         image.active().write_all_at(b"aged", 4 << 20).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
@@ -345,8 +350,7 @@ mod tests {
 
     #[test]
     fn file_that_takes_the_image_name_meanwhile_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
+        let (directory, path) = image_path();
         fs::write(&path, "image").unwrap();
         let file = File::open(&path).unwrap();
         let written = |to: Named, come: bool| {
@@ -366,18 +370,18 @@ mod tests {
     }
 
     #[test]
-    fn too_little_host_space_is_refused_before_creation() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
-        let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
-        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
-        assert!(!path.exists());
+    fn too_little_space_or_memory_is_refused_before_creation() {
+        let (_directory, path) = image_path();
+        for (in_memory, size) in [(false, 1 << 58), (true, 1 << 50)] {
+            let huge = ImageOptions { in_memory, size: Some(Bytes(size)), ..NEW };
+            assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })), "{in_memory}");
+            assert!(!path.exists());
+        }
     }
 
     #[test]
     fn space_check_ignores_holes() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
+        let (_directory, path) = image_path();
         let huge = |writes| ImageOptions { size: Some(Bytes(1 << 43)), writes: Some(writes), ..NEW };
         assert!(matches!(ImageFile::open(&path, huge(Bytes(1 << 43))), Err(TargetError::Missing { .. })));
         let image = ImageFile::open(&path, huge(Bytes::mib(1))).unwrap();
@@ -387,18 +391,8 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_refused_before_creation() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
-        let huge = ImageOptions { in_memory: true, size: Some(Bytes(1 << 50)), ..NEW };
-        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
-        assert!(!path.exists());
-    }
-
-    #[test]
     fn a_second_run_on_one_image_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.img");
+        let (_directory, path) = image_path();
         let _first = ImageFile::open(&path, NEW).unwrap();
         assert!(matches!(ImageFile::open(&path, NEW), Err(TargetError::Refused { .. })));
     }

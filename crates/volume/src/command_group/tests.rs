@@ -14,6 +14,17 @@ fn is_closed(mut output: impl Read) -> bool {
     output.read(&mut [0; 6]).unwrap() == 0
 }
 
+fn control_group() -> (CommandGroup, PathBuf) {
+    let group = CommandGroup::of(Path::new("/")).unwrap();
+    let folder = group.members.control_group.clone().expect("a control group");
+    (group, folder)
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// A child that ignores signals, a stopped one, and one that left session and parent.
 const MANY: &str =
     "trap '' TERM INT HUP; sleep 600 & sleep 600 & kill -STOP $!; (setsid sleep 600 &); echo begun; wait";
@@ -32,15 +43,13 @@ fn released_marked_process_outlives_group() {
     let (mut child, _output) = begun(&group, "echo begun; exec sleep 600");
     drop(group);
     assert!(child.try_wait().unwrap().is_none());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    end(child);
 }
 
 #[test]
 #[ignore = "needs control groups"]
 fn control_group_holds_process_without_mark() {
-    let group = CommandGroup::of(Path::new("/")).unwrap();
-    let folder = group.members.control_group.clone().expect("a control group");
+    let (group, folder) = control_group();
     let (mut child, output) = begun(&group, "env -i setsid sleep 600 & echo begun; wait");
     assert!(members_of(&folder).len() >= 2);
     group.end().unwrap();
@@ -51,28 +60,24 @@ fn control_group_holds_process_without_mark() {
 #[test]
 #[ignore = "needs control groups"]
 fn released_process_continues_outside() {
-    let group = CommandGroup::of(Path::new("/")).unwrap();
-    let folder = group.members.control_group.clone().expect("a control group");
+    let (group, folder) = control_group();
     let (mut child, _output) = begun(&group, "echo begun; exec sleep 600");
     group.release().unwrap();
     assert!(!folder.exists() && child.try_wait().unwrap().is_none());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    end(child);
 }
 
 #[test]
 #[ignore = "needs control groups"]
 fn exempt_command_is_not_a_member() {
-    let group = CommandGroup::of(Path::new("/")).unwrap();
-    let folder = group.members.control_group.clone().expect("a control group");
+    let (group, folder) = control_group();
     let mut command = Command::new("sleep");
     enter(&mut command, File::options().write(true).open(folder.join("cgroup.procs")).unwrap());
     enter(&mut command, File::options().write(true).open(folder.parent().unwrap().join("cgroup.procs")).unwrap());
     let mut child = command.arg("600").spawn().unwrap();
     group.end().unwrap();
     assert!(child.try_wait().unwrap().is_none());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    end(child);
 }
 
 #[test]

@@ -333,6 +333,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("place");
+        (directory, path)
+    }
+
     #[test]
     fn tree_is_removed_and_its_replacement_stays() {
         let directory = tempfile::tempdir().unwrap();
@@ -352,8 +358,7 @@ mod tests {
 
     #[test]
     fn tree_stays_if_mount_table_is_unreadable() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tree");
+        let (_directory, path) = place();
         fs::create_dir_all(path.join("maybe-mounted")).unwrap();
         let error = remove_tree(&path, || Err(Errno::MFILE.into())).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
@@ -364,8 +369,7 @@ mod tests {
     #[test]
     #[ignore = "needs root"]
     fn directory_of_another_user_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("planted");
+        let (_directory, path) = place();
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
         assert!(!Owed::Tree { path: path.clone() }.undo().unwrap());
@@ -374,8 +378,7 @@ mod tests {
 
     #[test]
     fn value_is_restored_unless_changed_meanwhile() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("scheduler");
+        let (_directory, path) = place();
         let owed = Owed::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
         assert!(!owed.undo().unwrap(), "the device is gone");
         fs::write(&path, "[none] bfq\n").unwrap();

@@ -225,8 +225,9 @@ fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, par
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::path::PathBuf;
 
-    fn image(directory: &Path) -> std::path::PathBuf {
+    fn image(directory: &Path) -> PathBuf {
         let path = directory.join("a.img");
         let file = File::create(&path).unwrap();
         file.set_len(32 << 20).unwrap();
@@ -235,11 +236,17 @@ mod tests {
         path
     }
 
+    /// An image, and the paths of its pack and of the unpacked image.
+    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let from = image(directory.path());
+        let [to, back] = ["a.pack", "b.img"].map(|name| directory.path().join(name));
+        (directory, from, to, back)
+    }
+
     #[test]
     fn an_image_is_packed_and_unpacked() {
-        let directory = tempfile::tempdir().unwrap();
-        let (from, to, back) =
-            (image(directory.path()), directory.path().join("a.pack"), directory.path().join("b.img"));
+        let (_directory, from, to, back) = scene();
         let report = pack(&from, &to).unwrap();
         assert!(report.packed_bytes < 2000 && report.used_bytes < 90_000, "{report:?}");
         assert_eq!(unpack(&to, &back).unwrap().blake3, report.blake3);
@@ -264,9 +271,7 @@ mod tests {
 
     #[test]
     fn a_damaged_pack_leaves_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (from, to, back) =
-            (image(directory.path()), directory.path().join("a.pack"), directory.path().join("b.img"));
+        let (directory, from, to, back) = scene();
         pack(&from, &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
         for cut in [0, 10, 60, whole.len() - 30, whole.len() - 1] {
@@ -321,9 +326,7 @@ mod tests {
 
     #[test]
     fn pack_without_places_hash_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let (to, back) = (directory.path().join("a.pack"), directory.path().join("b.img"));
-        let from = image(directory.path());
+        let (_directory, from, to, back) = scene();
         pack(&from, &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
         let key = b",\"places_blake3\":";

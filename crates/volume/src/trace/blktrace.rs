@@ -261,14 +261,8 @@ mod tests {
             let requests: Vec<_> = trace.iter().collect();
             assert_eq!(trace.device(), "8,0");
             assert_eq!(requests[0], Request { latency_ns: Some(2000), ..Request::new(Operation::Read, 64, 8) });
-            let write = Request {
-                issue_ns: 1000,
-                sync: true,
-                fua: true,
-                preflush: true,
-                ..Request::new(Operation::Write, 640, 16)
-            };
-            assert_eq!(requests[1], write);
+            let write = Request { issue_ns: 1000, sync: true, ..Request::new(Operation::Write, 640, 16) };
+            assert_eq!(requests[1], Request { fua: true, preflush: true, ..write });
         }
     }
 

@@ -85,8 +85,7 @@ fn file_system_in_use_elsewhere_is_refused_with_its_user() {
 
 /// An image that a process elsewhere has, for a run in memory; afterwards it is complete.
 fn is_complete_after(use_it: impl FnOnce(MountedTarget)) {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let target = open(&image(&path, "64M"), &in_memory()).unwrap();
     write(&target);
     let elsewhere = Elsewhere::begin("--mount", target.mount_point());
@@ -134,8 +133,7 @@ fn an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run() {
         until_killed();
         unreachable!("it is killed before");
     }
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let test = "cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run";
     let (process, _) = started(child(test, &path));
     let elsewhere = Elsewhere::begin("--mount", Path::new("/"));

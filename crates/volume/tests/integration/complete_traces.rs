@@ -7,7 +7,7 @@ use senesce_volume::{BlockDevice, BlockTrace, FileSystem, LoopDevice, OpenOption
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 struct Loop {
@@ -15,18 +15,15 @@ struct Loop {
     file: fs::File,
     direct: fs::File,
     _attached: LoopDevice,
-    _directory: tempfile::TempDir,
 }
 
 impl Loop {
     fn new() -> Self {
-        let directory = temporary_directory();
-        let mut file = tempfile::tempfile_in(directory.path()).unwrap();
-        file.write_all(&vec![7; 16 << 20]).unwrap();
-        let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
+        let (file, attached) = loop_device(16 << 20);
+        file.write_all_at(&vec![7; 16 << 20], 0).unwrap();
         let direct = fs::File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(attached.path());
         let device = BlockDevice::open(attached.path()).unwrap();
-        Self { device, file, direct: direct.unwrap(), _attached: attached, _directory: directory }
+        Self { device, file, direct: direct.unwrap(), _attached: attached }
     }
 
     fn read_at(&self, offset: u64) -> std::io::Result<()> {
@@ -155,8 +152,7 @@ fn all_kinds_of_requests(mount_point: &Path) {
 }
 
 fn agrees_with_the_counters_of_its_device(file_system: FileSystem) {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let mut target = open(&image(&path, "300M"), &OpenOptions::fresh(file_system)).unwrap();
     for round in 0..3 {
         let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
@@ -231,30 +227,23 @@ fn many_requests_at_the_same_places_agree() {
 #[ignore = "needs loop devices, partitions"]
 fn a_partition_agrees_with_its_own_counters() {
     let directory = temporary_directory();
-    let file = tempfile::tempfile_in(directory.path()).unwrap();
-    file.set_len(64 << 20).unwrap();
-    let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
-    let sfdisk = Command::new("sfdisk").arg("-q").arg(attached.path()).stdin(std::process::Stdio::piped()).spawn();
-    let mut sfdisk = sfdisk.unwrap();
-    sfdisk.stdin.take().unwrap().write_all(b"2048,32768\n34816,\n").unwrap();
-    assert!(sfdisk.wait().unwrap().success());
-    assert!(Command::new("partx").arg("-u").arg(attached.path()).status().unwrap().success());
-    let partition = |number: u8| PathBuf::from(format!("{}p{number}", attached.path().display()));
+    let (_file, attached) = loop_device(64 << 20);
+    let whole = attached.path().to_str().unwrap();
+    partition(attached.path(), "2048,32768\n34816,\n");
+    run(&["partx", "-u", whole]);
+    let part = |number: usize| format!("{whole}p{number}");
     let mounts = [directory.path().join("1"), directory.path().join("2")];
     for (number, mount) in mounts.iter().enumerate() {
         fs::create_dir(mount).unwrap();
-        let part = partition(number as u8 + 1);
-        assert!(Command::new("mkfs.ext4").arg("-q").arg(&part).status().unwrap().success());
-        assert!(Command::new("mount").arg(&part).arg(mount).status().unwrap().success());
+        run(&["mkfs.ext4", "-q", &part(number + 1)]);
+        run(&["mount", &part(number + 1), mount.to_str().unwrap()]);
     }
-    let device = BlockDevice::open(&partition(2)).unwrap();
+    let device = BlockDevice::open(Path::new(&part(2))).unwrap();
     let session = TraceSession::start(&device).unwrap();
     std::thread::scope(|scope| mounts.iter().for_each(|mount| drop(scope.spawn(|| all_kinds_of_requests(mount)))));
     let trace = session.stop().unwrap();
-    for mount in &mounts {
-        assert!(Command::new("umount").arg(mount).status().unwrap().success());
-    }
-    assert!(Command::new("partx").arg("-d").arg(attached.path()).status().unwrap().success());
+    mounts.iter().for_each(|mount| run(&["umount", mount.to_str().unwrap()]));
+    run(&["partx", "-d", whole]);
     assert_eq!(trace.problems(), [], "{:?}", trace.device_stat());
     assert!(trace.device_stat().unwrap().writes > 60);
     assert!(trace.iter().all(|request| request.end_sector() * 512 <= device.size().0.max(47 << 20)));

@@ -12,15 +12,13 @@ const MIB: u64 = 1 << 20;
 
 /// An image of 8 MiB with two ranges of data, and a loop device of 9 MiB full of old bytes. The second range starts at
 /// an odd offset.
-fn scene(directory: &Path) -> (File, LoopDevice) {
+fn scene(directory: &Path) -> LoopDevice {
     let image = File::create(directory.join("image")).unwrap();
     image.set_len(8 * MIB).unwrap();
     image.write_all_at(b"superblock", 1024).unwrap();
     image.write_all_at(&[5; 9000], 5 * MIB + 4096).unwrap();
     fs::write(directory.join("disk"), vec![0xAA; 9 * MIB as usize]).unwrap();
-    let disk = File::options().read(true).write(true).open(directory.join("disk")).unwrap();
-    let device = LoopDevice::attach(&disk, "test", false).unwrap();
-    (disk, device)
+    attach(&directory.join("disk"))
 }
 
 fn is_the_image(directory: &Path) {
@@ -34,12 +32,12 @@ fn is_the_image(directory: &Path) {
 #[ignore = "needs loop devices"]
 fn holes_of_an_image_are_zeroes_on_a_device() {
     let directory = temporary_directory();
-    let (disk, device) = scene(directory.path());
+    let device = scene(directory.path());
     let erase = device.path().to_str();
     let report = copy(&directory.path().join("image"), device.path(), Extent::Used, erase).unwrap();
     assert!(report.verified && report.zeroed_bytes > 7 * MIB, "{report:?}");
     assert_eq!(report.zeroed_bytes + report.copied_bytes, 8 * MIB);
-    drop((device, disk));
+    drop(device);
     is_the_image(directory.path());
 }
 
@@ -47,12 +45,12 @@ fn holes_of_an_image_are_zeroes_on_a_device() {
 #[ignore = "needs loop devices"]
 fn holes_are_zeroed_with_a_given_write_order() {
     let directory = temporary_directory();
-    let (disk, device) = scene(directory.path());
+    let device = scene(directory.path());
     let backwards = |ranges: &[Range], _| Ok(ranges.iter().rev().copied().collect());
     let report =
         copy_in_order(&directory.path().join("image"), device.path(), device.path().to_str(), backwards).unwrap();
     assert!(report.zeroed_bytes > 7 * MIB, "{report:?}");
-    drop((device, disk));
+    drop(device);
     is_the_image(directory.path());
 }
 

@@ -1,7 +1,7 @@
 //! Damaged or malicious snapshots and packed images: nothing is written except the named target, nothing blocks, and
 //! nothing crashes.
 
-use crate::common::temporary_directory;
+use crate::common::{existing, image_path, temporary_directory};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use senesce_volume::TargetSpec;
@@ -91,8 +91,7 @@ fn pack_larger_than_free_space_is_refused_at_once() {
 
 #[test]
 fn pipe_instead_of_pack_or_snapshot_does_not_block() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     image(&path);
     let pipe = |path: &Path| {
         let _ = fs::remove_file(path);
@@ -100,7 +99,7 @@ fn pipe_instead_of_pack_or_snapshot_does_not_block() {
     };
     pipe(&directory.path().join("pipe"));
     assert!(unpack(&directory.path().join("pipe"), &directory.path().join("b.img")).is_err());
-    let spec = TargetSpec::Image { path, size: None };
+    let spec = existing(&path);
     Snapshots::of(&spec, None).unwrap().create("one", Method::Copy).unwrap();
     for name in ["one.blake3", "one.img", "one.json", "journal"] {
         pipe(&directory.path().join("a.img.snapshots").join(name));
@@ -111,14 +110,13 @@ fn pipe_instead_of_pack_or_snapshot_does_not_block() {
 
 #[test]
 fn damaged_snapshots_alter_nothing_but_their_image() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let folder = directory.path().join("a.img.snapshots");
     let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("precious"), "precious").unwrap();
     image(&path);
-    let spec = TargetSpec::Image { path: path.clone(), size: None };
+    let spec = existing(&path);
     Snapshots::of(&spec, None).unwrap().create("one", Method::Copy).unwrap();
     let files: Vec<PathBuf> = ["one.json", "one.blake3", "one.img"].map(|name| folder.join(name)).to_vec();
     let whole: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
@@ -154,7 +152,7 @@ fn snapshot_name_of_existing_file_is_refused() {
     let (path, folder) = (directory.path().join("a.img"), directory.path().join("images"));
     image(&path);
     fs::create_dir(&folder).unwrap();
-    let spec = TargetSpec::Image { path, size: None };
+    let spec = existing(&path);
     for name in ["one.img", "two.blake3"] {
         fs::write(folder.join(name), "precious").unwrap();
     }
@@ -175,7 +173,7 @@ fn file_instead_of_snapshot_folder_is_a_usage_error() {
     let (path, file) = (directory.path().join("a.img"), directory.path().join("letter"));
     image(&path);
     fs::write(&file, "precious").unwrap();
-    let spec = TargetSpec::Image { path, size: None };
+    let spec = existing(&path);
     for folder in [file.clone(), file.join("below")] {
         let error = Snapshots::of(&spec, Some(&folder)).err().unwrap();
         assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
@@ -203,7 +201,7 @@ fn planted_journal_reveals_nothing() {
     let (path, secret) = (directory.path().join("a.img"), directory.path().join("secret"));
     image(&path);
     fs::write(&secret, "root:$6$hash").unwrap();
-    let spec = TargetSpec::Image { path, size: None };
+    let spec = existing(&path);
     let folder = directory.path().join("a.img.snapshots");
     let mut snapshots = Snapshots::of(&spec, None).unwrap();
     snapshots.create("one", Method::Copy).unwrap();

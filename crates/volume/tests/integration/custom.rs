@@ -40,8 +40,7 @@ fn child_that_holds_a_custom_target() {
 #[test]
 #[ignore = "needs loop devices"]
 fn mount_of_killed_process_is_unmounted_by_its_command() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let (process, point) = started(child("custom::child_that_holds_a_custom_target", &path));
     let point = Path::new(&point);
     drop(process);

@@ -1,19 +1,17 @@
 //! A restore affects only the target of its snapshot.
 
-use crate::common::{refused, temporary_directory};
+use crate::common::{existing, loop_device, partition, refused, run, temporary_directory};
 use senesce_volume::snapshot::{Method, Snapshots};
 use senesce_volume::{LoopDevice, TargetError, TargetSpec};
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 const SIZE: usize = 4 << 20;
 
 fn image(path: &Path, byte: u8) -> TargetSpec {
     fs::write(path, vec![byte; SIZE]).unwrap();
-    TargetSpec::Image { path: path.into(), size: None }
+    existing(path)
 }
 
 fn is_full_of(path: &Path, byte: u8) -> bool {
@@ -135,15 +133,10 @@ struct Partitioned {
 }
 
 impl Partitioned {
-    fn new(directory: &Path) -> Self {
-        let file = tempfile::tempfile_in(directory).unwrap();
-        file.set_len(16 << 20).unwrap();
-        let disk = LoopDevice::attach(&file, "test device", false).unwrap();
-        let sfdisk = Command::new("sfdisk").arg("-q").arg(disk.path()).stdin(Stdio::piped()).spawn();
-        let mut sfdisk = sfdisk.unwrap();
-        sfdisk.stdin.take().unwrap().write_all(b"2048,8192\n10240,8192\n").unwrap();
-        assert!(sfdisk.wait().unwrap().success());
-        assert!(Command::new("partx").arg("-u").arg(disk.path()).status().unwrap().success());
+    fn new() -> Self {
+        let (_file, disk) = loop_device(16 << 20);
+        partition(disk.path(), "2048,8192\n10240,8192\n");
+        run(&["partx", "-u", disk.path().to_str().unwrap()]);
         Self { disk }
     }
 
@@ -154,8 +147,7 @@ impl Partitioned {
 
 impl Drop for Partitioned {
     fn drop(&mut self) {
-        let removed = Command::new("partx").arg("-d").arg(self.disk.path()).status();
-        assert!(removed.is_ok_and(|status| status.success()), "partx -d {}", self.disk.path().display());
+        run(&["partx", "-d", self.disk.path().to_str().unwrap()]);
     }
 }
 
@@ -163,7 +155,7 @@ impl Drop for Partitioned {
 #[ignore = "needs loop devices, partitions"]
 fn partition_is_not_restored_to_another_partition() {
     let directory = temporary_directory();
-    let disk = Partitioned::new(directory.path());
+    let disk = Partitioned::new();
     let fill = |number: u8| {
         let file = File::options().write(true).open(disk.part(number)).unwrap();
         file.write_all_at(&vec![number; SIZE], 0).unwrap();

@@ -1,10 +1,9 @@
 //! Files that overlays show under a second name, and directories that are layers.
 
-use crate::common::{holding, image as image_spec, refused, temporary_directory};
-use senesce_volume::{BlockDevice, LoopDevice, OpenOptions, TargetError, TargetSpec, guard, loop_device, open};
+use crate::common::{attach, holding, image as image_spec, refused, run, temporary_directory};
+use senesce_volume::{BlockDevice, OpenOptions, TargetError, TargetSpec, guard, loop_device, open};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 struct Overlay {
     directory: tempfile::TempDir,
@@ -48,15 +47,6 @@ impl Drop for Overlay {
     fn drop(&mut self) {
         self.mounted.iter().rev().for_each(|point| run(&["umount", point.to_str().unwrap()]));
     }
-}
-
-fn run(words: &[&str]) {
-    assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
-}
-
-fn attach(path: &Path) -> LoopDevice {
-    let file = File::options().read(true).write(true).open(path).unwrap();
-    LoopDevice::attach(&file, "test", false).unwrap()
 }
 
 fn make(path: &Path) -> Result<(), TargetError> {

@@ -1,6 +1,6 @@
 //! Files that another user placed next to a user's images and snapshots: they are neither trusted nor written.
 
-use crate::common::{image as image_spec, in_memory, refused, temporary_directory};
+use crate::common::{attach, existing, image as image_spec, image_path, in_memory, refused, temporary_directory};
 use senesce_volume::snapshot::{Method, Snapshots, Verify};
 use senesce_volume::{OpenOptions, TargetSpec, open};
 use std::fs::{self, Permissions};
@@ -17,10 +17,9 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let directory = temporary_directory();
-        let path = directory.path().join("a.img");
+        let (directory, path) = image_path();
         fs::write(&path, vec![1; SIZE]).unwrap();
-        let scene = Self { directory, spec: TargetSpec::Image { path, size: None } };
+        let scene = Self { directory, spec: existing(&path) };
         scene.snapshots().create("one", Method::Copy).unwrap();
         fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
         fs::write(scene.folder().join("journal"), "one").unwrap();
@@ -179,8 +178,7 @@ fn no_image_is_copied_through_a_link_that_another_user_made() {
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
     fs::write(at("a.img"), vec![1; SIZE]).unwrap();
     fs::write(at("blank"), vec![0; SIZE]).unwrap();
-    let backing = fs::File::options().read(true).write(true).open(at("blank")).unwrap();
-    let stick = senesce_volume::LoopDevice::attach(&backing, "blank", false).unwrap();
+    let stick = attach(&at("blank"));
     symlink(stick.path(), at("copy.img")).unwrap();
     std::os::unix::fs::lchown(at("copy.img"), Some(STRANGER), None).unwrap();
     use senesce_volume::images::{Extent, copy};

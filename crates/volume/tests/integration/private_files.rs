@@ -1,10 +1,10 @@
 //! Images must be regular files that no other process writes. Files made from them are readable by their owner only.
 
-use crate::common::{fails, holding, in_memory, refused, temporary_directory};
+use crate::common::*;
 use senesce_core::failure::ExitCode;
 use senesce_volume::images::{Extent, copy, pack, unpack};
 use senesce_volume::snapshot::{Method, Snapshots};
-use senesce_volume::{LoopDevice, TargetSpec, open};
+use senesce_volume::{TargetSpec, open};
 use std::fs::{self, Permissions};
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,10 +12,6 @@ use std::path::Path;
 use std::process::Command;
 
 const SIZE: usize = 4 << 20;
-
-fn spec(path: &Path) -> TargetSpec {
-    TargetSpec::Image { path: path.into(), size: None }
-}
 
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().mode() & 0o7777
@@ -30,7 +26,7 @@ fn only_regular_files_are_images() {
         let to = directory.path().join("copy");
         fails(copy(path, &to, Extent::Used, None), ExitCode::Usage, "regular file");
         fails(pack(path, &to), ExitCode::Usage, "regular file");
-        fails(Snapshots::of(&spec(path), Some(directory.path())), ExitCode::Usage, "regular file");
+        fails(Snapshots::of(&existing(path), Some(directory.path())), ExitCode::Usage, "regular file");
         assert!(!to.exists());
     }
 }
@@ -39,13 +35,11 @@ fn only_regular_files_are_images() {
 #[ignore = "needs loop devices"]
 fn device_is_not_an_empty_image() {
     let directory = temporary_directory();
-    let file = tempfile::tempfile_in(directory.path()).unwrap();
-    file.set_len(SIZE as u64).unwrap();
-    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let (_file, device) = loop_device(SIZE as u64);
     let to = directory.path().join("copy");
     fails(copy(device.path(), &to, Extent::Used, None), ExitCode::Usage, "senesce snapshot");
     fails(pack(device.path(), &to), ExitCode::Usage, "senesce snapshot");
-    fails(Snapshots::of(&spec(device.path()), Some(directory.path())), ExitCode::Usage, "without image:");
+    fails(Snapshots::of(&existing(device.path()), Some(directory.path())), ExitCode::Usage, "without image:");
     assert!(!to.exists());
 }
 
@@ -56,7 +50,7 @@ fn files_made_from_an_image_are_private() {
     let image = path("a.img");
     fs::write(&image, vec![1; SIZE]).unwrap();
     fs::set_permissions(&image, Permissions::from_mode(0o600)).unwrap();
-    Snapshots::of(&spec(&image), None).unwrap().create("one", Method::Copy).unwrap();
+    Snapshots::of(&existing(&image), None).unwrap().create("one", Method::Copy).unwrap();
     assert_eq!(mode(&path("a.img.snapshots")), 0o700);
     for name in ["one.img", "one.json", "one.blake3"] {
         assert_eq!(mode(&path("a.img.snapshots").join(name)), 0o600, "{name}");
@@ -89,8 +83,7 @@ fn replaced_file_keeps_mode_and_owner() {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_result_of_a_run_in_memory_keeps_the_mode_of_its_image() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     fs::write(&path, []).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let size = Some(senesce_core::Bytes::mib(16));
@@ -105,14 +98,14 @@ fn target_written_by_others_is_neither_restored_nor_replaced() {
     let (image, to) = (directory.path().join("a.img"), directory.path().join("to.img"));
     fs::write(&image, vec![1; SIZE]).unwrap();
     fs::write(&to, vec![2; SIZE]).unwrap();
-    let mut snapshots = Snapshots::of(&spec(&image), None).unwrap();
+    let mut snapshots = Snapshots::of(&existing(&image), None).unwrap();
     snapshots.create("one", Method::Copy).unwrap();
     let writer = holding("<>", &image);
     refused(snapshots.rollback("one", true), "open for writing");
     drop(snapshots);
-    refused(Snapshots::of(&spec(&image), None), "open for writing");
+    refused(Snapshots::of(&existing(&image), None), "open for writing");
     drop(writer);
-    assert!(Snapshots::of(&spec(&image), None).unwrap().rollback("one", true).unwrap().verified);
+    assert!(Snapshots::of(&existing(&image), None).unwrap().rollback("one", true).unwrap().verified);
 
     let writer = holding("<>", &to);
     let erase = to.to_str();

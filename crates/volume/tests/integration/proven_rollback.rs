@@ -18,23 +18,21 @@ struct Saved {
 
 impl Saved {
     fn new() -> Self {
-        let directory = temporary_directory();
-        let path = directory.path().join("a.img");
+        let (directory, path) = image_path();
         let before: Vec<u8> = (0..8 << 20).map(|index: u32| (index / 4096 % 251) as u8).collect();
         fs::write(&path, &before).unwrap();
         Self::of(directory, path, before)
     }
 
     fn mountable() -> Self {
-        let directory = temporary_directory();
-        let path = directory.path().join("a.img");
+        let (directory, path) = image_path();
         open(&image(&path, "64M"), &OpenOptions::default()).unwrap().close().unwrap();
         let before = fs::read(&path).unwrap();
         Self::of(directory, path, before)
     }
 
     fn of(directory: tempfile::TempDir, path: PathBuf, before: Vec<u8>) -> Self {
-        let spec = TargetSpec::Image { path: path.clone(), size: None };
+        let spec = existing(&path);
         Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
         Self { path, spec, before, directory }
     }

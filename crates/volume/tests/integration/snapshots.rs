@@ -3,9 +3,8 @@
 use crate::common::*;
 use senesce_core::failure::ExitCode;
 use senesce_volume::snapshot::{Method, Scope, Snapshots, Verify};
-use senesce_volume::{FileSystem, LoopDevice, OpenOptions, TargetSpec, open};
+use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use std::fs;
-
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ fn filled(folder: &Path, file_system: FileSystem, size: &str) -> (PathBuf, Targe
         fs::write(target.mount_point().join(format!("old{number}")), vec![number; 100_000]).unwrap();
     }
     target.close().unwrap();
-    (path.clone(), TargetSpec::Image { path, size: None })
+    (path.clone(), existing(&path))
 }
 
 fn disturb(mount_point: &Path) {
@@ -83,10 +82,9 @@ fn a_change_without_a_trace_is_noticed_and_undone_by_comparing() {
 
 #[test]
 fn wrong_names_and_sizes_write_nothing() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     fs::write(&path, vec![1; 1 << 20]).unwrap();
-    let spec = TargetSpec::Image { path: path.clone(), size: None };
+    let spec = existing(&path);
     let mut snapshots = Snapshots::of(&spec, None).unwrap();
     snapshots.create("clean", Method::Copy).unwrap();
     refused(snapshots.create("clean", Method::Copy), "");
@@ -103,9 +101,7 @@ fn wrong_names_and_sizes_write_nothing() {
 #[ignore = "needs loop devices"]
 fn a_device_is_saved_and_restored() {
     let directory = temporary_directory();
-    let file = tempfile::tempfile_in(directory.path()).unwrap();
-    file.set_len(32 << 20).unwrap();
-    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let (_file, device) = loop_device(32 << 20);
     let spec = TargetSpec::Device(device.path().into());
     open(&spec, &OpenOptions::default()).unwrap().close().unwrap();
     let mut snapshots = Snapshots::of(&spec, Some(directory.path())).unwrap();
@@ -132,7 +128,7 @@ fn a_device_is_saved_and_restored() {
 #[test]
 fn child_that_is_killed_in_a_traced_command() {
     let Some(path) = is_child() else { return };
-    let spec = TargetSpec::Image { path, size: None };
+    let spec = existing(&path);
     let mut snapshots = Snapshots::of(&spec, None).unwrap();
     let _ = snapshots.run_and_rollback("clean", "", Verify::Auto, |point| {
         disturb(point);
@@ -165,9 +161,8 @@ fn a_kill_in_the_middle_is_completed_by_the_way_back() {
 fn an_interrupted_way_back_is_not_completed_on_another_device() {
     let directory = temporary_directory();
     let attach = |content: u8| {
-        let file = tempfile::tempfile_in(directory.path()).unwrap();
+        let (file, device) = loop_device(8 << 20);
         file.write_all_at(&vec![content; 8 << 20], 0).unwrap();
-        let device = LoopDevice::attach(&file, "test device", false).unwrap();
         (TargetSpec::Device(device.path().into()), device, file)
     };
     let (spec, device, _file) = attach(1);

@@ -10,8 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn is_made_used_checked_and_undone(file_system: FileSystem) {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let spec = image(&path, "300M");
     let mut target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();
     fs::write(target.directory().path().join("file"), vec![7; 100_000]).unwrap();
@@ -47,8 +46,7 @@ on_each_file_system!(is_made_used_checked_and_undone:
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_use_or_not_ours_is_refused_and_not_altered() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let spec = image(&path, "32M");
     let target = open(&spec, &OpenOptions::default()).unwrap();
     // A second run.
@@ -83,9 +81,7 @@ fn a_mounted_device_is_refused_whatever_is_said() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_device_is_claimed_by_path_and_mounted() {
-    let file = tempfile::tempfile_in("/dev/shm").unwrap();
-    file.set_len(32 << 20).unwrap();
-    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let (_file, device) = loop_device(32 << 20);
     let spec = TargetSpec::Device(device.path().into());
     let target = open(&spec, &OpenOptions::default()).unwrap();
     assert_eq!(target.capacity().0, 32 << 20);
@@ -97,8 +93,7 @@ fn a_device_is_claimed_by_path_and_mounted() {
 #[test]
 #[ignore = "needs loop devices"]
 fn inspecting_alters_nothing() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let target = open_image(&path, "32M");
     fs::write(target.mount_point().join("file"), "content").unwrap();
     target.close().unwrap();
@@ -124,8 +119,7 @@ fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     let target = open(&image(&path, "32M"), &in_memory()).unwrap();
     fs::write(target.mount_point().join("file"), "aged in memory").unwrap();
     target.close().unwrap();
@@ -140,27 +134,27 @@ fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
     assert!(!point.exists());
 }
 
+fn attached(path: &Path, size: u64) -> LoopDevice {
+    fs::File::create_new(path).unwrap().set_len(size).unwrap();
+    attach(path)
+}
+
 /// The kernel would add the copy to the mounted file system.
 #[test]
 #[ignore = "needs loop devices"]
 fn copy_of_one_of_several_btrfs_devices_is_refused() {
     let directory = temporary_directory();
     let paths = ["a.img", "b.img"].map(|name| directory.path().join(name));
-    let devices = paths.each_ref().map(|path| {
-        fs::File::create_new(path).unwrap().set_len(128 << 20).unwrap();
-        LoopDevice::attach(&fs::File::options().read(true).write(true).open(path).unwrap(), "test", false).unwrap()
-    });
-    let run =
-        |words: &[&std::ffi::OsStr]| assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success());
-    let [one, other] = devices.each_ref().map(|device| device.path().as_os_str());
-    run(&["mkfs.btrfs".as_ref(), "-q".as_ref(), one, other]);
-    run(&["btrfs".as_ref(), "device".as_ref(), "scan".as_ref(), one, other]);
+    let devices = paths.each_ref().map(|path| attached(path, 128 << 20));
+    let [one, other] = devices.each_ref().map(|device| device.path().to_str().unwrap());
+    run(&["mkfs.btrfs", "-q", one, other]);
+    run(&["btrfs", "device", "scan", one, other]);
     let point = directory.path().join("mount");
     fs::create_dir(&point).unwrap();
-    run(&["mount".as_ref(), one, point.as_os_str()]);
+    run(&["mount", one, point.to_str().unwrap()]);
     fs::copy(&paths[1], directory.path().join("copy.img")).unwrap();
     let refused = visit(&image(&directory.path().join("copy.img"), "128M"), &OpenOptions::inspect()).unwrap_err();
-    run(&["umount".as_ref(), point.as_os_str()]);
+    run(&["umount", point.to_str().unwrap()]);
     assert!(matches!(refused, TargetError::Missing { .. }), "{refused}");
 }
 
@@ -170,16 +164,11 @@ fn one_of_several_btrfs_devices_names_the_others() {
     for profile in ["single", "raid0", "raid1"] {
         let directory = temporary_directory();
         let paths = ["a.img", "b.img", "c.img"].map(|name| directory.path().join(name));
-        let devices = paths.each_ref().map(|path| {
-            fs::File::create_new(path).unwrap().set_len(128 << 20).unwrap();
-            LoopDevice::attach(&fs::File::options().read(true).write(true).open(path).unwrap(), "test", false).unwrap()
-        });
-        let names = devices.each_ref().map(|device| device.path());
-        let made = Command::new("mkfs.btrfs").args(["-qf", "-d", profile, "-m", profile]).args(names).status();
-        assert!(made.unwrap().success());
+        let devices = paths.each_ref().map(|path| attached(path, 128 << 20));
+        let names = devices.each_ref().map(|device| device.path().to_str().unwrap());
+        run(&[&["mkfs.btrfs", "-qf", "-d", profile, "-m", profile][..], &names].concat());
         if profile != "single" {
-            let forget = Command::new("btrfs").args(["device", "scan", "--forget"]).args(names).status();
-            assert!(forget.unwrap().success());
+            run(&[&["btrfs", "device", "scan", "--forget"][..], &names].concat());
         }
         // Without it, the kernel still looks for the other devices at their former paths.
         drop(devices);
@@ -197,9 +186,7 @@ fn device_that_an_xfs_needs_is_named() {
         let paths = ["a.img", "b.img"].map(|name| directory.path().join(name));
         paths.iter().for_each(|path| fs::File::create_new(path).unwrap().set_len(400 << 20).unwrap());
         let device = if option == "-r" { "rtdev" } else { "logdev" };
-        let other = format!("{device}={}", paths[1].display());
-        let made = Command::new("mkfs.xfs").args(["-qf", option, &other]).arg(&paths[0]).status();
-        assert!(made.unwrap().success());
+        run(&["mkfs.xfs", "-qf", option, &format!("{device}={}", paths[1].display()), paths[0].to_str().unwrap()]);
         let refused = visit(&image(&paths[0], "400M"), &OpenOptions::inspect()).unwrap_err();
         let TargetError::Missing { what, remedy } = refused else { panic!("{option}: {refused}") };
         assert!(what.contains(part) && remedy.contains(device), "{what} is missing: {remedy}");
@@ -211,11 +198,9 @@ fn device_that_an_xfs_needs_is_named() {
 #[ignore = "needs loop devices"]
 fn refusal_by_the_kernel_has_its_reason() {
     use std::os::unix::fs::FileExt;
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (_directory, path) = image_path();
     fs::File::create_new(&path).unwrap().set_len(32 << 20).unwrap();
-    let made = Command::new("mkfs.ext4").args(["-qF", "-O", "^metadata_csum"]).arg(&path).status();
-    assert!(made.unwrap().success());
+    run(&["mkfs.ext4", "-qF", "-O", "^metadata_csum", path.to_str().unwrap()]);
     fs::File::options().write(true).open(&path).unwrap().write_all_at(&[0x80], 1024 + 0x63).unwrap();
     let refused = visit(&image(&path, "32M"), &OpenOptions::inspect()).unwrap_err();
     let TargetError::Program { output, .. } = refused else { panic!("{refused}") };
@@ -271,8 +256,7 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_panic_leaves_nothing() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let result = std::panic::catch_unwind(|| {
         let target = open_image(&path, "32M");
         let _open_file = fs::File::create(target.mount_point().join("held")).unwrap();
@@ -295,8 +279,7 @@ fn child_that_holds_a_target() {
 #[test]
 #[ignore = "needs loop devices"]
 fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let start = |path: &Path| started(child("targets::child_that_holds_a_target", path));
     let (killed, point) = start(&path);
     let (mut living, spared) = start(&directory.path().join("b.img"));
@@ -327,9 +310,7 @@ fn can(program: &str, arguments: &[&str]) -> bool {
 #[test]
 #[ignore = "needs loop devices, swap space"]
 fn swap_space_is_refused_whatever_is_said() {
-    let file = tempfile::tempfile_in("/dev/shm").unwrap();
-    file.set_len(16 << 20).unwrap();
-    let device = LoopDevice::attach(&file, "test swap", false).unwrap();
+    let (_file, device) = loop_device(16 << 20);
     let name = device.path().to_string_lossy().into_owned();
     // 64 KiB: the kernel cannot end a swap in memory that holds its own pages, and a killed test leaves it.
     assert!(can("mkswap", &[&name, "64"]));
@@ -344,18 +325,12 @@ fn swap_space_is_refused_whatever_is_said() {
 #[ignore = "needs loop devices, partitions"]
 fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused() {
     let directory = temporary_directory();
-    let path = directory.path().join("disk.img");
-    let file = fs::File::create_new(&path).unwrap();
-    file.set_len(64 << 20).unwrap();
-    let table = directory.path().join("table");
-    fs::write(&table, "label: dos\nstart=2048, size=65536, type=83\n").unwrap();
-    let made = can("sh", &["-c", &format!("sfdisk -q {} < {}", path.display(), table.display())]);
-    let device =
-        LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
+    let device = attached(&directory.path().join("disk.img"), 64 << 20);
+    partition(device.path(), "label: dos\nstart=2048, size=65536, type=83\n");
     let name = device.path().to_string_lossy().into_owned();
     // The kernel reads the partitions of loop devices only on request.
     let partition = std::path::PathBuf::from(format!("{name}p1"));
-    assert!(made && can("partx", &["-a", &name]) && partition.exists());
+    assert!(can("partx", &["-a", &name]) && partition.exists());
     let unused = ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
     let target = open(&TargetSpec::Device(partition.clone()), &OpenOptions::default()).unwrap();
     let disk = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
@@ -369,8 +344,7 @@ fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused(
 #[test]
 #[ignore = "needs loop devices"]
 fn a_missing_file_system_and_a_bad_option_leave_nothing() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let wrong = OpenOptions { mount_options: "no_such_option".into(), ..OpenOptions::default() };
     let error = open(&image(&path, "32M"), &wrong).unwrap_err();
     assert!(matches!(error, TargetError::Program { .. }), "{error}");
@@ -380,11 +354,8 @@ fn a_missing_file_system_and_a_bad_option_leave_nothing() {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
-    let file = fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    file.set_len(64 << 20).unwrap();
-    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let (_directory, path) = image_path();
+    let device = attached(&path, 64 << 20);
     // It has the lock of the device, but not of the file below.
     let living = open(&TargetSpec::Device(device.path().into()), &OpenOptions::default()).unwrap();
     fs::write(living.mount_point().join("new"), "x").unwrap();

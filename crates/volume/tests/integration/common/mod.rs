@@ -3,8 +3,9 @@
 pub mod tracers;
 
 use senesce_core::failure::{Classify, ExitCode};
-use senesce_volume::{MountedTarget, OpenOptions, TargetError, TargetSpec, open};
-use std::io::{BufRead, BufReader, Read};
+use senesce_volume::{LoopDevice, MountedTarget, OpenOptions, TargetError, TargetSpec, open};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -25,6 +26,42 @@ pub(crate) use on_each_file_system;
 pub fn temporary_directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// A temporary directory and the path of an image in it.
+pub fn image_path() -> (tempfile::TempDir, PathBuf) {
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
+    (directory, path)
+}
+
+pub fn existing(path: &Path) -> TargetSpec {
+    TargetSpec::Image { path: path.into(), size: None }
+}
+
+pub fn attach(path: &Path) -> LoopDevice {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    LoopDevice::attach(&file, "test device", false).unwrap()
+}
+
+/// A loop device over an unnamed file in memory.
+pub fn loop_device(size: u64) -> (File, LoopDevice) {
+    let file = tempfile::tempfile_in(temporary_directory().path()).unwrap();
+    file.set_len(size).unwrap();
+    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    (file, device)
+}
+
+/// Writes a partition table for sfdisk(8), which the kernel reads only on request.
+pub fn partition(device: &Path, table: &str) {
+    let mut sfdisk = Command::new("sfdisk").arg("-q").arg(device).stdin(Stdio::piped()).spawn().unwrap();
+    sfdisk.stdin.take().unwrap().write_all(table.as_bytes()).unwrap();
+    assert!(sfdisk.wait().unwrap().success());
+}
+
+#[track_caller]
+pub fn run(words: &[&str]) {
+    assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
 }
 
 pub fn image(path: &Path, size: &str) -> TargetSpec {

@@ -1,10 +1,8 @@
 //! Replacement of a target between two checks.
 
-use super::{MIB, attach, hash_of_data, image, run, text};
-use crate::common::{in_memory, refused, temporary_directory};
-use senesce_volume::{
-    ClaimedDevice, ClaimedDirectory, FileSystem, LoopDevice, MountedTarget, OpenOptions, TargetSpec, open,
-};
+use super::{MIB, hash_of_data, image, run, text};
+use crate::common::{attach, image_path, in_memory, refused, temporary_directory};
+use senesce_volume::{ClaimedDevice, ClaimedDirectory, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -62,8 +60,7 @@ fn opened_in_memory(path: &Path) -> MountedTarget {
 #[test]
 #[ignore = "needs loop devices"]
 fn file_that_took_the_name_of_a_memory_image_is_kept() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let target = opened_in_memory(&path);
     fs::rename(&path, directory.path().join("moved")).unwrap();
     fs::write(&path, "diary").unwrap();
@@ -91,8 +88,7 @@ fn the_result_of_a_run_in_memory_follows_a_link() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_is_used_by_its_descriptor() {
-    let directory = temporary_directory();
-    let path = directory.path().join("a.img");
+    let (directory, path) = image_path();
     let spec = TargetSpec::Image { path: path.clone(), size: Some(senesce_core::Bytes::mib(16)) };
     let target = open(&spec, &OpenOptions::default()).unwrap();
     let moved = directory.path().join("moved");
@@ -101,8 +97,7 @@ fn an_image_is_used_by_its_descriptor() {
     fs::write(target.mount_point().join("file"), vec![7; 1 << 20]).unwrap();
     target.close().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"diary");
-    let again = LoopDevice::attach(&File::options().read(true).write(true).open(&moved).unwrap(), "test", false);
-    refused(ClaimedDevice::claim(again.unwrap().path(), None), "a signature of ext2, ext3 or ext4");
+    refused(ClaimedDevice::claim(attach(&moved).path(), None), "a signature of ext2, ext3 or ext4");
 }
 
 #[test]

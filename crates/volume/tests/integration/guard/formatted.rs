@@ -1,8 +1,7 @@
 //! File systems from their own mkfs whose first and last MiB were zeroed, as by `wipefs` and `dd`.
 
 use super::{Holds, MIB, Situation, claim_device, hash_of_data, judge, losetup, run, text};
-use crate::common::temporary_directory;
-use senesce_volume::LoopDevice;
+use crate::common::{attach, temporary_directory};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -33,8 +32,7 @@ fn are_refused(words: &[&str], name: &'static str, said: &'static str) {
         make(&disk, words, start, behind);
         zero_ends(&disk, start, behind);
         let before = (disk.metadata().unwrap().ino(), hash_of_data(&disk));
-        let device = LoopDevice::attach(&File::options().read(true).write(true).open(&disk).unwrap(), name, false);
-        let device = device.unwrap();
+        let device = attach(&disk);
         let target = device.path().to_path_buf();
         judge(&Situation { name, target, answer: Holds, said, _held: vec![] }, claim_device);
         drop(device);

@@ -1,9 +1,9 @@
 //! The guard in more than forty situations, on images and loop devices. Refused targets keep their bytes and inodes,
 //! and targets in use are refused with `--erase` too.
 
-use crate::common::temporary_directory;
+use crate::common::{attach, existing, temporary_directory};
 use senesce_core::failure::{Classify, ExitCode};
-use senesce_volume::{ClaimedDevice, ClaimedDirectory, LoopDevice, OpenOptions, TargetError, TargetSpec, open};
+use senesce_volume::{ClaimedDevice, ClaimedDirectory, OpenOptions, TargetError, TargetSpec, open};
 use std::any::Any;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -66,10 +66,6 @@ fn image(directory: &Path, name: &str, content: &[(u64, &[u8])]) -> PathBuf {
     file.set_len(SIZE).unwrap();
     content.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
     path
-}
-
-fn attach(path: &Path) -> LoopDevice {
-    LoopDevice::attach(&File::options().read(true).write(true).open(path).unwrap(), "guard test", false).unwrap()
 }
 
 fn losetup(path: &Path, offset: u64) -> (PathBuf, Box<dyn Any>) {
@@ -164,8 +160,7 @@ fn devices() {
 
 /// Opens an image and discards the result.
 fn claim_image(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
-    let spec = TargetSpec::Image { path: path.into(), size: None };
-    open(&spec, &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()
+    open(&existing(path), &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()
 }
 
 #[test]

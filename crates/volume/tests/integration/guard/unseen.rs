@@ -1,10 +1,9 @@
 //! Users of an image that /proc does not show, and data that a sample misses.
 
 use super::{Holds, Never, Situation, claim_device, claim_image};
-use super::{MIB, SIZE, attach, image, judge, state, text};
-use crate::common::{holding, refused, temporary_directory};
+use super::{MIB, SIZE, image, judge, state, text};
+use crate::common::{attach, existing, holding, refused, temporary_directory};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
 use senesce_volume::snapshot::{Method, Snapshots};
 use senesce_volume::{ClaimedDirectory, OpenOptions, TargetSpec, open};
 use std::fs::{self, File};
@@ -37,19 +36,23 @@ fn send(socket: &UnixStream, file: &File) {
     }
 }
 
+/// An image with data and a snapshot of it.
+fn with_a_snapshot() -> (tempfile::TempDir, PathBuf) {
+    let directory = temporary_directory();
+    let path = image(directory.path(), "image", &[(MIB, b"diary")]);
+    Snapshots::of(&existing(&path), None).unwrap().create("s0", Method::Copy).unwrap();
+    (directory, path)
+}
+
 /// Refuses both emptying the image and restoring its snapshot.
 fn is_refused(name: &'static str, path: &Path) {
     judge(&never(name, path, ""), claim_image);
-    let spec = TargetSpec::Image { path: path.into(), size: None };
-    refused(Snapshots::of(&spec, None).and_then(|mut all| all.rollback("s0", true)), "");
+    refused(Snapshots::of(&existing(path), None).and_then(|mut all| all.rollback("s0", true)), "");
 }
 
 #[test]
 fn an_image_with_a_hidden_user_is_refused() {
-    let directory = temporary_directory();
-    let path = image(directory.path(), "image", &[(MIB, b"diary")]);
-    let spec = TargetSpec::Image { path: path.clone(), size: None };
-    Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
+    let (directory, path) = with_a_snapshot();
     let before = state(directory.path());
     let open = || File::options().read(true).write(true).open(&path).unwrap();
 
@@ -73,7 +76,7 @@ fn an_image_with_a_hidden_user_is_refused() {
     is_refused("open for reading", &path);
     drop(file);
     assert_eq!(state(directory.path()), before);
-    Snapshots::of(&spec, None).unwrap().rollback("s0", true).unwrap();
+    Snapshots::of(&existing(&path), None).unwrap().rollback("s0", true).unwrap();
 }
 
 /// A process outside of the PID namespace of the guard.
@@ -83,10 +86,7 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
     if let Some(path) = crate::common::is_child() {
         return is_refused("open in another PID namespace", &path);
     }
-    let directory = temporary_directory();
-    let path = image(directory.path(), "image", &[(MIB, b"diary")]);
-    let spec = TargetSpec::Image { path: path.clone(), size: None };
-    Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
+    let (_directory, path) = with_a_snapshot();
     let holder = holding("<>", &path);
     let test = "guard::unseen::an_image_open_in_another_pid_namespace_is_refused";
     let child = crate::common::child(test, &path);
@@ -105,10 +105,7 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
 #[test]
 #[ignore = "long: needs root, qemu-storage-daemon"]
 fn an_image_that_qemu_has_open_in_another_mount_namespace_is_refused() {
-    let directory = temporary_directory();
-    let path = image(directory.path(), "image", &[(MIB, b"diary")]);
-    let spec = TargetSpec::Image { path: path.clone(), size: None };
-    Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
+    let (directory, path) = with_a_snapshot();
     let before = state(directory.path());
     let script = "qemu-storage-daemon --blockdev driver=file,node-name=f,filename=\"$1\",locking=on --chardev stdio,id=m --monitor m";
     let words = ["--mount", "--propagation", "private", "sh", "-c", script, "sh", text(&path)];

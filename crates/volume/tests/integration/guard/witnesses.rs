@@ -3,7 +3,7 @@
 //! the spoiled source.
 
 use super::{image, losetup, mkfs, mount, state, text};
-use crate::common::{Process, is_child, process};
+use crate::common::{Process, existing, is_child, process};
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::images::{self, Extent};
 use senesce_volume::snapshot::{Method, Snapshots};
@@ -164,7 +164,7 @@ impl Scene {
         let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
         for name in ["busy.img", "held.img"] {
             let path = image(at, name, &[(1 << 20, b"diary")]);
-            let spec = TargetSpec::Image { path, size: None };
+            let spec = existing(&path);
             Snapshots::of(&spec, None).unwrap().create("s0", Method::Copy).unwrap();
         }
         image(at, "source.img", &[(0, b"source")]);
