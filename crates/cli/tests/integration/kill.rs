@@ -32,17 +32,9 @@ pub fn server_in(folder: &Path) -> Option<u32> {
 
 /// Leftovers of a killed process: in the ledger, and by name in all shared locations.
 pub fn traces_of(process: u32) -> Vec<PathBuf> {
-    let places = [
-        "/run/senesce/owners",
-        "/run/senesce",
-        "/dev/shm",
-        "/tmp",
-        "/sys/fs/cgroup/memory",
-        "/sys/fs/cgroup/unified",
-        "/sys/fs/cgroup/freezer",
-        "/sys/fs/cgroup",
-    ];
-    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let groups = ["memory", "unified", "freezer", ""].map(|name| Path::new("/sys/fs/cgroup").join(name));
+    let places = ["/run/senesce/owners", "/run/senesce", "/dev/shm", "/tmp"].map(PathBuf::from);
+    let entries = places.iter().chain(&groups).filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let number = format!("{process}-");
     let is_its = |name: &str| {
         let rest =
@@ -181,10 +173,8 @@ fn process_waiting_for_its_own_dead_server_is_released() {
 #[ignore = "needs loop devices, FUSE"]
 fn thread_waiting_for_its_own_dead_server_is_released() {
     let directory = temporary_directory();
-    succeeds(
-        directory.path(),
-        "age image:a.img,size=128M --fullness 0.5 --truncate-sizes=drop --overwrites 1 --out run",
-    );
+    let line = "age image:a.img,size=128M --fullness 0.5 --truncate-sizes=drop --overwrites 1 --out run";
+    succeeds(directory.path(), line);
     for round in 0..5 {
         let mut child = started(directory.path(), &["diagnose", "a.img", "--try"]);
         let process = child.id();

@@ -1,7 +1,7 @@
 //! Tests that commands on a mount end with it, whatever ends senesce.
 
 use crate::common::{
-    Started, json, json_of, leftovers, run, run_line, start_until, succeeds, temporary_directory, wait_until,
+    Started, json, json_of, leftovers, run, run_line, senesce, start_until, succeeds, temporary_directory, wait_until,
 };
 use crate::kill::{guardian_of, kill, traces_of};
 use std::fs;
@@ -115,14 +115,10 @@ fn mount_of_another_namespace_is_undone_from_outside() {
     fs::create_dir(folder.join("mnt")).unwrap();
     succeeds(folder, "tier mkfs --nvm n --nvm-size 4M --cold c");
     let script = r#""$0" tier mount --nvm n --cold c mnt; echo $?; cat"#;
-    let mut shell = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "sh", "-c", script])
-        .arg(assert_cmd::cargo::cargo_bin!("senesce"))
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "--propagation", "private", "sh", "-c", script]).current_dir(folder);
+    shell.arg(assert_cmd::cargo::cargo_bin!("senesce")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
     let mut answer = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut answer).unwrap();
     assert_eq!(answer, "0\n");
@@ -148,12 +144,8 @@ fn leftovers_of_another_kernel_are_listed_and_kept() {
     let foreign = directory.path().join("senesce-guest-4711-1f-effffffc-0123abcd-aB3dE6gH9jK2");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("image"), "live").unwrap();
-    let swept = crate::common::senesce(directory.path())
-        .env("TMPDIR", directory.path())
-        .args(["doctor", "--sweep", "--json"])
-        .output()
-        .unwrap();
-    let found = json(&swept);
+    let mut command = senesce(directory.path());
+    let found = json(&command.env("TMPDIR", directory.path()).args(["doctor", "--sweep", "--json"]).output().unwrap());
     let is_it = |one: &&serde_json::Value| one["what"].as_str().unwrap().contains("0123abcd");
     assert_eq!(found.as_array().unwrap().iter().find(is_it).unwrap()["outcome"], "other-kernel", "{found:#}");
     assert!(foreign.join("image").exists());
