@@ -7,6 +7,7 @@ mod btrfs_free;
 mod btrfs_search;
 mod collect;
 mod condition;
+mod digest;
 mod error;
 mod ext4;
 pub mod ext4_format;

@@ -17,6 +17,9 @@ pub(crate) struct Verify {
     /// Run directory of an aging
     #[arg(value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
+    /// Expected digest of the layout (layout_digest of age --json)
+    #[arg(long, value_name = "DIGEST", help_heading = "Target")]
+    layout: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -28,7 +31,7 @@ impl Verb for Verify {
     const EXAMPLES: &'static [&'static str] = &["senesce verify latest"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let found = verify(&self.run, session.progress())?;
+        let found = verify(&self.run, self.layout.as_deref(), session.progress())?;
         session.clear();
         if self.json {
             println!("{}", serde_json::to_string_pretty(&found).map_err(|error| output_failed(error.into()))?);
@@ -50,6 +53,9 @@ fn print(found: &senesce_exp_aging::age::Verification) {
     }
     for example in &files.examples {
         println!("  {example}");
+    }
+    if let Some(digest) = &found.layout_digest {
+        println!("layout: {digest}");
     }
     match &found.file_system {
         Some(report) => {

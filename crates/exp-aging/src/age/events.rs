@@ -215,6 +215,9 @@ pub struct LayoutSeen {
     pub layout: Option<LayoutSummary>,
     /// The reason for a missing layout.
     pub problem: String,
+    /// Digest of all extents of all files and of the free extents by size.
+    #[serde(default)]
+    pub digest: Option<String>,
     /// Modelled times of reading all files on the reference drives; empty if the files have no written data.
     #[serde(default)]
     pub read_times: Vec<ModelledRead>,

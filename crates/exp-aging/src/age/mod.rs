@@ -52,6 +52,7 @@ pub struct Age {
 const NOT_MEASURED: &[&str] = &[
     "environment",
     "layout",
+    "layout_digest",
     "layout_numbers",
     "cost",
     "copies",

@@ -18,6 +18,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
     value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
+    value["layout_digest"] = json!(found.layout.and_then(|seen| seen.digest.as_ref()));
     value["cost"] = json!(found.layout.map(|seen| &seen.read_times));
     value["copies"] = json!(
         found.copies.map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "seen": copies.seen}))

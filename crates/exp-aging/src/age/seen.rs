@@ -18,17 +18,23 @@ const LEAD: &str = "discontinuities";
 /// The layout, with the modelled times of reading if `cost`.
 pub(super) fn see(target: &MountedTarget, cost: bool) -> LayoutSeen {
     match examined(target, cost) {
-        Ok((layout, read_times)) => LayoutSeen { layout: Some(layout), problem: String::new(), read_times },
-        Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), read_times: Vec::new() },
+        Ok(seen) => seen,
+        Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), digest: None, read_times: Vec::new() },
     }
 }
 
-fn examined(target: &MountedTarget, cost: bool) -> Result<(LayoutSummary, Vec<ModelledRead>), Failure> {
+fn examined(target: &MountedTarget, cost: bool) -> Result<LayoutSeen, Failure> {
     target.sync()?;
-    let layout = Layout::examine(target.mount_point(), &Options { runs: cost, ..Options::default() })?;
+    let layout = Layout::examine(target.mount_point(), &with_digest())?;
+    let digest = layout.digest();
     let files = layout.runs.unwrap_or_default();
     let read_times = if cost { read_times(&files)? } else { Vec::new() };
-    Ok((layout.summary, read_times))
+    Ok(LayoutSeen { layout: Some(layout.summary), problem: String::new(), digest, read_times })
+}
+
+/// How to examine a layout that gets a digest.
+pub(super) fn with_digest() -> Options {
+    Options { runs: true, extents: true, ..Options::default() }
 }
 
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
@@ -108,7 +114,8 @@ mod tests {
             drive: "st500dm002".into(),
             times: ReadTimes { in_order: 1.0, created: 2.0, whole: 3.0, aged: 3.5 },
         }];
-        let found = measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), read_times: reads });
+        let found =
+            measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), digest: None, read_times: reads });
         let stated: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
         let expected = [
             ("extents per file", Better::Lower, 1.5),
@@ -126,7 +133,7 @@ mod tests {
         assert!(found.iter().all(|one| one.primary && !one.is_timing()));
         let leading: Vec<_> = found.iter().filter(|one| one.lead).map(|one| &*one.metric).collect();
         assert_eq!(leading, ["discontinuities"]);
-        let none = LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() };
+        let none = LayoutSeen { layout: None, problem: "none".into(), digest: None, read_times: Vec::new() };
         assert!(measurements(&none).is_empty());
     }
 

@@ -4,9 +4,11 @@ use super::Age;
 use super::course::ExtendedSpec;
 use super::events::Event;
 use super::run::last_checkpoint;
+use super::seen::with_digest;
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
 use senesce_core::{Failure, Progress, Record};
+use senesce_layout::Layout;
 use senesce_runner::{Recorded, spec_of};
 use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
@@ -23,14 +25,18 @@ pub struct Verification {
     pub file_system: Option<CheckReport>,
     /// Reason why the file system was not checked.
     pub not_checked: String,
+    /// Digest of the layout, if one was expected; the result is good only if both are equal.
+    pub layout_digest: Option<String>,
 }
 
 /// Verifies the target of the run in `path`. Differences are part of the result, not errors.
 ///
+/// `layout`: expected digest of the layout.
+///
 /// # Errors
 /// A usage error when `path` is not an aging, its execution has not ended, or its target was in memory; the record,
 /// the profile or the target cannot be read; the target is in use.
-pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Failure> {
+pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Result<Verification, Failure> {
     let record = Record::open(path)?;
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     if record.plan.kind != "age" {
@@ -64,9 +70,14 @@ pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Fail
             (report, reason.to_string())
         }
     };
+    let layout_digest = match layout {
+        Some(_) => Layout::examine(mounted.mount_point(), &with_digest())?.digest(),
+        None => None,
+    };
     mounted.close()?;
-    let good = files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
-    Ok(Verification { good, files, file_system, not_checked })
+    let same_layout = layout.is_none() || layout_digest.as_deref() == layout;
+    let good = same_layout && files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
+    Ok(Verification { good, files, file_system, not_checked, layout_digest })
 }
 
 /// Whether no operation followed the last end of an execution. A run that was interrupted, resumed and then killed has an end

@@ -95,7 +95,7 @@ fn digest(result: &Value) -> String {
 }
 
 fn is_as_recorded(run: &Path) {
-    let found = verify(run, &Silent).unwrap();
+    let found = verify(run, None, &Silent).unwrap();
     assert!(found.good, "{:?}", found.files);
 }
 
@@ -144,7 +144,7 @@ fn plan_in_parts_has_the_same_files_for_any_ranks_threads_and_separate_plans() {
         let idle = "6 ranks share 4 parts: ranks 4 to 5 have nothing to do".to_string();
         assert_eq!(outcome.analysis.caveats.contains(&idle), ranks == 6);
         std::fs::write(aged.join("part-0002/stranger"), "x").unwrap();
-        let found = verify(&out, &Silent).unwrap();
+        let found = verify(&out, None, &Silent).unwrap();
         assert_eq!((found.good, found.files.strangers), (false, 1));
     }
 }
