@@ -65,12 +65,12 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     let range = |of: fn(&Ranges) -> (f64, f64)| {
         ranges.as_ref().map(of).map_or(String::new(), |(least, most)| format!(" [{least:.1} to {most:.1}]"))
     };
-    let seeds = ranges.map_or(String::new(), |ranges| format!(" [Range]: 95 % of agings, by {} seeds.", ranges.seeds));
+    let seeds = ranges.map_or(String::new(), |ranges| format!(" [ ]: 95 % of agings, from {} seeds.", ranges.seeds));
     Some(format!(
-        "Age: on a disk, aged takes {disk:.1} times as long as unaged{}: {:.1}{} because replaced files lie elsewhere, \
-         times {pieces:.1}{} because files are in pieces. On a SATA SSD it is {sata:.1} times, on an NVMe drive {nvme:.1}. Free \
-         space is in pieces too: a new file gets {} pieces instead of {}. Not age: unaged takes {order:.1} times as long as \
-         the ordered copy{}, because its files lie in order of creation, and the copy's by path, as they are read.{seeds}",
+        "On a disk, aged takes {disk:.2} times as long as unaged{}: {:.2}{} because replaced files lie elsewhere × \
+         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.1} times; NVMe drive: {nvme:.1}. A new file gets {} pieces \
+         instead of {}. Not age: unaged (the same files, written once in order of creation) takes {order:.2} times as long \
+         as the ordered copy, written by path{}.{seeds}",
         range(|ranges| ranges.age),
         disk / pieces,
         range(|ranges| ranges.placement),
