@@ -23,7 +23,7 @@ demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
 # The guest's kernel, fetched once and not installed; without it, the tests that need it are ignored.
-SET_UP_VM = target/debug/senesce vm setup || echo "no guest kernel: the tests that need it are ignored" >&2
+SET_UP_VM = { target/debug/senesce vm setup --engine qemu && target/debug/senesce vm setup; } || echo "no guest kernel: the tests that need it are ignored" >&2
 
 # Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
 # `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).

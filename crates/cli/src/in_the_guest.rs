@@ -7,11 +7,14 @@ use crate::session::Session;
 use clap::ArgMatches;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
+use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, Keep};
+use senesce_volume::TargetSpec;
 use shares::Shares;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs the arguments of this process, without `--vm`, in a guest. Files below `--out` or `./senesce-runs` stay on the host.
 pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
@@ -19,14 +22,17 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
-    let shares = Shares::of(verb, arguments, &here)?;
+    let kernel = senesce_guest::kernel::choose(None, None)?;
+    let image = image_of(verb, arguments).filter(|_| kernel.is_user_mode());
+    let shares = Shares::of(verb, arguments, &here)?.with_image(image.as_deref(), &here)?;
     let guest = GuestRun {
-        kernel: senesce_guest::kernel::choose(None)?,
+        kernel,
         drives: Vec::new(),
         keep: Keep::default(),
         memory: Bytes::gib(2),
         cpus: 2,
         accelerator: None,
+        time: senesce_guest::GuestTime::Real,
         command,
         shares: shares.folders.clone(),
         time_limit: None,
@@ -34,6 +40,38 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     session.clear();
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
     Ok(Exit::Command(outcome.exit_status))
+}
+
+/// Whether the verb makes a file system, which this user may not do here, and a user-mode kernel may. Reports it.
+pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool {
+    if is_root() || guest_accelerator().is_some() || !makes_file_system(verb, arguments) {
+        return false;
+    }
+    let Ok(kernel) = senesce_guest::kernel::choose(None, Some(Engine::Uml)) else { return false };
+    session.progress().say(&format!("without root: in a user-mode kernel, Linux {}", kernel.version));
+    true
+}
+
+fn makes_file_system(verb: &str, arguments: &ArgMatches) -> bool {
+    let word = |id| arguments.try_get_one::<String>(id).ok().flatten();
+    let is_set = |id| arguments.try_get_one::<bool>(id).ok().flatten().is_some_and(|set| *set);
+    match verb {
+        "demo" => word("on").is_none_or(|on| on == "image"),
+        "age" => {
+            let is_image = |target: &String| target.starts_with("image:") || target.starts_with("memory:");
+            word("target").is_some_and(is_image) && !is_set("plan_only") && !is_set("dry_run")
+        }
+        _ => false,
+    }
+}
+
+/// The image file that an aging writes.
+fn image_of(verb: &str, arguments: &ArgMatches) -> Option<PathBuf> {
+    let target = arguments.try_get_one::<String>("target").ok().flatten().filter(|_| verb == "age")?;
+    match target.parse().ok()? {
+        TargetSpec::Image { path, .. } => Some(path),
+        _ => None,
+    }
 }
 
 fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
@@ -78,7 +116,8 @@ pub fn hinted(failure: Failure) -> Failure {
 }
 
 fn is_set_up() -> bool {
-    senesce_guest::cached_kernels().is_ok_and(|kernels| !kernels.is_empty()) && senesce_guest::qemu::version().is_some()
+    let kernels = senesce_guest::cached_kernels().unwrap_or_default();
+    kernels.iter().any(|kernel| kernel.is_user_mode() || senesce_guest::qemu::version().is_some())
 }
 
 #[cfg(test)]
@@ -96,6 +135,27 @@ mod tests {
         assert_eq!(refused.exit_code(), ExitCode::Usage);
         assert!(refused.to_string().contains("vm run -- sh -c"), "{refused}");
         assert!(checked(&["check", "--nvm", "n", "--cold", "c"]).is_ok());
+    }
+
+    #[test]
+    fn only_new_file_systems_need_a_guest() {
+        for (words, expected) in [
+            (&["demo"][..], true),
+            (&["demo", "--on", "image"], true),
+            (&["demo", "--on", "directory"], false),
+            (&["age", "image:a.img,size=1G"], true),
+            (&["age", "memory:1G"], true),
+            (&["age", "memory:1G", "--dry-run"], false),
+            (&["age", "directory"], false),
+            (&["age", "--plan-only", "--size", "1G"], false),
+            (&["doctor"], false),
+        ] {
+            let matches = crate::command().try_get_matches_from([&["senesce"], words].concat()).unwrap();
+            let (verb, arguments) = matches.subcommand().unwrap();
+            assert_eq!(makes_file_system(verb, arguments), expected, "{words:?}");
+            let is_image = words.iter().any(|word| word.starts_with("image:"));
+            assert_eq!(image_of(verb, arguments), is_image.then(|| PathBuf::from("a.img")));
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn main() -> std::process::ExitCode {
         eprintln!("senesce: {failure}");
         return code(failure.exit_code());
     }
-    if matches.get_flag(IN_A_GUEST) {
+    if matches.get_flag(IN_A_GUEST) || in_the_guest::is_needed(name, arguments, &session) {
         return ended(in_the_guest::run(name, arguments, &session), &session);
     }
     ended((verb.run)(arguments, &session).map_err(in_the_guest::hinted), &session)

@@ -46,7 +46,7 @@ impl Environment {
 
     /// Whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
-        self.0.get("vm.accelerator").is_some_and(|value| value == crate::machine::EMULATION)
+        self.0.get("vm.accelerator").and_then(Value::as_str).is_some_and(crate::machine::has_no_real_times)
     }
 
     /// Caveats that a report must show before any number.
@@ -60,6 +60,9 @@ impl Environment {
             Some("tcg") => Some(
                 "taken in the guest under emulation (TCG): order, limits and layout are valid, times are the emulator's"
                     .into(),
+            ),
+            Some("uml") => Some(
+                "taken in the guest under user-mode Linux (UML): order, limits and layout are valid, times are not".into(),
             ),
             Some(other) => Some(format!("taken in the guest ({other})")),
             None => None,

@@ -15,17 +15,17 @@ pub fn memory_available() -> Option<Bytes> {
     memory::available_bytes().map(Bytes)
 }
 
-/// Environment variable that the host sets in its guest to `kvm` or `tcg`. Not a proof of a guest, because anyone can set it.
+/// Environment variable that the host sets in its guest to `kvm`, `tcg` or `uml`. Not a proof of a guest, because anyone can set it.
 pub const GUEST: &str = "SENESCE_VM";
 
-/// Accelerator of the guest that this is, `kvm` or `tcg`; `None` outside of a guest.
+/// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()
 }
 
 /// Whether the processor is emulated, so that clocks show the emulator's time.
 pub fn is_emulated() -> bool {
-    guest_accelerator().is_some_and(|word| word == EMULATION)
+    guest_accelerator().is_some_and(|word| has_no_real_times(&word))
 }
 
 /// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device
@@ -41,8 +41,11 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
 }
 
-/// Value of [`guest_accelerator`] for emulation.
-pub(crate) const EMULATION: &str = "tcg";
+/// Whether times in a guest of this accelerator are not those of a machine: an emulator's, or those of user-mode Linux, whose
+/// devices take no time.
+pub fn has_no_real_times(accelerator: &str) -> bool {
+    matches!(accelerator, "tcg" | "uml")
+}
 
 #[cfg(test)]
 mod tests {

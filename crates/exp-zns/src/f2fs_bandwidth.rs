@@ -174,7 +174,7 @@ impl Run for F2fsBandwidth {
             if spec.size.0 < LEAST_SIZE {
                 return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} and more", spec.size)));
             }
-            senesce_guest::kernel::choose(None)?;
+            senesce_guest::kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?;
             // About 25 MB/s in blocks of 4 KiB get through an emulated drive and the translated kernel.
             let bytes = Bytes(2 * on_drive(spec.size.0).0 * u64::from(spec.repeats));
             let seconds = 10.0 + bytes.0 as f64 / 25e6;

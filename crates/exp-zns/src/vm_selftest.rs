@@ -66,7 +66,7 @@ impl Run for VmSelftest {
     type Step = ();
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
-        kernel::choose(None)?;
+        kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?;
         let words = format!("make {}, write, remount, compare", spec.file_systems.join(", "));
         let seconds = 5.0 + 3.0 * spec.file_systems.len() as f64;
         Ok(vec![Planned::new((), words, "emulated drives of the guest").costing(Bytes(0), seconds)])
@@ -180,12 +180,13 @@ fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure
     let mut command: Vec<String> = ["bash", "-c", SCRIPT, "selftest"].map(str::to_string).to_vec();
     command.extend_from_slice(names);
     Ok(GuestRun {
-        kernel: kernel::choose(None)?,
+        kernel: kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?,
         drives: DRIVES.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
         keep: Keep::default(),
         memory: senesce_core::Bytes::gib(1),
         cpus: 2,
         accelerator: None,
+        time: senesce_guest::GuestTime::Real,
         command,
         shares: Vec::new(),
         time_limit: Some(limit),

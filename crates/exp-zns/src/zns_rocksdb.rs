@@ -165,7 +165,7 @@ impl Run for ZnsRocksdb {
         spec.check()?;
         bench::find_program(&spec.db_bench)?;
         if spec.is_in_guest() {
-            senesce_guest::kernel::choose(None)?;
+            senesce_guest::kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?;
         }
         Ok(spec.rounds())
     }

@@ -143,12 +143,13 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     }
     command.extend(["--out".into(), inside.display().to_string()]);
     let run = GuestRun {
-        kernel: kernel::choose(guest.kernel.as_deref())?,
+        kernel: kernel::choose(guest.kernel.as_deref(), (!guest.drives.is_empty()).then_some(kernel::Engine::Qemu))?,
         drives: guest.drives.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
         keep: Keep::default(),
         memory: guest.memory,
         cpus: 2,
         accelerator: None,
+        time: crate::GuestTime::Real,
         command,
         shares: vec![share],
         time_limit: Some(guest.time_limit),

@@ -26,12 +26,15 @@ pub(crate) struct Job {
     pub shares: Vec<(String, PathBuf)>,
     /// Folder of kernel modules on the host.
     pub modules: PathBuf,
+    /// Whether the kernel is user-mode Linux, whose root is a tree of the host.
+    pub user_mode: bool,
     /// Whether drives are kept, so that the guest's cache must be written to them.
     pub sync: bool,
 }
 
 /// Runs as the guest's first process or as its module loader if this process is one of them; otherwise returns.
 pub fn enter_if_guest() {
+    crate::uml::enter_if_confined();
     let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     if std::process::id() == 1 && Path::new(JOB).exists() {
         first_process();
@@ -60,9 +63,10 @@ fn serve() -> Result<(), String> {
         return Ok(());
     }
     load_boot_modules()?;
-    enter_host_tree()?;
+    if job.user_mode { enter_shown_tree() } else { enter_host_tree() }?;
     mount_rest();
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
+    let attach_share = if job.user_mode { attach_shown } else { attach_share };
     job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
     make_static_nodes();
     let status = run_job(&job);
@@ -102,16 +106,23 @@ fn enter_host_tree() -> Result<(), String> {
     }
     attach("9p", "root", "/host", MountFlags::RDONLY, "trans=virtio,version=9p2000.L,msize=512000,cache=loose")?;
     attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
+    enter_overlay()
+}
+
+/// The same in user-mode Linux, whose root is already the tree of the host.
+fn enter_shown_tree() -> Result<(), String> {
+    mount("/", "/host", "", MountFlags::BIND, None).map_err(|errno| format!("bind the root: {errno}"))?;
+    attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
+    enter_overlay()
+}
+
+fn enter_overlay() -> Result<(), String> {
     for folder in ["/memory/upper", "/memory/work"] {
         fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
     }
-    attach(
-        "overlay",
-        "overlay",
-        "/root",
-        MountFlags::empty(),
-        "lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work",
-    )?;
+    let data = "lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
+    // Owners on the host may be others in a user namespace, and a set-user-ID program would run as one of them.
+    attach("overlay", "overlay", "/root", MountFlags::NOSUID, data)?;
     std::os::unix::fs::chroot("/root").map_err(|error| format!("change root: {error}"))?;
     std::env::set_current_dir("/").map_err(|error| format!("enter the root: {error}"))
 }
@@ -122,6 +133,13 @@ fn attach_share(tag: &str, path: &Path) -> Result<(), String> {
     let cache = if path == Path::new(CONTROL) { "none" } else { "mmap" };
     let data = format!("trans=virtio,version=9p2000.L,msize=512000,cache={cache}");
     attach("9p", tag, &path.to_string_lossy(), MountFlags::empty(), &data)
+}
+
+/// A share of user-mode Linux has the same path on the host. Output reaches the host immediately.
+fn attach_shown(tag: &str, path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))?;
+    let sync = if path == Path::new(CONTROL) { MountFlags::SYNCHRONOUS } else { MountFlags::empty() };
+    attach("hostfs", tag, &path.to_string_lossy(), sync | MountFlags::NOSUID, &path.to_string_lossy())
 }
 
 fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) -> Result<(), String> {

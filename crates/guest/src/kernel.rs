@@ -1,6 +1,7 @@
 //! The guest's kernel: fetched once from Debian without installing anything, or given as files; kept in the cache.
 
 use crate::error::{GuestError, io_error};
+use crate::fetch::Apt;
 use crate::image;
 use crate::modules::{ModuleIndex, read_module};
 use senesce_volume::ScratchDirectory;
@@ -8,7 +9,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 #[derive(Debug, Clone)]
 pub enum KernelSource {
@@ -22,13 +22,28 @@ pub enum KernelSource {
 pub struct Kernel {
     /// Its release (`6.12.38+deb12-amd64`).
     pub version: String,
-    /// Has `vmlinux`, `modules.json` and `modules/`.
+    /// Has `vmlinux` or `linux`, `modules.json` and `modules/`.
     pub folder: PathBuf,
 }
 
+/// Name of the program that is a user-mode kernel, and of its configuration.
+pub(crate) const USER_MODE: &str = "linux";
+pub(crate) const CONFIG: &str = "config";
+
 impl Kernel {
     pub(crate) fn image(&self) -> PathBuf {
-        self.folder.join("vmlinux")
+        self.folder.join(if self.is_user_mode() { USER_MODE } else { "vmlinux" })
+    }
+
+    /// Whether it is user-mode Linux, a program of the host.
+    pub fn is_user_mode(&self) -> bool {
+        self.folder.join(USER_MODE).exists()
+    }
+
+    /// Whether its clock can be virtual.
+    pub fn has_virtual_time(&self) -> bool {
+        let options = fs::read_to_string(self.folder.join(CONFIG)).unwrap_or_default();
+        options.lines().any(|line| line == "CONFIG_UML_TIME_TRAVEL_SUPPORT=y")
     }
 
     pub(crate) fn modules(&self) -> PathBuf {
@@ -52,6 +67,13 @@ pub(crate) fn cache_folder() -> Result<PathBuf, GuestError> {
     })
 }
 
+/// The folder of all kernels, which is made.
+pub(crate) fn kernels_folder() -> Result<PathBuf, GuestError> {
+    let kernels = cache_folder()?.join("kernels");
+    fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
+    Ok(kernels)
+}
+
 pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     let folder = cache_folder()?.join("kernels");
     let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
@@ -65,8 +87,30 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     Ok(kernels)
 }
 
-pub fn choose(release: Option<&str>) -> Result<Kernel, GuestError> {
-    let kernels = cached_kernels()?;
+/// What runs the guest's kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The kernel itself: user-mode Linux.
+    Uml,
+    /// An emulated machine with drives.
+    Qemu,
+}
+
+impl Engine {
+    /// That of [`choose`] without another wish: the first with a kernel, user-mode Linux before QEMU.
+    fn preferred(kernels: &[Kernel]) -> Self {
+        if kernels.iter().any(Kernel::is_user_mode) { Self::Uml } else { Self::Qemu }
+    }
+}
+
+/// The kernel of this release, or the newest one of the engine.
+///
+/// # Errors
+/// No kernel is cached for this engine, or with this release.
+pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, GuestError> {
+    let mut kernels = cached_kernels()?;
+    let engine = engine.or(release.is_none().then(|| Engine::preferred(&kernels)));
+    kernels.retain(|kernel| engine.is_none_or(|engine| kernel.is_user_mode() == (engine == Engine::Uml)));
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));
     found.ok_or_else(|| match release {
@@ -88,10 +132,9 @@ pub fn setup(
     again: bool,
     announce: &dyn Fn(&str),
 ) -> Result<Kernel, GuestError> {
-    let kernels = cache_folder()?.join("kernels");
-    fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
+    let kernels = kernels_folder()?;
     if let (KernelSource::Debian, false) = (source, again)
-        && let Some(kernel) = cached_kernels()?.into_iter().next()
+        && let Some(kernel) = cached_kernels()?.into_iter().find(|kernel| !kernel.is_user_mode())
         && kernel.index().is_ok_and(|index| index.has(wanted))
     {
         return Ok(kernel);
@@ -168,125 +211,17 @@ fn stage(
 
 fn unpack_debian(work: &Path, announce: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), GuestError> {
     let apt = Apt::prepare(work)?;
-    announce("fetching package lists");
-    apt.run("apt-get", &["update", "-qq"])?;
+    apt.update(announce)?;
     let listing = apt.run("apt-cache", &["show", "linux-image-amd64"])?;
     let package = choose_package(&listing).ok_or_else(|| GuestError::Missing {
         what: "no linux-image package in the package lists".into(),
         remedy: "give a kernel with --kernel FILE --modules DIR".into(),
     })?;
-    announce(&format!("fetching {package}"));
-    apt.run("apt-get", &["download", "-qq", &package])?;
-    let archive = fs::read_dir(work)
-        .map_err(io_error("list", work))?
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension() == Some(OsStr::new("deb")))
-        .ok_or_else(|| GuestError::Missing {
-            what: format!("{package} was not fetched"),
-            remedy: "try again".into(),
-        })?;
-    let root = work.join("root");
-    run_program(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root))?;
+    let root = apt.unpack_known(&package, announce)?;
     let version = package.trim_start_matches("linux-image-").to_string();
     let merged = root.join("usr/lib/modules").join(&version);
     let modules = if merged.is_dir() { merged } else { root.join("lib/modules").join(&version) };
     Ok((root.join(format!("boot/vmlinuz-{version}")), modules))
-}
-
-/// Runs apt with its own folders: the host's package state is neither read nor changed.
-struct Apt {
-    work: PathBuf,
-    options: Vec<String>,
-}
-
-impl Apt {
-    fn prepare(work: &Path) -> Result<Self, GuestError> {
-        for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
-            let path = work.join(name);
-            fs::create_dir_all(&path).map_err(io_error("make folder", &path))?;
-        }
-        let sources = work.join("etc/sources.list");
-        fs::write(&sources, private_sources()?).map_err(io_error("write", &sources))?;
-        let at = |name: &str| work.join(name).display().to_string();
-        let options = vec![
-            format!("Dir::Etc::SourceList={}", sources.display()),
-            "Dir::Etc::SourceParts=/dev/null".to_string(),
-            format!("Dir::State={}", at("state")),
-            format!("Dir::Cache={}", at("cache")),
-            "APT::Sandbox::User=root".to_string(),
-            // Without a network it should fail soon.
-            "Acquire::http::Timeout=20".to_string(),
-            "Acquire::https::Timeout=20".to_string(),
-        ];
-        Ok(Self { work: work.into(), options })
-    }
-
-    fn run(&self, program: &str, words: &[&str]) -> Result<String, GuestError> {
-        let mut command = Command::new(program);
-        for option in &self.options {
-            command.args(["-o", option]);
-        }
-        run_program(command.args(words).current_dir(&self.work))
-    }
-}
-
-fn run_program(command: &mut Command) -> Result<String, GuestError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| GuestError::Missing {
-        what: format!("{program} cannot be run ({error})"),
-        remedy: "on a system other than Debian give a kernel with --kernel FILE --modules DIR".into(),
-    })?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let tail: Vec<&str> = said.lines().rev().take(6).collect();
-        let output_tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(GuestError::Program { program, status: output.status.to_string(), output: output_tail });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// The host's own mirror with its release and that release's backports.
-fn private_sources() -> Result<String, GuestError> {
-    let missing =
-        |what: String| GuestError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let codename = release
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
-        .ok_or_else(|| missing("this host does not run a Debian release".into()))?
-        .trim_matches('"')
-        .to_string();
-    let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
-    for entry in fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "list" || extension == "sources") {
-            texts.push(fs::read_to_string(&path).unwrap_or_default());
-        }
-    }
-    let mirror = texts
-        .iter()
-        .find_map(|text| mirror_of(text, &codename))
-        .ok_or_else(|| missing(format!("apt has no mirror of {codename}")))?;
-    Ok(["", "-backports"].map(|suffix| format!("deb {mirror} {codename}{suffix} main\n")).concat())
-}
-
-/// The first address for `codename`, from either form of sources file.
-fn mirror_of(text: &str, codename: &str) -> Option<String> {
-    for line in text.lines().filter(|line| line.starts_with("deb ")) {
-        let words: Vec<&str> = line.split_whitespace().filter(|word| !word.contains(['[', ']', '='])).collect();
-        if words.get(2) == Some(&codename) {
-            return words.get(1).map(|word| (*word).to_string());
-        }
-    }
-    for stanza in text.split("\n\n") {
-        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let suites = field("Suites:").unwrap_or_default();
-        if suites.split_whitespace().any(|suite| suite == codename) {
-            return field("URIs:").and_then(|uris| uris.split_whitespace().next()).map(str::to_string);
-        }
-    }
-    None
 }
 
 /// The package of the preferred release: 6.12 if available, else the newest.
@@ -309,16 +244,6 @@ fn release_key(version: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mirror_is_found_in_both_forms_of_sources() {
-        let list =
-            "deb-src http://a.example/debian bookworm main\ndeb [signed-by=/k] http://b.example/debian bookworm main\n";
-        assert_eq!(mirror_of(list, "bookworm").as_deref(), Some("http://b.example/debian"));
-        let stanza = "Types: deb\nURIs: http://c.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n\nTypes: deb\nURIs: http://d\nSuites: other\n";
-        assert_eq!(mirror_of(stanza, "bookworm").as_deref(), Some("http://c.example/debian"));
-        assert_eq!(mirror_of(stanza, "trixie"), None);
-    }
 
     #[test]
     fn previously_wanted_modules_are_kept() {

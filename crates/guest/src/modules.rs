@@ -102,6 +102,22 @@ impl ModuleIndex {
         Ok(index)
     }
 
+    /// Only modules to load at boot; those that the folder lacks are taken as built in.
+    pub(crate) fn resolve_for_boot(folder: &Path, names: &[&str]) -> Result<Self, GuestError> {
+        let mut files = HashMap::new();
+        collect(folder, &mut files)?;
+        let mut resolver = Resolver { files, known: HashMap::new() };
+        let mut index = Self::default();
+        for name in names.iter().filter(|name| resolver.files.contains_key(**name)).collect::<Vec<_>>() {
+            let mut order = Vec::new();
+            resolver.order(name, &mut order)?;
+            let file = |module: &String| resolver.files[module].strip_prefix(folder).map(Path::to_path_buf);
+            let relative: Result<Vec<PathBuf>, _> = order.iter().map(file).collect();
+            index.load.insert((*name).to_string(), relative.unwrap_or_default());
+        }
+        Ok(index)
+    }
+
     /// Name below /dev, major and minor number of each device file that a module in the index declares (`devname:` and
     /// `char-major-` aliases).
     pub(crate) fn static_nodes(&self) -> Vec<(String, u32, u32)> {

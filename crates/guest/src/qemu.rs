@@ -25,6 +25,8 @@ pub enum Accelerator {
     Kvm,
     /// By translation: correct, several times slower, with latencies of the emulator.
     Tcg,
+    /// By a kernel that is a program of the host: user-mode Linux.
+    Uml,
 }
 
 impl Accelerator {
@@ -32,6 +34,7 @@ impl Accelerator {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
+            Self::Uml => "uml",
         }
     }
 }
@@ -88,19 +91,13 @@ impl Machine<'_> {
         let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
         let mut command = Command::new(QEMU);
         command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let parent = std::process::id();
         let passed: Vec<RawFd> = self.drives.iter().filter_map(|(_, image)| image.descriptor()).collect();
-        // SAFETY: prctl, fcntl and getppid are async-signal-safe and touch no memory of the parent.
+        senesce_sys::process::ends_with_parent(&mut command);
+        // SAFETY: fcntl is async-signal-safe and touches no memory of the parent.
         unsafe {
             command.pre_exec(move || {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // A separate session: Ctrl-C reaches only senesce, which ends the guest itself.
-                libc::setsid();
                 for descriptor in &passed {
                     libc::fcntl(*descriptor, libc::F_SETFD, 0);
-                }
-                if libc::getppid() as u32 != parent {
-                    return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
                 }
                 Ok(())
             });
@@ -125,7 +122,7 @@ impl Machine<'_> {
                 pair("-accel", "kvm".into());
                 pair("-cpu", "host".into());
             }
-            Accelerator::Tcg => {
+            Accelerator::Tcg | Accelerator::Uml => {
                 // QEMU's default for translated code, up to 1 GiB, would add too much to the guest's memory.
                 pair("-accel", "tcg,thread=multi,tb-size=160".into());
                 pair("-cpu", "max".into());

@@ -11,6 +11,7 @@ use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
+use crate::uml::{GuestTime, UmlMachine};
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, machine};
@@ -21,6 +22,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Folder of the programs that the guest's PATH lists first.
@@ -34,6 +36,8 @@ pub struct GuestRun {
     pub memory: Bytes,
     pub cpus: u32,
     pub accelerator: Option<Accelerator>,
+    /// Clock of user-mode Linux; QEMU's guests have real time.
+    pub time: GuestTime,
     pub command: Vec<String>,
     /// Existing folders of the host that the guest may write, at the same paths.
     pub shares: Vec<PathBuf>,
@@ -90,6 +94,7 @@ impl GuestRun {
         let mut limit = self.time_limit.map(|length| Limit { since: Instant::now(), length, waited: Duration::ZERO });
         let scratch = Scratch::new()?;
         let accelerator = match self.accelerator {
+            _ if self.kernel.is_user_mode() => Accelerator::Uml,
             Some(chosen) => chosen,
             None => self.probe(scratch.path(), errors)?,
         };
@@ -142,15 +147,20 @@ impl GuestRun {
         let Prepared { scratch, accelerator, .. } = prepared;
         let control = scratch.control();
         self.prepare_control(&control)?;
-        let initramfs = scratch.path().join("initramfs");
-        initramfs::write(&initramfs, &self.kernel, &self.job(*accelerator))?;
-        let machine = self.machine(prepared, &initramfs, &control)?;
         let begin = Instant::now();
-        let mut child = machine.start()?;
+        let mut child = match accelerator {
+            Accelerator::Uml => self.start_user_mode(scratch, &control)?,
+            Accelerator::Kvm | Accelerator::Tcg => {
+                let initramfs = scratch.path().join("initramfs");
+                initramfs::write(&initramfs, &self.kernel, &self.job(*accelerator))?;
+                self.machine(prepared, &initramfs, &control)?.start()?
+            }
+        };
         let _guardian = Guardian::of_child(&mut child)?;
-        let (console, places) = (machine.console, room.places);
+        let (console, places) = (scratch.console(), room.places);
+        let user_mode = *accelerator == Accelerator::Uml;
         let mut watched =
-            Watched { child, control: &control, console, begin, boot_seconds: None, places, was_full: None };
+            Watched { child, control: &control, console, user_mode, begin, boot_seconds: None, places, was_full: None };
         let ended = watched.watch(interrupt, *limit, out, errors);
         if let Some(limit) = limit {
             limit.waited += watched.waited();
@@ -159,7 +169,7 @@ impl GuestRun {
         let _ = watched.child.wait();
         room.was_full = watched.was_full.take().or(room.was_full.take());
         let exit_status = match ended? {
-            Ended::ByItself => read_exit(&control, machine.console)?,
+            Ended::ByItself => read_exit(&control, console)?,
             Ended::ReaderGone => READER_GONE,
         };
         Ok(GuestOutcome {
@@ -173,7 +183,36 @@ impl GuestRun {
         })
     }
 
+    fn start_user_mode(&self, scratch: &Scratch, control: &Path) -> Result<Child, GuestError> {
+        let mut job = self.job(Accelerator::Uml);
+        job.modules = "/guest/modules".into();
+        let own = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
+        let shares = self.shares.iter().map(|share| (share.clone(), share.clone()));
+        let machine = UmlMachine {
+            kernel: &self.kernel,
+            job: &job,
+            memory_mib: self.memory.0 >> 20,
+            time: self.time,
+            console: scratch.console(),
+            shares: std::iter::once((control.to_path_buf(), PathBuf::from(CONTROL))).chain(shares).collect(),
+            readable: [Some(own), readable_directory(&job.directory)].into_iter().flatten().collect(),
+        };
+        machine.start(scratch.path())
+    }
+
     fn check(&self) -> Result<(), GuestError> {
+        if self.kernel.is_user_mode() && !self.drives.is_empty() {
+            return Err(GuestError::Usage(format!(
+                "cannot emulate drives under user-mode Linux (kernel {})\nhint: --engine qemu",
+                self.kernel.version
+            )));
+        }
+        if self.time == GuestTime::Virtual && !self.kernel.has_virtual_time() {
+            return Err(GuestError::Missing {
+                what: format!("kernel {} has no virtual time", self.kernel.version),
+                remedy: "senesce vm build 6.1".into(),
+            });
+        }
         if self.command.is_empty() {
             return Err(GuestError::Usage("name a command after `--`: senesce vm run -- uname -r".into()));
         }
@@ -246,6 +285,7 @@ impl GuestRun {
             command: self.command.clone(),
             directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             environment,
+            user_mode: self.kernel.is_user_mode(),
             shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
             modules: self.kernel.modules(),
             sync: !self.keep.files.is_empty(),
@@ -296,6 +336,11 @@ impl GuestRun {
             drives,
         })
     }
+}
+
+/// The working directory, which the guest may read. The root would show everything.
+fn readable_directory(directory: &Path) -> Option<PathBuf> {
+    (directory != Path::new("/") && directory.is_dir()).then(|| directory.to_path_buf())
 }
 
 fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, GuestError> {

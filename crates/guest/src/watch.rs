@@ -48,6 +48,7 @@ pub(crate) struct Watched<'a> {
     pub console: &'a Path,
     pub begin: Instant,
     pub boot_seconds: Option<f64>,
+    pub user_mode: bool,
     pub places: &'a [PathBuf],
     pub was_full: Option<PathBuf>,
 }
@@ -69,7 +70,9 @@ impl Watched<'_> {
             if self.boot_seconds.is_none() && started(self.control) {
                 self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
             }
-            let ended = self.child.try_wait().map_err(io_error("wait for", crate::qemu::QEMU))?.is_some();
+            let ended = self.child.try_wait().map_err(io_error("wait for the guest of", self.control))?.is_some();
+            // User-mode Linux does not end by a panic.
+            let ended = ended || (self.user_mode && said(self.console).contains("Kernel panic"));
             let reported = self.control.join("exit").exists();
             // After the end of the guest all its output is available: forward the rest.
             let forwarded = streams.iter_mut().try_for_each(|stream| stream.forward(ended || reported));
@@ -226,6 +229,7 @@ mod tests {
             console: &console,
             begin,
             boot_seconds,
+            user_mode: false,
             places: &[],
             was_full: None,
         };

@@ -5,6 +5,7 @@ use crate::figures;
 use crate::results::{Cell, Results};
 use senesce_core::Rows;
 use senesce_core::analysis::*;
+use senesce_core::machine::has_no_real_times;
 use senesce_runs::decided::{change_text, interval_text};
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
@@ -56,8 +57,8 @@ fn caveats(results: &Results) -> Vec<String> {
         format!("{fs}, {workload}: a control (the same cell measured twice) differs by {change}; trust no smaller difference")
     }));
     caveats.extend(results.guests.iter().map(|cells| {
-        let emulated = if cells.accelerator == "tcg" {
-            ": emulated (TCG), so order, limits and layout hold, and its times are not compared"
+        let emulated = if has_no_real_times(&cells.accelerator) {
+            ": emulated, so order, limits and layout hold, and its times are not compared"
         } else {
             ""
         };

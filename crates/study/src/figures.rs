@@ -5,6 +5,7 @@ use crate::pair_figures;
 use crate::results::{Cell, Results};
 use crate::spec::{FileSystemSpec, StudySpec};
 use senesce_core::analysis::*;
+use senesce_core::machine::has_no_real_times;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn of(results: &Results) -> Vec<Figure> {
@@ -77,7 +78,7 @@ fn in_the_guest(results: &Results, cells: &[&Cell]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let emulated = results.guests.iter().any(|cells| cells.accelerator == "tcg");
+    let emulated = results.guests.iter().any(|cells| has_no_real_times(&cells.accelerator));
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     format!("; {names}: in the guest{}", if emulated { ", whose times are the emulator's" } else { "" })
 }

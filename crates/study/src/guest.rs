@@ -90,7 +90,7 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
 pub(crate) fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {
-        kernel::choose(Some(name.as_str()).filter(|name| !name.is_empty()))?;
+        kernel::choose(Some(name.as_str()).filter(|name| !name.is_empty()), None)?;
     }
     Ok(())
 }

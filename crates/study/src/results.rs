@@ -12,6 +12,7 @@ use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
 use crate::verdicts::{self, Answer, Change, Order};
 use senesce_core::Measurement;
+use senesce_core::machine::has_no_real_times;
 use senesce_guest::carry::GuestBooted;
 use senesce_runner::{Recorded, Run};
 use senesce_runs::measurements::{MODELLED, THROUGHPUT};
@@ -181,7 +182,7 @@ fn cells(events: &[RunEvent]) -> Vec<Cell> {
 
 impl RunEvent {
     pub(crate) fn is_emulated(&self) -> bool {
-        self.guest.as_deref() == Some("tcg")
+        self.guest.as_deref().is_some_and(has_no_real_times)
     }
 }
 

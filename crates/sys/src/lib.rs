@@ -20,6 +20,7 @@ pub mod mounted;
 pub mod nvme;
 pub mod pressure;
 pub mod priority;
+pub mod process;
 pub mod processes;
 pub mod signal;
 pub mod usage;

@@ -50,6 +50,12 @@ impl Guest {
         guard::mounts().is_ok_and(|mounts| mounts.iter().any(is_control)).then_some(Self(()))
     }
 
+    /// Whether this is user-mode Linux, which writes all images to the host when it ends. A flush before would only wait for
+    /// the host's disk.
+    pub(crate) fn is_user_mode() -> bool {
+        guard::mounts().is_ok_and(|mounts| mounts.iter().any(|line| is_control(line) && line.file_system == "hostfs"))
+    }
+
     /// The selected emulated drive. [`TargetError::Missing`] if the guest has no such drive, [`TargetError::Usage`] if
     /// it has several.
     pub fn drive(self, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
@@ -76,7 +82,9 @@ impl Guest {
 }
 
 fn is_control(line: &MountLine) -> bool {
-    line.mount_point == Path::new(CONTROL) && line.file_system == "9p" && line.source == Path::new(CONTROL_TAG)
+    // hostfs exists only in user-mode Linux.
+    let is_shared = matches!(line.file_system.as_str(), "9p" | "hostfs");
+    line.mount_point == Path::new(CONTROL) && is_shared && line.source == Path::new(CONTROL_TAG)
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +146,7 @@ mod tests {
     #[test]
     fn guest_is_recognised_by_its_control_share() {
         assert!(is_control(&line(CONTROL, "9p", CONTROL_TAG)));
+        assert!(is_control(&line(CONTROL, "hostfs", CONTROL_TAG)));
         assert!(!is_control(&line(CONTROL, "tmpfs", CONTROL_TAG)), "a folder of a host");
         assert!(!is_control(&line(CONTROL, "9p", "home")), "a share of another virtual machine");
         assert!(!is_control(&line("/mnt", "9p", CONTROL_TAG)));

@@ -3,6 +3,7 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
+use crate::guest::Guest;
 use crate::overlay::Known;
 use crate::throttle;
 use crate::witness::loops;
@@ -52,7 +53,11 @@ impl LoopDevice {
                     let direct_io = calls::set_direct_io(&handle, true).is_ok();
                     let backing = backing_file(&path);
                     let attached = Self { path, handle: Some(handle), backing, direct_io, guardian };
-                    throttle::lift_all(&BlockDevice::open(&attached.path)?)?;
+                    let device = BlockDevice::open(&attached.path)?;
+                    throttle::lift_all(&device)?;
+                    if Guest::is_user_mode() {
+                        omit_flushes(&device)?;
+                    }
                     return Ok(attached);
                 }
                 Err(Errno::BUSY) => guardian.dismiss(),
@@ -138,6 +143,12 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+}
+
+/// The file system then sends no flushes.
+fn omit_flushes(device: &BlockDevice) -> Result<(), TargetError> {
+    let setting = Path::new("/sys/block").join(device.name()).join("queue/write_cache");
+    fs::write(&setting, "write through").map_err(TargetError::io("write", &setting))
 }
 
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {

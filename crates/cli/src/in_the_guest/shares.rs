@@ -63,6 +63,17 @@ impl Shares {
         Ok(shares)
     }
 
+    /// Adds the folder of an image, which then stays on the host.
+    pub(crate) fn with_image(mut self, image: Option<&Path>, here: &Path) -> Result<Self, Failure> {
+        if let Some(image) = image {
+            let path = here.join(image);
+            let folder = path.parent().filter(|folder| folder.is_dir());
+            let missing = || Failure::usage(format!("cannot create image {}: directory not found", image.display()));
+            self.push(folder.ok_or_else(missing)?)?;
+        }
+        Ok(self)
+    }
+
     fn output(&mut self, out: &Path, here: &Path, is_file: bool) -> Result<(), Failure> {
         match is_file {
             true => self.file("out", out, here),

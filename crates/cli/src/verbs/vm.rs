@@ -8,11 +8,12 @@ use clap::{Args, Subcommand};
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_guest::{Accelerator, Drive, GuestRun, Keep, KernelSource, cached_kernels, setup};
+use senesce_guest::kernel::{Engine, Kernel};
+use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, Keep, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Guests with emulated drives
+/// Guests: user-mode Linux, or QEMU with emulated drives
 #[derive(Args)]
 pub(crate) struct Vm {
     #[command(subcommand)]
@@ -21,9 +22,15 @@ pub(crate) struct Vm {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch a kernel; as root on Debian, install QEMU
+    /// Fetch a kernel for user-mode Linux or QEMU
     Setup(Setup),
-    /// List QEMU and the fetched kernels
+    /// Build a user-mode kernel
+    Build {
+        /// Kernel tree, or a version with a Debian package of its sources
+        #[arg(value_name = "DIR|VERSION")]
+        source: String,
+    },
+    /// List QEMU and the kernels
     Status {
         /// Print the result as JSON
         #[arg(long)]
@@ -35,6 +42,9 @@ enum Action {
 
 #[derive(Args)]
 struct Setup {
+    /// uml or qemu, which root installs on Debian [default: uml]
+    #[arg(long, value_name = "ENGINE", value_parser = ["uml", "qemu"], hide_possible_values = true, help_heading = "Kernel")]
+    engine: Option<String>,
     /// Kernel image (vmlinuz or vmlinux) instead of Debian's
     #[arg(long, requires = "modules", value_name = "FILE", help_heading = "Kernel")]
     kernel: Option<PathBuf>,
@@ -68,6 +78,12 @@ struct Run {
     #[arg(long, value_name = "RELEASE", help_heading = "Guest",
           add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_kernel))]
     kernel: Option<String>,
+    /// uml or qemu [default: uml without drives]
+    #[arg(long, value_name = "ENGINE", value_parser = ["uml", "qemu"], hide_possible_values = true, help_heading = "Guest")]
+    engine: Option<String>,
+    /// Let idle time pass at once (uml)
+    #[arg(long, help_heading = "Guest")]
+    virtual_time: bool,
     /// kvm or tcg [default: kvm if it works]
     #[arg(long, value_parser = ["kvm", "tcg"], hide_possible_values = true, help_heading = "Guest")]
     accelerator: Option<String>,
@@ -84,14 +100,32 @@ struct Run {
     command: Vec<String>,
 }
 
+impl Run {
+    /// The engine that the options imply: drives and accelerators are QEMU's, virtual time is that of user-mode Linux.
+    fn engine(&self) -> Option<Engine> {
+        match self.engine.as_deref() {
+            Some("qemu") => Some(Engine::Qemu),
+            Some(_) => Some(Engine::Uml),
+            None if self.virtual_time => Some(Engine::Uml),
+            None if !self.drives.is_empty() || self.accelerator.is_some() => Some(Engine::Qemu),
+            None => None,
+        }
+    }
+}
+
 impl Verb for Vm {
     const NAME: &'static str = "vm";
-    const ABOUT: &'static str = "Run commands in a guest, with emulated NVMe and zoned drives";
-    const EXAMPLES: &'static [&'static str] = &["senesce vm setup", "senesce vm run -- uname -r"];
+    const ABOUT: &'static str = "Run commands in a guest: user-mode Linux or QEMU";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce vm setup", "senesce vm build 6.1", "senesce vm run -- uname -r"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
             Action::Setup(options) => set_up(options, session),
+            Action::Build { source } => {
+                let kernel = uml::build(&source, &|message| session.progress().say(message))?;
+                Ok(show_kernel(&kernel))
+            }
             Action::Status { json } => status(json),
             Action::Run(options) => run(options, session),
         }
@@ -99,33 +133,49 @@ impl Verb for Vm {
 }
 
 fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
+    let for_qemu = options.kernel.is_some() || !options.wanted.is_empty();
+    if !for_qemu && options.engine.as_deref() != Some("qemu") {
+        let cached = cached_kernels()?.into_iter().find(Kernel::is_user_mode);
+        let fetched = cached.map_or_else(|| uml::fetch(&|message| session.progress().say(message)), Ok)?;
+        return Ok(show_kernel(&fetched));
+    }
     senesce_guest::qemu::install(&|message| session.progress().say(message))?;
     let source = match (options.kernel, options.modules) {
         (Some(image), Some(modules)) => KernelSource::Files { image, modules },
         _ => KernelSource::Debian,
     };
     let kernel = setup(&source, &options.wanted, false, &|message| session.progress().say(message))?;
+    Ok(show_kernel(&kernel))
+}
+
+fn show_kernel(kernel: &Kernel) -> Exit {
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
-    Ok(ExitCode::Done.into())
+    ExitCode::Done.into()
 }
 
 fn status(as_json: bool) -> Result<Exit, Failure> {
     let kernels = cached_kernels()?;
     let qemu = senesce_guest::qemu::version();
     if as_json {
-        let list: Vec<_> =
-            kernels.iter().map(|kernel| json!({"release": kernel.version, "folder": kernel.folder})).collect();
+        let list = kernels
+            .iter()
+            .map(|kernel| json!({"release": kernel.version, "engine": engine_name(kernel), "folder": kernel.folder}));
+        let list: Vec<_> = list.collect();
         println!("{}", json!({"qemu": qemu, "kernels": list}));
         return Ok(ExitCode::Done.into());
     }
     println!("qemu:    {}", qemu.as_deref().unwrap_or("not installed; apt-get install qemu-system-x86"));
     for kernel in &kernels {
-        println!("kernel:  {} in {}", kernel.version, kernel.folder.display());
+        println!("kernel:  {} for {} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
     }
     if kernels.is_empty() {
         println!("kernel:  none; senesce vm setup");
     }
     Ok(ExitCode::Done.into())
+}
+
+fn engine_name(kernel: &Kernel) -> &'static str {
+    if kernel.is_user_mode() { "uml" } else { "qemu" }
 }
 
 /// The runs directory, created like by any verb with a record.
@@ -144,7 +194,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("cannot write --json: directory {} not found", folder.display())));
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
-    let kernel = senesce_guest::kernel::choose(options.kernel.as_deref())?;
+    let kernel = senesce_guest::kernel::choose(options.kernel.as_deref(), options.engine())?;
     // Created last, so that a refusal leaves no folder.
     let shares = match options.shares.is_empty() {
         true => vec![runs_folder(&here)?],
@@ -157,6 +207,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         memory,
         cpus: options.cpus,
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),
+        time: if options.virtual_time { GuestTime::Virtual } else { GuestTime::Real },
         command: options.command,
         shares,
         time_limit,

@@ -26,6 +26,7 @@ mod signals;
 mod smoke;
 mod study;
 mod user;
+mod user_mode;
 mod vm;
 mod words;
 mod zns;

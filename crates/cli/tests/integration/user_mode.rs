@@ -1,0 +1,118 @@
+//! Tests guests of user-mode Linux.
+
+use crate::common::{json, said, wait_until};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program with the cache of this machine, which holds the user-mode kernel.
+fn senesce(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.current_dir(folder).args(words).output().expect("run senesce")
+}
+
+fn in_guest(folder: &Path, words: &[&str]) -> Output {
+    senesce(
+        folder,
+        &[&["vm", "run", "--engine", "uml", "--memory", "600M", "--time-limit", "5min", "--"], words].concat(),
+    )
+}
+
+fn sh(folder: &Path, script: &str) -> Output {
+    in_guest(folder, &["sh", "-c", script])
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
+fn exit_status_and_output_are_returned() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sh(folder.path(), "echo out; echo err >&2; id -u; exit 7");
+    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n0\n");
+    assert!(said(&output).contains("err"));
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
+fn guest_sees_programs_and_shares_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(folder.path().join("secret"), "1").unwrap();
+    // The kernel of the guest shows all that its own process may open.
+    let script = format!(
+        "mkdir /all && mount -t hostfs all /all -o / && cd /all && \
+         for path in etc/shadow etc/hosts root/.bashrc home/* tmp/* {secret} proc/1/environ; do \
+           [ -e \"$path\" ] && echo \"sees $path\"; done; \
+         for path in usr/x etc/x guest/x x; do (echo 1 > $path) 2>/dev/null && echo \"writes $path\"; done; \
+         echo done > {results}/seen",
+        secret = &folder.path().join("secret").display().to_string()[1..],
+        results = work.join("senesce-runs").display(),
+    );
+    let output = sh(&work, &script);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).replace("sees proc/1/environ\n", ""), "");
+    assert_eq!(std::fs::read_to_string(work.join("senesce-runs/seen")).unwrap(), "done\n");
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
+fn aging_of_an_image_stays_on_the_host_with_its_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
+    let words = "senesce age image:senesce-runs/a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out senesce-runs/a --json";
+    let output = in_guest(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let aged = json(&output);
+    assert_eq!((&aged["stopped_by"], &aged["environment"]["vm.accelerator"]), (&"overwrites".into(), &"uml".into()));
+    let seen = json(&senesce(folder.path(), &["layout", "senesce-runs/a.img", "--json"]));
+    for key in ["extents", "fragmented_files", "files"] {
+        assert_eq!(seen[key], aged["layout"][key], "{key}");
+    }
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
+fn guest_ends_with_a_killed_senesce() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    let marker = folder.path().join("senesce-runs/begun");
+    let script = format!("echo > {}; sync; sleep 1000", marker.display());
+    command.current_dir(folder.path()).args(["vm", "run", "--engine", "uml", "--", "sh", "-c", &script]);
+    let mut child = command.spawn().unwrap();
+    wait_until(|| marker.exists());
+    let guests = || kernels_below(child.id());
+    let running = guests();
+    assert!(!running.is_empty());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}/exe")).exists();
+    wait_until(|| running.iter().all(is_gone));
+}
+
+/// Processes of the user-mode kernel that descend from a process.
+fn kernels_below(parent: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    let children: Vec<u32> = children.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let is_kernel =
+        |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"/guest/linux"));
+    let own: Vec<u32> = children.iter().copied().filter(is_kernel).collect();
+    own.into_iter().chain(children.into_iter().flat_map(kernels_below)).collect()
+}
+
+#[test]
+#[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel"]
+fn virtual_time_gives_the_same_layout_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = |name: &str| -> Value {
+        let words = format!(
+            "vm run --virtual-time --memory 600M -- senesce age image:senesce-runs/{name}.img,size=128M --overwrites 1.5 \
+             --truncate-sizes --pace 10 --commit-share none --out senesce-runs/{name} --json"
+        );
+        let aged = json(&senesce(folder.path(), &words.split(' ').collect::<Vec<_>>()));
+        let paced = aged["operations"].as_f64().unwrap() / 10.0;
+        let seconds = aged["execute_seconds"].as_f64().unwrap();
+        assert!((seconds - paced).abs() < 1.0, "{seconds} s for {paced}");
+        aged["layout_digest"].clone()
+    };
+    assert_eq!(layout("a"), layout("b"));
+}

@@ -1,0 +1,155 @@
+//! Kernels for user-mode Linux: Debian's package, or built from a kernel tree.
+
+use crate::error::{GuestError, io_error};
+use crate::fetch::{Apt, run_program};
+use crate::kernel::{CONFIG, Kernel, USER_MODE, kernels_folder};
+use crate::modules::{ModuleIndex, read_module};
+use senesce_core::Bytes;
+use senesce_volume::ScratchDirectory;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Options of the kernel in addition to its default configuration.
+const OPTIONS: &str = include_str!("../../../../data/kernel/user-mode.config");
+const PACKAGE: &str = "user-mode-linux";
+/// Modules that Debian's kernel needs and does not have built in.
+const BOOT: [&str; 3] = ["overlay", "loop", "f2fs"];
+/// Space for the tree and the objects of one kernel.
+const BUILD_SPACE: Bytes = Bytes::gib(4);
+
+/// Puts Debian's kernel into the cache, without installing it. It has no virtual time.
+///
+/// # Errors
+/// The package cannot be fetched or unpacked.
+pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+    let kernels = kernels_folder()?;
+    let work = ScratchDirectory::create(&kernels, "setup")?;
+    let root = Apt::prepare(work.path())?.unpack(PACKAGE, announce)?;
+    let modules = fs::read_dir(root.join("usr/lib/uml/modules")).into_iter().flatten().flatten().next();
+    install(&root.join("usr/bin/linux.uml"), modules.map(|entry| entry.path()).as_deref(), work.path())
+}
+
+/// Builds a kernel from a tree, or from Debian's package of the sources of a version (`6.12`), and puts it into the cache. Objects are
+/// kept in the cache, so that the next build of the same tree compiles changed files only.
+///
+/// # Errors
+/// [`GuestError::Program`] with the last lines of the compiler; the tree or package was not found.
+pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+    let kernels = kernels_folder()?;
+    let builds = kernels.with_file_name("build");
+    fs::create_dir_all(&builds).map_err(io_error("make folder", &builds))?;
+    let tree = match Path::new(source).canonicalize() {
+        Ok(tree) if tree.join("Kbuild").exists() => tree,
+        _ if is_version(source) => unpack_source(source, &builds, announce)?,
+        _ => {
+            let problem =
+                format!("cannot build '{source}': not a kernel tree or a version\nhint: give a directory, or 6.1");
+            return Err(GuestError::Usage(problem));
+        }
+    };
+    let objects = builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]));
+    let make = |words: &[&str]| {
+        let mut command = Command::new("make");
+        command.current_dir(&tree).args(["ARCH=um", &format!("O={}", objects.display())]).args(words);
+        run_program(&mut command)
+    };
+    fs::create_dir_all(&objects).map_err(io_error("make folder", &objects))?;
+    let options = objects.join("senesce.config");
+    if fs::read_to_string(&options).ok().as_deref() != Some(OPTIONS) {
+        announce("configuring the kernel");
+        make(&["x86_64_defconfig"])?;
+        let merge = tree.join("scripts/kconfig/merge_config.sh");
+        fs::write(&options, OPTIONS).map_err(io_error("write", &options))?;
+        let mut command = Command::new(merge);
+        run_program(command.current_dir(&objects).env("ARCH", "um").args(["-m", ".config", "senesce.config"]))?;
+        make(&["olddefconfig"])?;
+    }
+    announce(&format!("compiling the kernel in {}: minutes the first time", objects.display()));
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    make(&[&format!("-j{jobs}"), "linux"])?;
+    let work = ScratchDirectory::create(&kernels, "setup")?;
+    install(&objects.join("linux"), None, work.path())
+}
+
+fn is_version(text: &str) -> bool {
+    !text.is_empty() && text.split('.').all(|part| part.parse::<u32>().is_ok())
+}
+
+fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
+    let tree = builds.join(format!("linux-source-{version}"));
+    if tree.join("Kbuild").exists() {
+        return Ok(tree);
+    }
+    let found = rustix::fs::statvfs(builds).map_err(|errno| io_error("check", builds)(errno.into()))?;
+    let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
+    if free < BUILD_SPACE {
+        let what = format!("a kernel build needs {BUILD_SPACE}, and {} has {free} free", builds.display());
+        return Err(GuestError::Missing { what, remedy: "set XDG_CACHE_HOME to a larger place".into() });
+    }
+    let work = ScratchDirectory::create(builds, "source")?;
+    let root = Apt::prepare(work.path())?.unpack(&format!("linux-source-{version}"), announce)?;
+    let archive = root.join(format!("usr/src/linux-source-{version}.tar.xz"));
+    run_program(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(work.path()))?;
+    let unpacked = work.path().join(format!("linux-source-{version}"));
+    fs::rename(&unpacked, &tree).map_err(io_error("rename into place", &tree))?;
+    Ok(tree)
+}
+
+/// Copies a kernel into the cache. Its name has its release and the digest of the program, which contains its configuration.
+fn install(program: &Path, modules: Option<&Path>, work: &Path) -> Result<Kernel, GuestError> {
+    let bytes = fs::read(program).map_err(io_error("read", program))?;
+    let release = run_program(Command::new(program).arg("--version"))?;
+    let version = format!("{}-uml-{}", release.trim(), &digest(&bytes)[..8]);
+    let (staged, folder) = (work.join("staged"), kernels_folder()?.join(&version));
+    for part in ["modules", "boot"] {
+        let path = staged.join(part);
+        fs::create_dir_all(&path).map_err(io_error("make folder", &path))?;
+    }
+    let path = staged.join(USER_MODE);
+    fs::copy(program, &path).map_err(io_error("copy to", &path))?;
+    let options = run_program(Command::new(program).arg("--showconfig"))?;
+    let path = staged.join(CONFIG);
+    fs::write(&path, options).map_err(io_error("write", &path))?;
+    let index = modules.map_or(Ok(ModuleIndex::default()), |modules| stage_modules(modules, &staged))?;
+    let path = staged.join("modules.json");
+    fs::write(&path, serde_json::to_vec_pretty(&index).unwrap_or_default()).map_err(io_error("write", &path))?;
+    let _ = fs::remove_dir_all(&folder);
+    fs::rename(&staged, &folder).map_err(io_error("rename into place", &folder))?;
+    Ok(Kernel { version, folder })
+}
+
+/// The modules to load at boot, in their order.
+fn stage_modules(modules: &Path, staged: &Path) -> Result<ModuleIndex, GuestError> {
+    let index = ModuleIndex::resolve_for_boot(modules, &BOOT)?;
+    for (number, file) in index.files(&BOOT).into_iter().enumerate() {
+        let path = staged.join(format!("boot/{number:02}.ko"));
+        fs::write(&path, read_module(&modules.join(&file))?).map_err(io_error("write", &path))?;
+    }
+    // Loaded at boot: the kernel asks for nothing later.
+    Ok(ModuleIndex::default())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_with_dots() {
+        for (text, expected) in [("6.1", true), ("7.3", true), ("6", true), ("", false), ("6.x", false), ("..", false)]
+        {
+            assert_eq!(is_version(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_tree_is_a_usage_error() {
+        let refused = build("/nonexistent-kernel-tree", &|_| ()).unwrap_err();
+        assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
+    }
+}
