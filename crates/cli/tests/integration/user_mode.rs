@@ -89,6 +89,37 @@ fn guest_ends_with_a_killed_senesce() {
     wait_until(|| running.iter().all(is_gone));
 }
 
+#[test]
+#[ignore = "needs loop devices, the user-mode kernel"]
+fn guest_keeps_no_mount_of_the_host_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    // Mounts in the working directory are visible in the guest.
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (image, point, begun) = (path("image"), path("point"), path("work/senesce-runs/begun"));
+    let host = |script: &str| assert!(Command::new("sh").args(["-ec", script]).status().unwrap().success(), "{script}");
+    host(&format!(
+        "PATH=$PATH:/sbin:/usr/sbin; truncate -s 8M {image}; mkfs.ext4 -q {image}; mkdir {point}; mount -o loop {image} {point}; \
+         findmnt -no SOURCE {point} > {image}.device"
+    ));
+    let device = std::fs::read_to_string(format!("{image}.device")).unwrap();
+    let alive = Path::new("/sys/fs/ext4").join(device.trim().trim_start_matches("/dev/"));
+    assert!(alive.exists());
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    let script = format!("echo > {begun}; sync; sleep 1000");
+    command.current_dir(&work).args(["vm", "run", "--engine", "uml", "--", "sh", "-c", &script]);
+    let mut child = command.spawn().unwrap();
+    wait_until(|| Path::new(&begun).exists());
+    host(&format!("umount {point}"));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    wait_until(|| !alive.exists() || std::time::Instant::now() > deadline);
+    let is_gone = !alive.exists();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap();
+    assert!(is_gone);
+}
+
 /// Processes of the user-mode kernel that descend from a process.
 fn kernels_below(parent: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();

@@ -157,7 +157,7 @@ fn texts(output: &Output) -> (Option<i32>, String, String) {
 /// `senesce vm run WORDS`: its exit status, standard output and standard error.
 fn vm_run(words: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("temporary folder");
-    texts(&run(directory.path(), &[&["vm", "run"], words].concat()))
+    texts(&run(directory.path(), &[&["vm", "run", "--engine", "qemu"], words].concat()))
 }
 
 /// A run that the guest must end with this code, after words that distinguish its end from others with this code.

@@ -80,6 +80,8 @@ fn read(config: &Path) -> Result<Confinement, String> {
 }
 
 fn make_namespaces(confinement: &Confinement, config: &Path) -> Result<i32, String> {
+    // A working directory elsewhere would keep the copies of all mounts of the host alive.
+    std::env::set_current_dir("/").map_err(|error| format!("enter /: {error}"))?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS

@@ -67,7 +67,7 @@ fn is_cold_although_copies_of_its_mount_exist(file_system: FileSystem) {
 on_each_file_system!(is_cold_although_copies_of_its_mount_exist:
     ext4 Ext4 "needs loop devices",
     xfs Xfs "needs loop devices, XFS",
-    btrfs Btrfs "needs loop devices, Btrfs",
+    btrfs Btrfs "needs loop devices, btrfs",
     f2fs F2fs "needs loop devices, F2FS",
     nilfs2 Nilfs2 "needs loop devices, NILFS2"
 );

@@ -170,7 +170,7 @@ fn agrees_with_the_counters_of_its_device(file_system: FileSystem) {
 on_each_file_system!(agrees_with_the_counters_of_its_device:
     ext4 Ext4 "needs loop devices",
     xfs Xfs "needs loop devices, XFS",
-    btrfs Btrfs "needs loop devices, Btrfs"
+    btrfs Btrfs "needs loop devices, btrfs"
 );
 
 #[test]

@@ -38,7 +38,7 @@ fn is_made_used_checked_and_undone(file_system: FileSystem) {
 on_each_file_system!(is_made_used_checked_and_undone:
     ext4 Ext4 "needs loop devices",
     xfs Xfs "needs loop devices, XFS",
-    btrfs Btrfs "needs loop devices, Btrfs",
+    btrfs Btrfs "needs loop devices, btrfs",
     f2fs F2fs "needs loop devices, F2FS",
     nilfs2 Nilfs2 "needs loop devices, NILFS2"
 );
