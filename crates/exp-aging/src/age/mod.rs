@@ -137,7 +137,7 @@ impl Run for Age {
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let mut analysis = Analysis {
             title: title(&device, rehearsal, executed),
-            summary: answer(spec, &found).map(|words| words + "\n\n").unwrap_or_default()
+            summary: answer(spec, recorded, &found).map(|words| words + "\n\n").unwrap_or_default()
                 + &found.measured.map(|read| measured::words(read) + "\n\n").unwrap_or_default()
                 + &summary_words(rehearsal, &found),
             result: result::result(recorded, rehearsal, &found),
@@ -192,9 +192,11 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
 }
 
 /// What age costs: with copies of the files as measured, otherwise modelled.
-fn answer(spec: &AgeSpec, found: &RecordedAging<'_>) -> Option<String> {
+fn answer(spec: &AgeSpec, recorded: &Recorded<Age>, found: &RecordedAging<'_>) -> Option<String> {
     let seen = found.layout?;
-    let ranges = demo::is_demo(spec).then(demo::ranges).flatten();
+    // The ranges are of the host's kernels: a slow guest writes back at other moments.
+    let has_ranges = demo::is_demo(spec) && !recorded.environment.is_emulated();
+    let ranges = has_ranges.then(demo::ranges).flatten();
     let measured = found.copies.and_then(|copies| figures::answer_words(copies, seen, ranges));
     measured.or_else(|| figures::cost_words(seen))
 }
