@@ -120,6 +120,19 @@ fn guest_keeps_no_mount_of_the_host_alive() {
     assert!(is_gone);
 }
 
+/// In a mount namespace of its own, with a copy of /etc.
+#[test]
+#[ignore = "needs root, the user-mode kernel"]
+fn shared_settings_of_the_host_are_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "cp -a /etc copy && mount --bind copy /etc && sha256sum /etc/passwd > before && \
+                  \"$0\" vm run --engine uml --share /etc -- test -e /etc/passwd && sha256sum -c before";
+    let mut command = Command::new("unshare");
+    command.current_dir(folder.path()).args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), said(&output));
+}
+
 /// Processes of the user-mode kernel that descend from a process.
 fn kernels_below(parent: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();

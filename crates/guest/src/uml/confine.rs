@@ -138,6 +138,9 @@ fn make_tree(confinement: &Confinement) -> Result<(), String> {
     }
     rustix::mount::mount("tmpfs", root.join("tmp"), "tmpfs", flags, Some(c"mode=1777"))
         .map_err(wrong("mount", root.join("tmp")))?;
+    // Before anything of the host is visible: a share may be /etc itself.
+    write_at(&root.join("etc/passwd"), ACCOUNTS)?;
+    confinement.files.iter().try_for_each(|(path, text)| write_at(&below(root, path), text))?;
     for name in DEVICES {
         show(root, &Path::new("/dev").join(name), &Path::new("/dev").join(name), Access::Device)?;
     }
@@ -153,8 +156,7 @@ fn make_tree(confinement: &Confinement) -> Result<(), String> {
     for Shown { from, to, writable } in &confinement.shown {
         show(root, from, to, if *writable { Access::Write } else { Access::Read })?;
     }
-    write_at(&root.join("etc/passwd"), ACCOUNTS)?;
-    confinement.files.iter().try_for_each(|(path, text)| write_at(&below(root, path), text))
+    Ok(())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
