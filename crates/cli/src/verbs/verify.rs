@@ -54,8 +54,9 @@ fn print(found: &senesce_exp_aging::age::Verification) {
     for example in &files.examples {
         println!("  {example}");
     }
-    if let Some(digest) = &found.layout_digest {
-        println!("layout: {digest}");
+    if let Some(layout) = &found.layout {
+        let word = if layout.is_expected { "as expected" } else { "NOT as expected" };
+        println!("layout: {word} ({})", layout.digest.as_deref().unwrap_or("unknown"));
     }
     match &found.file_system {
         Some(report) => {

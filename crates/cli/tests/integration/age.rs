@@ -216,6 +216,19 @@ fn interrupted_image_leaves_nothing_mounted_and_resumes() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn layout_is_verified_by_its_digest() {
+    let directory = temporary_directory();
+    let line = "age image:a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out run --json";
+    let aged = json_of(directory.path(), line);
+    let digest = aged["layout_digest"].as_str().unwrap();
+    let verified = succeeds(directory.path(), &format!("verify run --layout {digest} --json"));
+    assert_eq!(json(&verified)["layout"]["is_expected"], true);
+    let differs = ends(directory.path(), &format!("verify run --layout {}0 --json", &digest[1..]), 1);
+    assert_eq!(json(&differs)["layout"]["digest"], digest);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn only_written_files_have_modelled_read_times() {
     let directory = temporary_directory();
     for (data, has_times) in [("fallocate", false), ("write", true)] {

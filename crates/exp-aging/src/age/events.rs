@@ -215,7 +215,7 @@ pub struct LayoutSeen {
     pub layout: Option<LayoutSummary>,
     /// The reason for a missing layout.
     pub problem: String,
-    /// Digest of all extents of all files and of the free extents by size.
+    /// Digest of all extents of all files.
     #[serde(default)]
     pub digest: Option<String>,
     /// Modelled times of reading all files on the reference drives; empty if the files have no written data.

@@ -25,8 +25,17 @@ pub struct Verification {
     pub file_system: Option<CheckReport>,
     /// Reason why the file system was not checked.
     pub not_checked: String,
-    /// Digest of the layout, if one was expected; the result is good only if both are equal.
-    pub layout_digest: Option<String>,
+    /// The layout, if one was expected.
+    pub layout: Option<VerifiedLayout>,
+}
+
+/// A layout, compared with an expected one.
+#[derive(Debug, Serialize)]
+pub struct VerifiedLayout {
+    /// Digest of the extents of all files.
+    pub digest: Option<String>,
+    /// Whether it is the expected one.
+    pub is_expected: bool,
 }
 
 /// Verifies the target of the run in `path`. Differences are part of the result, not errors.
@@ -70,14 +79,16 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
             (report, reason.to_string())
         }
     };
-    let layout_digest = match layout {
-        Some(_) => Layout::examine(mounted.mount_point(), &with_digest())?.digest(),
-        None => None,
-    };
+    let layout = layout.map(|expected| verified_layout(mounted.mount_point(), expected)).transpose()?;
     mounted.close()?;
-    let same_layout = layout.is_none() || layout_digest.as_deref() == layout;
-    let good = same_layout && files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
-    Ok(Verification { good, files, file_system, not_checked, layout_digest })
+    let has_layout = layout.as_ref().is_none_or(|layout| layout.is_expected);
+    let good = has_layout && files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
+    Ok(Verification { good, files, file_system, not_checked, layout })
+}
+
+fn verified_layout(mount_point: &Path, expected: &str) -> Result<VerifiedLayout, Failure> {
+    let digest = Layout::examine(mount_point, &with_digest())?.digest();
+    Ok(VerifiedLayout { is_expected: digest.as_deref() == Some(expected), digest })
 }
 
 /// Whether no operation followed the last end of an execution. A run that was interrupted, resumed and then killed has an end
