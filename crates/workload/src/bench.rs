@@ -13,6 +13,7 @@ use crate::fileset::populate::{PopulateOptions, Populated, populate, root_of};
 use crate::fileset::{Layout, Population};
 use crate::model::{FlowopKind, Step, Workload};
 use crate::result::{FilesetSummary, Repetition};
+use crate::trusted::{check_files, check_tree};
 use hdrhistogram::Histogram;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use senesce_core::interrupt::Interrupt;
@@ -155,9 +156,9 @@ impl Bench {
         found.map(|(name, _)| name.clone())
     }
 
-    /// Names of flowops whose `directio` has no effect, because an `openfile` or `createfile` without it opened their descriptor
-    /// before.
-    pub fn buffered_in_spite_of_directio(workload: &Workload) -> Vec<String> {
+    /// Warning about flowops whose `directio` has no effect, because an `openfile` or `createfile` without it opened their
+    /// descriptor before.
+    pub fn directio_warning(workload: &Workload) -> Option<String> {
         use FlowopKind as K;
         let opens = |kind| matches!(kind, K::OpenFile | K::CreateFile);
         let programs = Programs::compile(workload);
@@ -169,7 +170,12 @@ impl Bench {
                 program.flowops().filter(|one| one.spec.directio && !opens(one.spec.kind) && is_buffered(one.spec.fd));
             names.extend(found.map(|one| one.spec.name.clone()));
         }
-        names
+        (!names.is_empty()).then(|| {
+            format!(
+                "directio=1 has no effect on {}: the flowop that opens the file decides; add directio=1 there",
+                names.join(", ")
+            )
+        })
     }
 
     pub fn filesets(&self) -> Vec<FilesetSummary> {
@@ -197,27 +203,12 @@ impl Bench {
         Ok(())
     }
 
-    /// A trusted file set must exist.
-    fn check_trusted(&self) -> Result<(), WorkloadError> {
-        let mut trusted = self.layouts.iter().zip(&self.roots).filter(|(layout, _)| layout.spec.trusttree);
-        match trusted.find(|(layout, root)| layout.existing.is_empty() && !root.exists()) {
-            None => Ok(()),
-            Some((layout, root)) => Err(WorkloadError::Missing {
-                what: format!(
-                    "file set '{}' ({}), which the workload trusts to exist,",
-                    layout.spec.name,
-                    root.display()
-                ),
-                remedy: "create it first, or remove 'trusttree' and add 'prealloc'".into(),
-            }),
-        }
-    }
-
     fn create_files(&mut self, progress: &dyn Progress, interrupt: &Interrupt) -> Result<(), WorkloadError> {
         if self.options.execution == Execution::Null || !self.populated.is_empty() {
             return Ok(());
         }
-        self.check_trusted()?;
+        self.layouts.iter().zip(&self.roots).try_for_each(|(layout, root)| check_tree(layout, root))?;
+        check_files(&self.workload, &self.layouts)?;
         let content = crate::engine::memory::filled(1 << 20, 0x5e).map_err(WorkloadError::io(
             "allocate the content of files for",
             &self.roots[..].first().cloned().unwrap_or_default(),

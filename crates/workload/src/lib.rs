@@ -10,6 +10,7 @@ pub mod micro;
 pub mod model;
 mod result;
 pub mod together;
+mod trusted;
 mod wml;
 
 pub use bench::{Bench, Execution, Finished, Options, draw};
@@ -18,3 +19,4 @@ pub use engine::conduct::Length;
 pub use error::WorkloadError;
 pub use model::Workload;
 pub use result::{BenchResult, FilesetSummary, FlowopResult, Interval, Repetition};
+pub use trusted::check_trusted;

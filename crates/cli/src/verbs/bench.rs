@@ -14,7 +14,8 @@ use senesce_core::{ExitCode, Failure, Progress, Seed};
 use senesce_exp_aging::age::words;
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::bench::{self, Spec, Subject, results};
-use senesce_workload::{PERSONALITIES, draw};
+use senesce_volume::TargetSpec;
+use senesce_workload::{Bench as Workbench, PERSONALITIES, check_trusted, draw};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ impl Verb for Bench {
         let interrupt = session.interrupt()?;
         let (target, name) = self.names()?;
         if self.check {
-            return self.check(&name);
+            return self.check(target.as_deref(), &name);
         }
         let target = target.ok_or_else(|| Failure::usage("no target given\nhint: senesce bench TARGET WORKLOAD"))?;
         let (spec, seed) = (self.spec(&target, name)?, self.seed);
@@ -174,11 +175,17 @@ impl Bench {
         Ok(ExitCode::Done.into())
     }
 
-    fn check(&self, name: &str) -> Result<Exit, Failure> {
+    fn check(&self, target: Option<&str>, name: &str) -> Result<Exit, Failure> {
         let Subject::Workload(workload, options) = self.subject(name)? else {
             return Ok(ExitCode::Done.into());
         };
+        let directory = match target.map(str::parse).transpose()? {
+            Some(TargetSpec::Directory(path)) => Some(path),
+            _ => None,
+        };
+        check_trusted(&workload, &options, directory.as_deref())?;
         let filesets = draw(&workload, &options)?;
+        let warnings: Vec<String> = Workbench::directio_warning(&workload).into_iter().collect();
         let mut out = crate::output::stdout();
         if self.json {
             let value = json!({
@@ -187,6 +194,7 @@ impl Bench {
                 "threads": workload.thread_count(),
                 "filesets": filesets,
                 "variables": workload.variables,
+                "warnings": warnings,
             });
             writeln!(out, "{value:#}").map_err(output_failed)?;
             return Ok(ExitCode::Done.into());
@@ -199,6 +207,9 @@ impl Bench {
         }
         for (name, value) in &workload.variables {
             writeln!(out, "  ${name} = {value}").map_err(output_failed)?;
+        }
+        for warning in warnings {
+            writeln!(out, "warning: {warning}").map_err(output_failed)?;
         }
         Ok(ExitCode::Done.into())
     }

@@ -1,8 +1,8 @@
 //! Tests that time lost by a measurement does not become a result.
 
 use crate::common::{
-    Started, ends, json, json_of, printed, start_until, succeeds, temporary_directory, wait_for_event, wait_until,
-    words,
+    Started, ends, json, json_of, printed, said, start_until, succeeds, temporary_directory, wait_for_event,
+    wait_until, words,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -124,15 +124,38 @@ run 60
     assert_eq!((&repetition["valid"], &repetition["ops"]), (&true.into(), &200.into()), "{repetition}");
 }
 
+const TRUSTED: &str = "define file name=one, path=$dir, size=8k, reuse, trusttree, prealloc
+define process name=p { thread name=t { flowop openfile name=o, filesetname=one, fd=1
+    flowop read name=r, fd=1, iosize=4k, random
+    flowop closefile name=c, fd=1 } }
+run 2
+";
+
 #[test]
 fn missing_trusted_file_set_is_an_error_before_the_run() {
-    let directory = with_workload(
-        "define file name=one, path=\"$dir/nowhere\", reuse, readonly, trusttree
-define process name=p { thread name=t { flowop read name=r, filename=one, iosize=4k, random } }
-run 2
-",
-    );
-    ends(directory.path(), "bench target own.f --create", 4);
+    let directory = with_workload(TRUSTED);
+    let folder = directory.path();
+    succeeds(folder, "bench own.f --check");
+    for line in ["bench target own.f --check", "bench target own.f --create"] {
+        let message = said(&ends(folder, line, 4));
+        assert!(message.contains("target/one") && message.contains("--populate-only"), "{message}");
+    }
+    std::fs::write(folder.join("first.f"), TRUSTED.replace("trusttree, ", "")).expect("workload");
+    succeeds(folder, "bench target first.f --populate-only");
+    succeeds(folder, "bench target own.f --check");
+    succeeds(folder, "bench target own.f --operations 10");
+}
+
+#[test]
+fn trusted_file_set_without_files_is_refused() {
+    let directory = with_workload(&TRUSTED.replace(", prealloc", ""));
+    std::fs::create_dir_all(directory.path().join("target/one")).expect("directory");
+    for line in ["bench own.f --check", "bench target own.f --erase target"] {
+        ends(directory.path(), line, 2);
+    }
+    let creates = TRUSTED.replace(", prealloc", "").replace("openfile", "createfile");
+    std::fs::write(directory.path().join("own.f"), creates).expect("workload");
+    succeeds(directory.path(), "bench own.f --check");
 }
 
 #[test]
@@ -140,6 +163,9 @@ fn directio_without_effect_is_a_caveat() {
     let directory = with_workload(&READS.replace("iosize=4k\n", "iosize=4k, directio=1\n"));
     let notes = json_of(directory.path(), "bench target own.f --operations 100 --create --json")["notes"].clone();
     assert!(notes.to_string().contains("directio=1"), "{notes}");
+    let warnings = |line: &str| json_of(directory.path(), line)["warnings"].as_array().map(Vec::len);
+    assert_eq!(warnings("bench own.f --check --json"), Some(1));
+    assert_eq!(warnings("bench varmail --check --json"), Some(0));
 }
 
 #[test]

@@ -187,16 +187,11 @@ impl Alone<'_, '_> {
 
     fn workload(&mut self, workload: &Workload, options: Options, number: u64) -> Result<(), Failure> {
         let (progress, interrupt) = (self.context.progress, self.context.interrupt);
-        let buffered = Prepared::buffered_in_spite_of_directio(workload);
-        if !buffered.is_empty() {
-            let message = format!(
-                "directio=1 has no effect on {}: the flowop that opens the file decides; add directio=1 there",
-                buffered.join(", ")
-            );
+        if let Some(warning) = Prepared::directio_warning(workload) {
             if number == 0 {
-                progress.say(&format!("warning: {message}"));
+                progress.say(&format!("warning: {warning}"));
             }
-            self.context.caveat(message);
+            self.context.caveat(warning);
         }
         let prepared = Prepared::prepare(workload, self.target.directory(), options, progress, interrupt)?;
         let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds: prepared.populate_seconds };

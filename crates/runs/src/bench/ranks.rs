@@ -130,6 +130,7 @@ impl Lead {
         let done = self.rank.repetition(number, cluster, context.progress, context.interrupt)?;
         context.record_now(Event::Prepared(done.prepared))?;
         done.note.into_iter().for_each(|note| context.caveat(note));
+        Prepared::directio_warning(&self.rank.workload).into_iter().for_each(|warning| context.caveat(warning));
         let Some((rows, whole)) = done.whole else { return Ok(()) };
         for (name, histogram) in &whole.histograms {
             context.write_histogram(&format!("{}-{}", rows.repetition, name.replace('/', "_")), histogram)?;

@@ -15,7 +15,7 @@ use senesce_runs::bench::{self, Ranks, Spec};
 impl Bench {
     /// Rank 0 prints and records; the others print nothing.
     pub(super) fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
-        let file = self.workload.as_deref().and_then(|name| std::fs::read_to_string(name).ok());
+        let file = self.workload.as_deref().and_then(|name| bench::workload_text(name).ok().flatten());
         let digest = file.map_or(0, |text| Seed(0).child(&text).0);
         let Some((cluster, interrupt)) = ranks::join(&format!("workload file {digest:016x}"))? else {
             return Ok(ExitCode::Done.into());
@@ -29,7 +29,8 @@ impl Bench {
         let nothing_to_print = Ok(ExitCode::Done.into());
         if self.check {
             by_ranks::accept(&self.subject(&name)?, self.shared)?;
-            return if cluster.is_first() { self.check(&name) } else { nothing_to_print };
+            let target = target.as_deref().filter(|_| self.shared);
+            return if cluster.is_first() { self.check(target, &name) } else { nothing_to_print };
         }
         let target = target.ok_or_else(|| Failure::usage("no target given\nhint: senesce bench DIR WORKLOAD --mpi"))?;
         let ranks = Some(Ranks { count: cluster.size(), shared: self.shared });
