@@ -14,8 +14,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Maximum size of a text that a user names: sixty times the longest profile that ships.
-pub(crate) const MOST_TEXT: Bytes = Bytes::mib(64);
+/// Maximum size of a text that a user names: thirty times the longest table that ships. Parsers of TOML take up to fifty times as
+/// much memory.
+pub(crate) const MOST_TEXT: Bytes = Bytes::mib(4);
 
 /// Opens a regular file for reading; never waits.
 ///
@@ -152,6 +153,8 @@ mod tests {
         assert!(text(&zero).unwrap_err().to_string().contains("longer than"));
         fs::write(&whole, [&b"a = 1\n"[..], &[b'k'; 300 << 10]].concat()).unwrap();
         assert!(text(&whole).unwrap_err().to_string().starts_with("line 2 "));
+        fs::write(&whole, "a = 1\n".repeat(1 << 20)).unwrap();
+        assert!(text(&whole).is_err(), "larger than {MOST_TEXT}");
         fs::write(&whole, "text").unwrap();
         assert_eq!((regular_text(&whole).unwrap(), text(&whole).unwrap()), ("text".into(), "text".into()));
         fs::write(&whole, b"\xff").unwrap();

@@ -16,7 +16,6 @@ use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
 use senesce_exp_aging::age::words;
 use serde_json::json;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -234,7 +233,7 @@ impl Import {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| {
+    senesce_core::input::text(path).map_err(|error| {
         Failure::usage(format!("cannot read {}: {}", path.display(), senesce_core::failure::errno_message(&error)))
     })
 }

@@ -71,7 +71,7 @@ impl Verb for Study {
             println!("{}", senesce_study::EXAMPLE.trim_end());
             return Ok(ExitCode::Done.into());
         };
-        let text = std::fs::read_to_string(path)
+        let text = senesce_core::input::text(path)
             .map_err(|error| Failure::usage(format!("cannot read {}: {}", path.display(), errno_message(&error))))?;
         let spec = StudySpec::parse_with(&path.to_string_lossy(), &text, |spec| {
             spec.until_decided |= self.until_decided;

@@ -120,3 +120,22 @@ fn refused_target_leaves_no_record_and_no_folder() {
     assert!(folder.join("thesis/empty").is_dir(), "an existing folder stays");
     assert_eq!(fs::read_dir(folder.join("thesis/empty")).unwrap().count(), 0);
 }
+
+/// TOML parsers take seconds for such a key, and repeat it in their message.
+#[test]
+fn overlong_line_of_an_input_is_refused_before_it_is_parsed() {
+    let directory = temporary_directory();
+    fs::write(directory.path().join("long.toml"), format!("{}=1\n", "a".repeat(5_000_000))).unwrap();
+    for line in [
+        "study long.toml",
+        "zoned measure sim:zn540 long.toml",
+        "profile import long.toml long.toml long.toml",
+        "profile show ./long.toml",
+        "device show ./long.toml",
+        "age --plan-only --size 64M --profile ./long.toml",
+    ] {
+        let ended = run_line(directory.path(), line);
+        assert!(matches!(ended.status.code(), Some(2 | 5)), "{line}: {:?}", ended.status);
+        assert!(ended.stderr.len() < 1000, "{line} repeats the line");
+    }
+}

@@ -93,7 +93,7 @@ impl Measure {
         let mut job = match &self.job {
             None => Job::of(Vec::new()),
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| {
+                let text = senesce_core::input::text(path).map_err(|error| {
                     let message = senesce_core::failure::errno_message(&error);
                     Failure::usage(format!("cannot read job {}: {message}", path.display()))
                 })?;
