@@ -1,4 +1,5 @@
-//! Cross-check of a cold read: bytes delivered by the device against the extents of the files.
+//! Cross-checks of a cold read: bytes delivered by the device against the extents of the files, and the time of the read against
+//! the busy time of the device.
 
 use crate::tree::Tree;
 use rustix::io::Errno;
@@ -9,13 +10,14 @@ use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::extent::SCORE_BLOCK;
 use senesce_layout::{Extent, ExtentKind, Fiemap};
 use senesce_volume::claim::Rooted;
-use senesce_volume::{BlockDevice, BlockTrace, DeviceStat, MARKER, MountedTarget, Operation, TargetSpec};
+use senesce_volume::{BlockDevice, BlockTrace, BusyTime, DeviceStat, MARKER, MountedTarget, Operation, TargetSpec};
 use senesce_workload::micro::{ColdRead, cold_read};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// If a device delivers less than this share of the extents, a cache served the rest.
 const LEAST: f64 = 0.99;
@@ -26,6 +28,10 @@ const METADATA: u64 = 1 << 20;
 /// ... and per file and directory an inode and its entry, in blocks shared with neighbours. Measured: 0.2 to 6.6 KB on
 /// ext4, xfs and btrfs, the maximum with only ten files.
 const METADATA_OF_EACH: u64 = 4096;
+/// The kernel counts busy time in ticks of at most 10 ms, one of them more than elapsed at either end.
+const TICKS_MS: u64 = 20;
+/// Maximum difference of two clocks.
+const CLOCK_SHARE: f64 = 0.01;
 /// Minimum share of content in the files that are read: holes need no device I/O.
 const LEAST_CONTENT: f64 = 0.5;
 
@@ -48,6 +54,13 @@ pub struct ColdAccount {
     /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_cached_bytes: Option<u64>,
+    /// Milliseconds during which the device had requests in flight, by the kernel's tick. None: no counter, or a device that others
+    /// use too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_busy_ms: Option<u64>,
+    /// Milliseconds between the readings of that counter, by the monotonic clock. The read lies between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_ms: Option<u64>,
     /// Time that the read lost to a stop or to other guests of the host, if that is too much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
@@ -70,6 +83,11 @@ pub enum NotCold {
          process"
     )]
     ImageCached { cached: Bytes },
+    #[error(
+        "the device was busy for {busy_ms} ms of the {counted_ms} ms that contain the read, which took {read_ms} ms: the clocks \
+         disagree"
+    )]
+    Clocks { busy_ms: u64, counted_ms: u64, read_ms: u64 },
     #[error("the files lie in memory: nothing is read from a device")]
     InMemory,
     #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
@@ -93,6 +111,7 @@ impl ColdAccount {
         if self.in_memory {
             return Err(NotCold::InMemory);
         }
+        self.check_clocks(read)?;
         let cached = self.image_cached_bytes.unwrap_or(0);
         if cached as f64 > read.bytes_read as f64 * (1.0 - LEAST) {
             return Err(NotCold::ImageCached { cached: Bytes(cached) });
@@ -129,6 +148,17 @@ impl ColdAccount {
         }
     }
 
+    /// The device cannot be busy for longer than the time that elapsed, and the read lies within that time.
+    fn check_clocks(&self, read: &ColdRead) -> Result<(), NotCold> {
+        let Some((busy_ms, counted_ms)) = self.device_busy_ms.zip(self.counted_ms) else { return Ok(()) };
+        let read_ms = (read.seconds * 1000.0) as u64;
+        let most = counted_ms + TICKS_MS + (counted_ms as f64 * CLOCK_SHARE) as u64;
+        if busy_ms > most || read_ms > counted_ms {
+            return Err(NotCold::Clocks { busy_ms, counted_ms, read_ms });
+        }
+        Ok(())
+    }
+
     /// Bytes delivered beyond extents and metadata: that amount could have come from a cache without being noticed.
     /// None if the extents are unknown.
     pub(crate) fn beyond_metadata(&self, read: &ColdRead) -> Option<Bytes> {
@@ -160,10 +190,13 @@ pub fn read<D: Rooted>(
         DeviceStat::of(device)?;
     }
     let image_cached_bytes = target.cached_of_image().map(|bytes| bytes.0);
+    let begin = Instant::now();
     let before = Counts::now(device.as_ref());
     let (read, lost) = watched(|| cold_read(root, progress, interrupt));
     let read = read?;
     let after = Counts::now(device.as_ref());
+    // Rounded up, as the counters are read in between.
+    let counted_ms = begin.elapsed().as_millis() as u64 + 1;
     let content = content(root)?;
     let extent_bytes = content.map(|content| content.delivered);
     let content_bytes = content.map(|content| content.bytes);
@@ -176,21 +209,34 @@ pub fn read<D: Rooted>(
         (false, Some(_), Some(bytes)) => (Some(bytes), None),
         _ => (by_device.map(|stat| stat.read_bytes), by_device.map(|stat| stat.reads)),
     };
-    let in_memory = is_in_memory(root);
-    Ok((
-        read,
-        ColdAccount { device_bytes, device_requests, extent_bytes, content_bytes, in_memory, image_cached_bytes, lost },
-    ))
+    let device_busy_ms = after.busy.zip(before.busy).filter(|_| alone).and_then(|(after, before)| after.since(&before));
+    let account = ColdAccount {
+        device_bytes,
+        device_requests,
+        extent_bytes,
+        content_bytes,
+        in_memory: is_in_memory(root),
+        image_cached_bytes,
+        device_busy_ms,
+        counted_ms: device_busy_ms.map(|_| counted_ms),
+        lost,
+    };
+    Ok((read, account))
 }
 
 struct Counts {
     device: Option<DeviceStat>,
     process: Option<u64>,
+    busy: Option<BusyTime>,
 }
 
 impl Counts {
     fn now(device: Option<&BlockDevice>) -> Self {
-        Self { device: device.and_then(|device| DeviceStat::of(device).ok()), process: bytes_from_devices() }
+        Self {
+            device: device.and_then(|device| DeviceStat::of(device).ok()),
+            process: bytes_from_devices(),
+            busy: device.and_then(BusyTime::of),
+        }
     }
 }
 
@@ -284,6 +330,8 @@ mod tests {
             content_bytes,
             in_memory,
             image_cached_bytes,
+            device_busy_ms: None,
+            counted_ms: None,
             lost,
         }
     }
@@ -312,6 +360,19 @@ mod tests {
         let lost = Lost { cause: Cause::Stopped, lost_us: 1000, length_us: 2000 };
         let stopped = ColdAccount { lost: Some(lost), ..account(Some(1000), Some(1000)) };
         assert_eq!(stopped.judge(&read_of(1000)), Err(NotCold::Lost(lost)));
+    }
+
+    #[test]
+    fn device_busy_for_longer_than_the_clock_shows_is_invalid() {
+        let read = ColdRead { seconds: 0.9, ..read_of(1000) };
+        let judge = |busy, counted| {
+            let (device_busy_ms, counted_ms) = (Some(busy), Some(counted));
+            ColdAccount { device_busy_ms, counted_ms, ..account(Some(1000), Some(1000)) }.judge(&read)
+        };
+        assert_eq!(judge(1030, 1000), Ok(None), "two ticks and 1 %");
+        assert_eq!(judge(1, 1000), Ok(None), "a read that the processor limits");
+        assert_eq!(judge(1031, 1000), Err(NotCold::Clocks { busy_ms: 1031, counted_ms: 1000, read_ms: 900 }));
+        assert!(matches!(judge(500, 899), Err(NotCold::Clocks { .. })), "a read longer than its window");
     }
 
     #[test]

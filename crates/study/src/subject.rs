@@ -288,6 +288,8 @@ mod tests {
                 content_bytes: extents,
                 in_memory: false,
                 image_cached_bytes: None,
+                device_busy_ms: None,
+                counted_ms: None,
                 lost: None,
             };
             Measured::of_cold_read(&read, account).map(|measured| measured.caveat)

@@ -87,6 +87,29 @@ impl DeviceStat {
     }
 }
 
+/// Time during which a device had requests in flight, by the kernel's tick (column 10, `io_ticks`), and their number now (column 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusyTime {
+    pub total_ms: u64,
+    pub in_flight: u64,
+}
+
+impl BusyTime {
+    pub fn of(device: &BlockDevice) -> Option<Self> {
+        Self::parse(&device.attribute("stat")?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut columns = text.split_whitespace().skip(8).map_while(|word| word.parse().ok());
+        Some(Self { in_flight: columns.next()?, total_ms: columns.next()? })
+    }
+
+    /// Busy time since `earlier`. `None` if requests were in flight then: the kernel adds their time when they end.
+    pub fn since(&self, earlier: &Self) -> Option<u64> {
+        (earlier.in_flight == 0).then(|| self.total_ms.wrapping_sub(earlier.total_ms))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +131,14 @@ mod tests {
         assert_eq!(found.since(&DeviceStat { reads: 4, ..DeviceStat::default() }), DeviceStat { reads: 6, ..expected });
         assert_eq!(DeviceStat::parse("10 1 80 7 20 2 160 8 0 9 10"), None, "kernels before discards and flushes");
         assert_eq!(DeviceStat::parse(""), None);
+    }
+    #[test]
+    fn busy_time_needs_an_idle_device_at_the_beginning() {
+        let at = |in_flight, total_ms| {
+            BusyTime::parse(&format!("10 1 80 7 20 2 160 8 {in_flight} {total_ms} 10 30 3 240 11 40 12")).unwrap()
+        };
+        assert_eq!(at(3, 90).since(&at(0, 50)), Some(40));
+        assert_eq!(at(0, 90).since(&at(1, 50)), None);
+        assert_eq!(BusyTime::parse("10 1 80"), None);
     }
 }

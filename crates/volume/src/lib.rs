@@ -49,7 +49,7 @@ pub use block_device::{BlockDevice, drop_caches};
 pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
 pub use command_group::CommandGroup;
 pub use custom::CustomFileSystem;
-pub use device_stat::DeviceStat;
+pub use device_stat::{BusyTime, DeviceStat};
 pub use error::TargetError;
 pub use file_system::{CheckReport, FileSystem};
 pub use guardian::Guardian;

@@ -164,6 +164,10 @@ fn cold_read_is_valid_only_from_a_device() {
     assert!(read["files"].as_u64() >= Some(40) && read["seconds_per_gib"].as_f64() > Some(0.0), "{read}");
     let account = |name: &str| read["account"][name].as_u64().expect("a number");
     assert!(account("device_bytes") >= account("extent_bytes") && account("extent_bytes") >= 40 * 4096, "{read}");
+    // Others may use the device of a directory.
+    assert_eq!(cross_checks(&read), ["checked", "not checked"]);
+    let warm = repetition(directory.path(), "target cold-read --keep-caches --out warm", 0);
+    assert_eq!(cross_checks(&warm), ["not checked", "not checked"]);
 
     // A reading of nothing, and one of unwritten data.
     std::fs::create_dir(directory.path().join("empty")).expect("folder");
@@ -175,10 +179,16 @@ fn cold_read_is_valid_only_from_a_device() {
     ends(directory.path(), "compare holes holes", 2);
 }
 
-fn does_not_count(folder: &Path, line: &str) {
+/// States of the cross-checks of a cold read: bytes and busy time of the device.
+fn cross_checks(read: &Value) -> [&str; 2] {
+    ["device_bytes", "device_busy_time"].map(|name| read["cross_checks"][name].as_str().expect("a state"))
+}
+
+fn does_not_count(folder: &Path, line: &str) -> Value {
     let read = repetition(folder, line, 5);
     assert_eq!(read["valid"], false, "{read}");
     assert!(read["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{read}");
+    read
 }
 
 #[test]
@@ -187,7 +197,8 @@ fn data_in_memory_is_never_cold() {
     std::fs::create_dir(directory.path().join("target")).expect("folder");
     std::fs::write(directory.path().join("target/file"), vec![7; 1 << 20]).expect("file");
     std::fs::write(directory.path().join("target/.senesce"), "ours").expect("marker");
-    does_not_count(directory.path(), "target cold-read");
+    let read = does_not_count(directory.path(), "target cold-read");
+    assert_eq!(cross_checks(&read), ["not checked", "not checked"]);
 }
 
 #[test]
@@ -200,6 +211,9 @@ fn cold_read_is_traced_without_read_ahead() {
     let requested = read["trace"]["bytes"]["read"].as_u64().expect("traced bytes");
     assert!(read["files"].as_u64() >= Some(200) && requested >= read["bytes_read"].as_u64().expect("bytes"), "{read}");
     assert!(directory.path().join("cold/trace-1.blocks").exists());
+    assert_eq!(cross_checks(&read), ["checked", "checked"]);
+    let milliseconds = |name: &str| read["account"][name].as_u64().expect("milliseconds");
+    assert!(milliseconds("device_busy_ms") <= milliseconds("counted_ms") + 20, "{read}");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 

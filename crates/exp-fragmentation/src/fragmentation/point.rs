@@ -223,6 +223,8 @@ pub(crate) mod tests {
             content_bytes: None,
             in_memory: false,
             image_cached_bytes: None,
+            device_busy_ms: None,
+            counted_ms: None,
             lost: None,
         };
         let reading =

@@ -20,6 +20,8 @@ pub struct Results {
     pub file_ops: Vec<FileOpsResult>,
     pub calls: Vec<CallResult>,
     pub cold_reads: Vec<MeasuredColdRead>,
+    /// Whether the user kept the caches, so that no cold read was cross-checked.
+    pub caches_kept: bool,
     pub ranks: Vec<RankRepetitions>,
     pub notes: Vec<String>,
 }
@@ -27,7 +29,8 @@ pub struct Results {
 impl Results {
     pub(crate) fn of(spec: &Spec, recorded: &Recorded<Bench>) -> Self {
         let name = spec.subject(recorded.seed).map_or_else(|_| spec.workload.clone(), |subject| spec.name(&subject));
-        let mut results = Self { name, notes: recorded.caveats(), ..Self::default() };
+        let (notes, caches_kept) = (recorded.caveats(), spec.how.keep_caches);
+        let mut results = Self { name, notes, caches_kept, ..Self::default() };
         for event in recorded.events().cloned() {
             match event {
                 Event::Prepared(PreparedFacts { filesets, .. }) => results.filesets = filesets,
@@ -76,7 +79,7 @@ impl Results {
         match (self.file_ops.is_empty(), self.calls.is_empty()) {
             (false, _) => self.with_repetitions(self.file_ops.iter().map(|one| with_validity(json!(one), one.lost))),
             (_, false) => self.with_repetitions(self.calls.iter().map(|one| with_validity(json!(one), one.lost))),
-            _ => self.with_repetitions(self.cold_reads.iter().map(cold_value)),
+            _ => self.with_repetitions(self.cold_reads.iter().map(|one| cold_value(one, self.caches_kept))),
         }
     }
 
@@ -97,11 +100,17 @@ fn with_validity(mut value: Value, lost: Option<Lost>) -> Value {
     value
 }
 
-fn cold_value(measured: &MeasuredColdRead) -> Value {
+fn cold_value(measured: &MeasuredColdRead, caches_kept: bool) -> Value {
     let mut value = json!(measured.read);
     value["valid"] = json!(measured.invalid.is_none());
     value["reason"] = json!(measured.invalid);
     value["account"] = json!(measured.account);
+    let account = measured.account.as_ref().filter(|_| !caches_kept && !measured.read.interrupted);
+    let state = |has_counter| if has_counter { "checked" } else { "not checked" };
+    value["cross_checks"] = json!({
+        "device_bytes": state(account.is_some_and(|account| account.device_bytes.is_some() && !account.in_memory)),
+        "device_busy_time": state(account.is_some_and(|account| account.device_busy_ms.is_some())),
+    });
     if let Some(trace) = &measured.trace {
         value["trace"] = trace.to_json();
     }
