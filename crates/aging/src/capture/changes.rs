@@ -3,7 +3,7 @@
 //! Files of both snapshots are matched by inode and time of birth. If no file matches, the trees are copies, and files are
 //! matched by path. Several changes of the same kind to a file count once.
 
-use crate::profile::ChangeRow;
+use crate::profile::{ChangeRow, MOST_CHANGES};
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -82,15 +82,18 @@ impl ClassChanges {
         self.appends + self.truncations + self.overwrites + self.renames
     }
 
-    /// Whether more files were changed than created, so that the rates are lower than observed.
+    /// Whether more files were changed per created file than a profile allows, so that the rates are lower than observed.
     pub fn exceeds_churn(&self) -> bool {
-        self.changed() > self.created
+        self.changed() > self.created * u64::from(MOST_CHANGES)
     }
 
-    /// Changes per created file. With more changes than created files, the rates are scaled down to a sum of 1.
+    /// Changes per created file, scaled down to a sum of at most [`MOST_CHANGES`]; of 1 if no file was created.
     fn row(&self) -> ChangeRow {
-        let of = self.created.max(self.changed()).max(1) as f64;
-        // Rounds down, so that no sum of rounded rates is above 1.
+        let of = match self.created {
+            0 => self.changed().max(1) as f64,
+            created => (created as f64).max(self.changed() as f64 / f64::from(MOST_CHANGES)),
+        };
+        // Rounds down, so that no sum of rounded rates is above the maximum.
         let rate = |count: u64| (count as f64 / of * 1e4).floor() / 1e4;
         ChangeRow {
             bytes: Bytes(self.bytes),
@@ -227,7 +230,7 @@ mod tests {
         assert_eq!(observed.classes, [small, middle, large]);
         let rows = observed.rows();
         assert_eq!((rows[0].renames, rows[0].appends), (0.5, 0.0));
-        // Three changes and no create: more than a plan can execute.
+        // Three changes and no create.
         assert!(middle.exceeds_churn() && !small.exceeds_churn());
         assert_eq!((rows[1].appends, rows[1].truncations, rows[1].overwrites), (0.3333, 0.3333, 0.3333));
     }

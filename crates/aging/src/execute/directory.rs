@@ -260,7 +260,7 @@ impl DirectoryHand {
     }
 
     fn rename(&mut self, file: &File) -> Result<(), AgingError> {
-        let before = Name::of(&File { renamed: false, ..*file });
+        let before = Name::of(&File { renamed: !file.renamed, ..*file });
         let above = self.descriptors.get(file.directory)?;
         rustix::fs::renameat(above, before.as_c_str(), above, Name::of(file).as_c_str())
             .map_err(|errno| explain("rename", self.path(file, &before), errno))

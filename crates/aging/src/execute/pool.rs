@@ -5,7 +5,7 @@
 use super::plan_target::PlanTarget;
 use super::{Act, Pace, Run, Stop, Task, Work, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{File, Operation, OperationKind};
+use crate::planner::{File, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -203,28 +203,33 @@ fn catch_up<B: PlanTarget>(
     let ahead = || ahead.iter().filter(|task| task.place() > first && !gone.contains(&file(task)));
     let early: Vec<Task> = ahead().filter(|task| task.act.is(OperationKind::Create)).copied().collect();
     let mut early_files: HashMap<_, File> = early.iter().map(|task| (file(task), *task.act.file())).collect();
-    // Removed files lose their changes, and other files that grew are truncated. All changes are repeated in order.
+    // Removed files lose their changes. Other files that grew are truncated; with several changes, they are removed and created
+    // again as they were before. All these changes are repeated in order.
     let is_change = |task: &&Task| matches!(task.act, Act::Change(_));
     let (lost, others): (Vec<Task>, Vec<Task>) =
         ahead().filter(is_change).partition(|task| early_files.contains_key(&file(task)));
-    let grown: Vec<Task> = others.into_iter().filter(|task| task.grew_by() > 0).collect();
+    let mut changed: HashMap<_, Vec<Task>> = HashMap::new();
+    others.into_iter().for_each(|task| changed.entry(file(&task)).or_default().push(task));
+    let grown: Vec<Vec<Task>> =
+        changed.into_values().filter(|tasks| tasks.iter().any(|task| task.grew_by() > 0)).collect();
+    let several = || grown.iter().filter(|tasks| tasks.len() > 1);
+    let restored: Vec<Task> = several().filter_map(|tasks| Some(tasks.first()?.restored())).collect();
     for task in &lost {
         early_files.insert(file(task), *task.act.file());
     }
-    let taken_back = early.iter().map(|task| {
-        let operation = Operation { kind: OperationKind::Delete, file: early_files[&file(task)] };
-        Task { act: Act::Operation(operation), ..*task }
-    });
-    let taken_back: Vec<Task> = taken_back.chain(grown.iter().map(Task::cut_again)).collect();
-    left.extend(early.iter().chain(&lost).chain(&grown));
+    let removed = several().filter_map(|tasks| tasks.last()).map(|task| task.removal(*task.act.file()));
+    let cut = grown.iter().filter(|tasks| tasks.len() == 1).flatten().map(Task::cut_again);
+    let early_removed = early.iter().map(|task| task.removal(early_files[&file(task)]));
+    let taken_back: Vec<Task> = early_removed.chain(removed).chain(cut).collect();
+    left.extend(early.iter().chain(&lost).chain(grown.iter().flatten()));
     left.sort_unstable_by_key(Task::place);
     // Removals need no space. For the others, all earlier operations are done.
-    for task in taken_back.iter().chain(&left) {
+    for task in taken_back.iter().chain(&restored).chain(&left) {
         let earlier_done = || run.pace.earlier_done(task.sequence);
         apply(run.backends, hands, task, earlier_done, &mut run.counts.stalls)
             .map_err(|error| (task.sequence, error))?;
     }
-    lost.iter().chain(&grown).for_each(|task| run.counts.work.discount(task));
+    lost.iter().chain(grown.iter().flatten()).for_each(|task| run.counts.work.discount(task));
     left.iter().for_each(|task| run.counts.work.count(task));
     run.complete(run.parts.position());
     Ok(())

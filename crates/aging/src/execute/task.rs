@@ -93,6 +93,24 @@ impl Task {
         }
     }
 
+    /// The removal of a file, in place of this task.
+    pub(crate) fn removal(&self, file: File) -> Self {
+        self.operation(OperationKind::Delete, file)
+    }
+
+    /// The creation of a changed file as it was before the change.
+    pub(crate) fn restored(&self) -> Self {
+        let before = match self.act {
+            Act::Change(change) => change.before(),
+            Act::Operation(operation) => operation.file,
+        };
+        self.operation(OperationKind::Create, before)
+    }
+
+    fn operation(&self, kind: OperationKind, file: File) -> Self {
+        Self { act: Act::Operation(Operation { kind, file }), sync: false, ..*self }
+    }
+
     pub(crate) fn cut_again(&self) -> Self {
         let after = *self.act.file();
         let file = File { size: after.size - self.grew_by(), ..after };

@@ -1,19 +1,19 @@
 //! Counts of changes between create and delete, and how many a plan lets expect.
 
 use super::{BLOCK, Class, PlanSpec};
-use crate::profile::ChangeRow;
+use crate::profile::{ChangeRow, ROUNDING};
 use serde::{Deserialize, Serialize};
 
 /// Changes by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCounts {
-    /// Files that grew.
+    /// Times a file grew.
     pub appends: u64,
-    /// Files that were cut.
+    /// Times a file was cut.
     pub truncations: u64,
-    /// Files of which a part was written once more.
+    /// Times a part of a file was written once more.
     pub overwrites: u64,
-    /// Files that got another name.
+    /// Times a file got another name.
     pub renames: u64,
     /// Bytes that files grew by.
     pub bytes_appended: u64,
@@ -67,6 +67,10 @@ pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u6
         let size = class.high as u64;
         let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
         let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
+        // A file that is changed several times may grow, or be cut, from one extreme to the other.
+        let several = row.rates().iter().sum::<f64>() > 1.0 + ROUNDING;
+        let moved = |blocks: u64| if several { (blocks + most).min(2 * most) } else { blocks.min(most) };
+        let largest = if several { blocks(size) + most } else { blocks(size) };
         // In floating point, because the products of impossible plans may overflow.
         let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
         all.add(&ChangeCounts {
@@ -74,9 +78,9 @@ pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u6
             truncations: truncations as u64,
             overwrites: overwrites as u64,
             renames: renames as u64,
-            bytes_appended: bytes(appends, blocks(size).min(most)),
-            bytes_truncated: bytes(truncations, blocks(size).max(1).min(most)),
-            bytes_overwritten: bytes(overwrites, blocks(size).min(OVERWRITTEN_BLOCKS)),
+            bytes_appended: bytes(appends, moved(blocks(size))),
+            bytes_truncated: bytes(truncations, moved(blocks(size).max(1))),
+            bytes_overwritten: bytes(overwrites, largest.min(OVERWRITTEN_BLOCKS)),
         });
     }
     all

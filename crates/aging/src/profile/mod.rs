@@ -5,7 +5,8 @@ mod changes;
 mod import;
 
 pub use builtin::BUILTIN;
-pub use changes::ChangeRow;
+pub(crate) use changes::ROUNDING;
+pub use changes::{ChangeRow, MOST_CHANGES};
 pub use import::import_geriatrix;
 
 use crate::error::AgingError;

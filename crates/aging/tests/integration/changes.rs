@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use senesce_aging::capture::changes::{ClassChanges, StatedBy, compare};
 use senesce_aging::capture::{capture_since, snapshot};
 use senesce_aging::execute::{Hand, PlanTarget};
-use senesce_aging::profile::ChangeRow;
+use senesce_aging::profile::{ChangeRow, SizeRow};
 use senesce_aging::{
     AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data, DirectoryTarget,
     ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Truncate, reconcile,
@@ -40,6 +40,8 @@ struct Model {
     bytes: u64,
     freed: u64,
     counts: ChangeCounts,
+    /// Changes by birth.
+    changes: HashMap<u64, u32>,
 }
 
 fn blocks(size: u64) -> u64 {
@@ -66,8 +68,9 @@ impl Model {
         let after = change.file;
         let before = self.files.insert(after.birth, after).expect("only an existing file is changed");
         assert_eq!(before.directory, after.directory);
-        assert!(!before.renamed, "a file is changed once");
-        assert_eq!(after.renamed, change.kind == ChangeKind::Rename);
+        assert_eq!(before, change.before());
+        assert_eq!(before.renamed != after.renamed, change.kind == ChangeKind::Rename);
+        *self.changes.entry(after.birth).or_default() += 1;
         match change.kind {
             ChangeKind::Append { from } => assert!(before.size == from && from < after.size && from % 4096 == 0),
             ChangeKind::Truncate { from } => {
@@ -85,7 +88,8 @@ impl Model {
 }
 
 fn rates() -> impl Strategy<Value = [f64; 4]> {
-    ([0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0], 0.0f64..1.0).prop_map(|(shares, sum)| {
+    let sum = prop_oneof![0.0f64..1.0, 1.0f64..12.0];
+    ([0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0], sum).prop_map(|(shares, sum)| {
         let total: f64 = shares.iter().sum::<f64>().max(1e-9);
         shares.map(|share| share / total * sum)
     })
@@ -180,9 +184,56 @@ fn number_of_changed_files_follows_the_rates() {
 }
 
 #[test]
+fn file_is_changed_as_often_as_its_rates() {
+    let rates = [1.6, 0.9, 0.7, 0.5];
+    let base = spec(vec![row(1 << 30, rates)], 4);
+    let profile = Profile { sizes: vec![SizeRow { bytes: Bytes::kib(256), weight: 1.0 }], ..base.profile.clone() };
+    let plan = plan(&PlanSpec { profile, capacity: Bytes::mib(256), ..base });
+    let (mut planner, mut model) = (plan.operations(), Model::default());
+    while let Some(operation) = planner.next() {
+        model.operate(&operation);
+        planner.changes().iter().for_each(|change| model.change(change));
+    }
+    // Of 3.7 changes each file has 3 or 4, but one that was cut to nothing cannot be overwritten.
+    let of_live: Vec<u32> = model.files.keys().map(|birth| model.changes.get(birth).copied().unwrap_or(0)).collect();
+    assert_eq!(of_live.iter().max(), Some(&4));
+    let mean = f64::from(of_live.iter().sum::<u32>()) / of_live.len() as f64;
+    assert!((3.3..=3.7).contains(&mean), "{mean}");
+    let done = planner.changes_done();
+    let counts = [done.appends, done.truncations, done.overwrites, done.renames].map(|count| count as f64);
+    for (count, rate) in counts.iter().zip(rates) {
+        let share = count / counts.iter().sum::<f64>() - rate / 3.7;
+        assert!(share.abs() < 0.05, "{counts:?}");
+    }
+    assert!(model.files.values().any(|file| file.renamed) && model.files.values().any(|file| !file.renamed));
+}
+
+/// Recorded before files could be changed several times.
+#[test]
+fn digest_of_a_plan_with_at_most_one_change_per_file_is_stable() {
+    assert_eq!(
+        ended(&all_kinds(1)).namespace_sha256(),
+        "5aadf05a45fbc1f796d4e324af980c7dff7e87c9c2f1cc5b7d10c311cb3620b7"
+    );
+    let expected = ChangeCounts {
+        appends: 476,
+        truncations: 509,
+        overwrites: 510,
+        renames: 479,
+        bytes_appended: 6_159_464,
+        bytes_truncated: 7_967_056,
+        bytes_overwritten: 18_532_072,
+    };
+    assert_eq!(ended(&all_kinds(1)).changes_done(), expected);
+}
+
+#[test]
 fn changes_are_on_the_file_system_for_any_number_of_threads() {
-    let plan = all_kinds(1);
-    let expected = ended(&plan);
+    [0.25, 1.5].into_iter().for_each(|rate| are_on_the_file_system(&plan(&spec(vec![row(1 << 30, [rate; 4])], 1))));
+}
+
+fn are_on_the_file_system(plan: &Arc<AgingPlan>) {
+    let expected = ended(plan);
     let done = expected.changes_done();
     let kinds = [done.appends, done.truncations, done.overwrites, done.renames];
     assert!(kinds.iter().all(|count| *count > 100), "{done:?}");
@@ -199,8 +250,10 @@ fn changes_are_on_the_file_system_for_any_number_of_threads() {
 
 #[test]
 fn aging_with_changes_ends_the_same_after_a_kill() {
-    for (cut, ahead, data) in [(400, 30, Data::Write), (2500, 64, Data::Fallocate)] {
-        let plan = all_kinds(3);
+    for (cut, ahead, data, rate) in
+        [(400, 30, Data::Write, 0.25), (2500, 64, Data::Fallocate, 0.25), (2500, 64, Data::Write, 1.5)]
+    {
+        let plan = plan(&spec(vec![row(1 << 30, [rate; 4])], 3));
         let (room, target) = claimed();
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
@@ -279,9 +332,9 @@ fn compressed_plan_with_changes_is_refused() {
         PlanSpec { limit: Limit::Bound, compression: Some(Compression { turnovers: 1.0 }), ..changed.clone() };
     let error = AgingPlan::new(&compressed).unwrap_err().to_string();
     assert!(error.contains("--compress") && error.contains("changes"), "{error}");
-    let exceeding = Profile { changes: vec![row(4096, [0.5, 0.5, 0.1, 0.0])], ..changed.profile.clone() };
+    let exceeding = Profile { changes: vec![row(4096, [50.0, 50.0, 0.1, 0.0])], ..changed.profile.clone() };
     match AgingPlan::new(&PlanSpec { profile: exceeding, ..changed }).unwrap_err() {
-        AgingError::Profile { problem, .. } => assert!(problem.contains("exceed the churn"), "{problem}"),
+        AgingError::Profile { problem, .. } => assert!(problem.contains("100.100"), "{problem}"),
         other => panic!("{other}"),
     }
 }

@@ -6,13 +6,13 @@ use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::plan::file_name;
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
-    AgingError, AgingPlan, Change, ChangeKind, Clock, Data, DirectoryTarget, ExecuteOptions, Interleaved, Limit,
+    AgingError, AgingPlan, Change, ChangeKind, Clock, Data, DirectoryTarget, ExecuteOptions, File, Interleaved, Limit,
     NullTarget, Operation, OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute,
     execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -246,8 +246,8 @@ struct SmallVolume {
     capacity: i64,
     used: AtomicI64,
     hands: AtomicUsize,
-    /// Births of all files ever created, and of the existing ones.
-    files: Mutex<(HashSet<u64>, HashSet<u64>)>,
+    /// Births of all files ever created, and the existing files.
+    files: Mutex<(HashSet<u64>, HashMap<u64, File>)>,
     others: Mutex<Others>,
     changed: Condvar,
 }
@@ -298,10 +298,12 @@ impl SmallVolume {
         }
         let mut files = self.files.lock().unwrap();
         match operation.kind {
-            OperationKind::Delete => _ = files.1.remove(&operation.file.birth),
+            OperationKind::Delete => {
+                assert_eq!(files.1.remove(&operation.file.birth), Some(operation.file));
+            }
             OperationKind::Create => {
                 files.0.insert(operation.file.birth);
-                files.1.insert(operation.file.birth);
+                assert_eq!(files.1.insert(operation.file.birth, operation.file), None);
             }
         }
         Ok(())
@@ -310,13 +312,13 @@ impl SmallVolume {
     fn change(&self, change: &Change) -> Result<(), AgingError> {
         let size = change.file.size as i64;
         match change.kind {
-            ChangeKind::Append { from } => self.take(size - from as i64),
-            ChangeKind::Truncate { from } => {
-                self.used.fetch_sub(from as i64 - size, Ordering::Relaxed);
-                Ok(())
-            }
-            _ => Ok(()),
+            ChangeKind::Append { from } => self.take(size - from as i64)?,
+            ChangeKind::Truncate { from } => _ = self.used.fetch_sub(from as i64 - size, Ordering::Relaxed),
+            _ => {}
         }
+        let before = self.files.lock().unwrap().1.insert(change.file.birth, change.file);
+        assert_eq!(before, Some(change.before()));
+        Ok(())
     }
 
     fn take(&self, bytes: i64) -> Result<(), AgingError> {
@@ -344,8 +346,11 @@ impl Pace for Witness<'_> {
         let (made, live) = &*files;
         for operation in &self.volume.operations[..position as usize] {
             let birth = operation.file.birth;
-            let done =
-                if operation.kind == OperationKind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
+            let done = if operation.kind == OperationKind::Delete {
+                !live.contains_key(&birth)
+            } else {
+                made.contains(&birth)
+            };
             assert!(done, "{operation:?} was reported done before {position}");
         }
     }
@@ -446,9 +451,12 @@ fn threads_ahead_of_a_slow_one_need_no_more_space_than_the_plan() {
 #[test]
 fn threads_ahead_with_changes_need_no_more_space_than_the_plan() {
     let plain = small_plan(7);
-    let row = ChangeRow { bytes: Bytes(1 << 30), appends: 0.5, truncations: 0.3, renames: 0.2, overwrites: 0.0 };
-    let profile = Profile { changes: vec![row], ..plain.spec().profile.clone() };
-    run_ahead_of_a_slow_one(&Arc::new(AgingPlan::new(&PlanSpec { profile, ..plain.spec().clone() }).unwrap()));
+    for times in [1.0, 8.0] {
+        let [appends, truncations, renames] = [0.5, 0.3, 0.2].map(|rate| times * rate);
+        let row = ChangeRow { bytes: Bytes(1 << 30), appends, truncations, renames, overwrites: 0.0 };
+        let profile = Profile { changes: vec![row], ..plain.spec().profile.clone() };
+        run_ahead_of_a_slow_one(&Arc::new(AgingPlan::new(&PlanSpec { profile, ..plain.spec().clone() }).unwrap()));
+    }
 }
 
 fn run_ahead_of_a_slow_one(plan: &Arc<AgingPlan>) {
@@ -459,6 +467,8 @@ fn run_ahead_of_a_slow_one(plan: &Arc<AgingPlan>) {
     assert_eq!(outcome.completed, plan.len());
     assert_eq!(volume.used.into_inner(), bytes_held(plan).1);
     assert_eq!(outcome.changes, planner.changes_done());
+    let planned: HashMap<u64, File> = planner.namespace().files().map(|live| (live.file.birth, live.file)).collect();
+    assert_eq!(volume.files.into_inner().unwrap().1, planned);
     assert!(outcome.stalls > 0, "the volume was never full: the test shows nothing");
 }
 

@@ -7,7 +7,7 @@ use crate::output::output_failed;
 use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
-use senesce_aging::profile::import_geriatrix;
+use senesce_aging::profile::{MOST_CHANGES, import_geriatrix};
 use senesce_aging::{
     AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, capture_since, overview,
 };
@@ -219,8 +219,9 @@ fn announce(captured: &Captured) -> std::io::Result<()> {
     let Some(observed) = &captured.changes else { return Ok(()) };
     writeln!(out, "{}", overview::told_by_words(observed.told_by))?;
     for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
-        let message = "at most one change per created file is possible, so all rates are lowered in proportion";
-        writeln!(out, "note: more files up to {} were changed than created: {message}", Bytes(class.bytes))?;
+        let message =
+            format!("more than {MOST_CHANGES} changes per created file, so all rates are lowered in proportion");
+        writeln!(out, "note: files up to {}: {message}", Bytes(class.bytes))?;
     }
     print_table(&mut out, &overview::observed_changes(observed))
 }

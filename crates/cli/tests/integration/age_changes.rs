@@ -9,10 +9,10 @@ use std::process::Command;
 const CHANGES: &str = "
 [[changes]]
 bytes = \"64k\"
-appends = 0.3
-truncations = 0.2
-overwrites = 0.2
-renames = 0.2
+appends = 1.5
+truncations = 1.2
+overwrites = 0.6
+renames = 0.7
 
 [[changes]]
 bytes = \"1g\"
@@ -42,6 +42,9 @@ fn changes_are_planned_done_counted_and_verified() {
     for kind in ["appends", "truncations", "overwrites", "renames"] {
         assert!(planned["changes"][kind].as_u64() > Some(0), "{kind}: {}", planned["changes"]);
     }
+    let count = |kind: &&str| planned["changes"][*kind].as_u64().expect("a count");
+    let all: u64 = ["appends", "truncations", "overwrites", "renames"].iter().map(count).sum();
+    assert!(Some(all) > planned["creates"].as_u64(), "{}", planned["changes"]);
     for (data, threads) in [("write", "1"), ("fallocate", "2")] {
         let more = format!("aged-{data} --data {data} --threads {threads} --out run-{data}");
         let aged = json_of(directory.path(), &format!("{AGE} {size} {more}"));
@@ -82,7 +85,7 @@ fn killed_aging_with_changes_and_writers_ends_like_an_uninterrupted_one() {
 
 #[test]
 fn conflicting_options_are_refused() {
-    let too_many = "[[changes]]\nbytes = \"1m\"\nappends = 0.7\nrenames = 0.5\n";
+    let too_many = "[[changes]]\nbytes = \"1m\"\nappends = 70\nrenames = 50\n";
     for (changes, words) in [
         (CHANGES, "--data sparse"),
         (CHANGES, "--writers 4 --threads 2"),

@@ -72,10 +72,10 @@ impl Lines {
 
     fn changes(&mut self, measures: &Measures) {
         let changes = &measures.changes;
-        self.add("appends", changes.appends, "files created smaller and grown to their size");
-        self.add("truncations", changes.truncations, "files created larger and truncated to their size");
-        self.add("overwrites in place", changes.overwrites, "files of which a part was written again");
-        self.add("renames", changes.renames, "renamed files");
+        self.add("appends", changes.appends, "times a file grew");
+        self.add("truncations", changes.truncations, "times a file was truncated");
+        self.add("overwrites in place", changes.overwrites, "times a part of a file was written again");
+        self.add("renames", changes.renames, "times a file was renamed");
     }
 
     fn fullness(&mut self, parts: u32, measures: &Measures) {
