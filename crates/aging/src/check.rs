@@ -5,7 +5,7 @@ mod reconcile;
 pub use reconcile::{Cleared, Reconciled, clear, reconcile};
 
 use crate::error::AgingError;
-use crate::execute::{CHUNK, Content, Data, Name, Shard, explain};
+use crate::execute::{CHUNK, Content, Data, Name, Parsed, Shard, explain};
 use crate::namespace::Namespace;
 use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
@@ -241,11 +241,11 @@ struct Listing {
     directories: Vec<PathBuf>,
 }
 
-/// Lists a directory. `find` returns the number of expected files and the index of the one with a birth and name.
+/// Lists a directory. `find` returns the number of expected files and the index of the one with a name.
 fn list(
     directory: BorrowedFd<'_>,
     path: &Path,
-    find: impl Fn(Option<(u64, bool)>) -> (usize, Option<usize>),
+    find: impl Fn(Option<Parsed>) -> (usize, Option<usize>),
 ) -> Result<Listing, AgingError> {
     let failed = |errno: Errno| AgingError::io("list", path, errno);
     let mut listing = Listing { seen: vec![false; find(None).0], strangers: Vec::new(), directories: Vec::new() };
@@ -275,19 +275,22 @@ fn list(
     Ok(listing)
 }
 
-fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<(u64, bool)>) -> (usize, Option<usize>) {
-    let Some((birth, renamed)) = name else { return (places.len(), None) };
+fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<Parsed>) -> (usize, Option<usize>) {
+    let Some(name) = name else { return (places.len(), None) };
     // Within a directory, paths are in the order of births.
     let (mut low, mut high) = (places.start, places.end);
     while low < high {
         let middle = low + (high - low) / 2;
-        if namespace.file(middle).birth < birth {
+        if namespace.file(middle).birth < name.birth {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
     let found = (low < places.end).then(|| namespace.file(low));
-    let hit = found.is_some_and(|file| (file.birth, file.renamed) == (birth, renamed));
+    let hit = found.is_some_and(|file| {
+        let File { birth, renamed, padding, .. } = file;
+        name == Parsed { birth, renamed, padding }
+    });
     (places.len(), hit.then(|| low - places.start))
 }

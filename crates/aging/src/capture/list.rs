@@ -73,7 +73,9 @@ pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     each_line(&mut list, |line| {
         let parts = line.path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count();
         let depth = (parts - 1).min(DEPTH_LIMIT);
-        tally.births.add(Some(in_order(line.time)), tally.files, parent(line.path));
+        let above = parent(line.path);
+        tally.births.add(Some(in_order(line.time)), tally.files, above);
+        tally.name(line.path.len() - above.len() - usize::from(!above.is_empty()));
         tally.file(line.size, ((newest - line.time).max(0.0) as u64).saturating_add(1), depth);
         count_directories(line.path, &mut known, &mut tally);
     })?;

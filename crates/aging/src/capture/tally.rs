@@ -21,6 +21,7 @@ pub struct Tally {
     directories: Vec<u64>,
     pub files: u64,
     pub bytes: u128,
+    name_bytes: u64,
     /// Files whose age is that of their birth.
     pub by_birth: u64,
     /// Files whose age is that of their last modification, because their birth is unknown.
@@ -45,6 +46,7 @@ impl Default for Tally {
             directories: Vec::new(),
             files: 0,
             bytes: 0,
+            name_bytes: 0,
             by_birth: 0,
             by_modification: 0,
             unreadable: 0,
@@ -69,6 +71,11 @@ impl Tally {
         count(&mut self.depths, depth, 1);
         self.files += 1;
         self.bytes += u128::from(size);
+    }
+
+    /// Counts a file's name.
+    pub(crate) fn name(&mut self, bytes: usize) {
+        self.name_bytes += bytes as u64;
     }
 
     fn age(&mut self, seconds: u64) {
@@ -118,6 +125,7 @@ impl Tally {
         }
         self.files += other.files;
         self.bytes += other.bytes;
+        self.name_bytes += other.name_bytes;
         self.by_birth += other.by_birth;
         self.by_modification += other.by_modification;
         self.unreadable += other.unreadable;
@@ -125,6 +133,12 @@ impl Tally {
         self.other_file_systems += other.other_file_systems;
         self.births.merge(&other.births);
         self.seen.extend(&other.seen);
+    }
+
+    /// Mean length of the names; `None` if they were not counted.
+    fn mean_name(&self) -> Option<u8> {
+        let mean = (self.name_bytes + self.files / 2).checked_div(self.files)?;
+        u8::try_from(mean).ok().filter(|mean| *mean > 0)
     }
 
     /// The profile, and the cost of each age edge. Edges that would make a plan longer than `most_per_file` operations per live
@@ -161,6 +175,7 @@ impl Tally {
             source: source.into(),
             fullness: fullness.map(|value| (value.clamp(0.01, 0.99) * 1e4).round() / 1e4),
             locality: self.births.locate().locality,
+            name_bytes: self.mean_name(),
             sizes: sizes.collect(),
             depths: depths.collect(),
             ages: kept.map(|edge| AgeRow { edge: edge.seconds as f64, weight: edge.files as f64 }).collect(),

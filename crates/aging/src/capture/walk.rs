@@ -173,6 +173,7 @@ impl<'a> Walk<'a> {
         }
         let nanoseconds = |(seconds, part): (i64, u32)| seconds as u64 * 1_000_000_000 + u64::from(part);
         tally.births.add(birth(&found).map(nanoseconds), found.stx_ino, above);
+        tally.name(name.count_bytes());
         let born = self.born(&found, tally);
         tally.file(found.stx_size, self.now.saturating_sub(born).max(1) as u64, depth);
         Ok(())

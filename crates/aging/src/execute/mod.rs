@@ -29,7 +29,7 @@ pub use witness::CommitWitness;
 pub(crate) use content::CHUNK;
 pub(crate) use descriptors::Descriptors;
 pub(crate) use directory::explain;
-pub(crate) use name::Name;
+pub(crate) use name::{Name, Parsed};
 
 use crate::error::AgingError;
 use crate::parts::{Interleaved, Placed};

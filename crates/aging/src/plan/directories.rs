@@ -1,5 +1,6 @@
 //! The tree of directories: the profile's number on each level, spread evenly over the level above.
 
+use crate::planner::RENAMED;
 use crate::profile::Profile;
 use std::cmp::Ordering;
 
@@ -87,9 +88,22 @@ impl DirectoryTree {
     }
 }
 
-/// Name of a file, from the operation that created it. All names have the same length, so they sort by birth.
+/// Name of a file, from the operation that created it, without padding. All names have the same length, so they sort by birth.
 pub fn file_name(birth: u64) -> String {
     format!("f{birth:012x}")
+}
+
+/// Length of a name without padding.
+pub(crate) const NAME_BYTES: usize = 13;
+/// Maximum length of a name with padding: the limit of Linux without the suffix of renamed files.
+pub(crate) const MOST_NAME_BYTES: usize = 255 - RENAMED.len();
+/// Fills names up to the mean length of a profile.
+pub(crate) const PADDING: u8 = b'_';
+
+/// Bytes of [`PADDING`] in each name of a plan.
+pub(crate) fn padding(profile: &Profile) -> u8 {
+    let bytes = usize::from(profile.name_bytes.unwrap_or(0)).min(MOST_NAME_BYTES);
+    bytes.saturating_sub(NAME_BYTES) as u8
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use super::File;
 use super::random::mix;
 use super::size::SizeDraw;
-use crate::plan::{AgingPlan, BLOCK, ChangeCounts, OVERWRITTEN_BLOCKS, UNDER_WAY, blocks, blocks_of_one_file};
+use crate::plan::{AgingPlan, BLOCK, ChangeCounts, OVERWRITTEN_BLOCKS, UNDER_WAY, blocks, blocks_of_one_file, padding};
 use crate::profile::{ChangeRow, ROUNDING};
 use std::collections::{HashMap, VecDeque};
 
@@ -81,6 +81,7 @@ struct Waiting {
 #[derive(Debug, Clone)]
 pub(super) struct Changes {
     key: u64,
+    padding: u8,
     /// For each class: cumulative rates by kind.
     rates: Vec<[f64; 4]>,
     budget: u64,
@@ -131,6 +132,7 @@ impl Changes {
         let most = rates.iter().map(|sums| (total(sums) - ROUNDING).ceil() as u64).max().unwrap_or(1).max(1);
         Some(Box::new(Self {
             key: plan.spec.seed.child("aging/changes").0,
+            padding: padding(&plan.spec.profile),
             rates,
             budget: (UNDER_WAY * plan.spec.capacity.0 as f64) as u64,
             delay: (plan.fill / 8 / most).max(1),
@@ -256,7 +258,8 @@ impl Changes {
             self.waiting.pop_front();
             let class = usize::from(class);
             if let Some(done) = self.pending.get(&birth).copied() {
-                let planned = File { birth, size: sizes.size(class, birth), directory, renamed: false };
+                let size = sizes.size(class, birth);
+                let planned = File { birth, size, directory, renamed: false, padding: self.padding };
                 self.step(now, class, planned, done);
             }
         }

@@ -12,7 +12,7 @@ pub(crate) use live::Live;
 pub(crate) use random::mix;
 
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, ChangeCounts, Limit, State, Survivor, Ticks, file_name, replan};
+use crate::plan::{AgingPlan, ChangeCounts, Limit, PADDING, State, Survivor, Ticks, file_name, padding, replan};
 use changes::Changes;
 use live::Record;
 use neighbours::Neighbours;
@@ -29,6 +29,8 @@ pub struct File {
     /// Its directory, a number in the plan's [`DirectoryTree`](crate::plan::DirectoryTree).
     pub directory: u32,
     pub renamed: bool,
+    /// Bytes that fill its name up to the mean length of the profile.
+    pub padding: u8,
 }
 
 /// Suffix of renamed files, which keeps names sorted by birth.
@@ -36,7 +38,8 @@ pub(crate) const RENAMED: &str = ".r";
 
 impl File {
     pub fn name(&self) -> String {
-        file_name(self.birth) + if self.renamed { RENAMED } else { "" }
+        let padding = char::from(PADDING).to_string().repeat(self.padding.into());
+        file_name(self.birth) + &padding + if self.renamed { RENAMED } else { "" }
     }
 }
 
@@ -117,6 +120,7 @@ pub struct Planner {
     totals: Totals,
     ticks: Ticks,
     commit: bool,
+    padding: u8,
     sizes: SizeDraw,
     changes: Option<Box<Changes>>,
     neighbours: Option<Box<Neighbours>>,
@@ -167,6 +171,7 @@ impl Planner {
             totals: Totals { created: vec![0; plan.classes.len()], bytes_least: u64::MAX, ..Totals::default() },
             ticks: Ticks::new(&plan.spec.clock, plan.spec.capacity, plan.fullness),
             commit: false,
+            padding: padding(&plan.spec.profile),
             sizes: SizeDraw::new(seed.child("aging/spread").0, &plan.classes),
             changes: Changes::new(&plan),
             neighbours: Neighbours::new(&plan),
@@ -276,8 +281,9 @@ impl Planner {
     }
 
     fn planned(&self, record: &Record) -> File {
-        let birth = record.birth();
-        File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory, renamed: false }
+        let (birth, directory) = (record.birth(), record.directory);
+        let size = self.sizes.size(record.class(), birth);
+        File { birth, size, directory, renamed: false, padding: self.padding }
     }
 }
 

@@ -152,7 +152,7 @@ impl Planner {
         self.totals.created[class] += 1;
         self.totals.bytes_created += allocated;
         self.totals.bytes_live += allocated;
-        let mut file = File { birth, size, directory, renamed: false };
+        let mut file = File { birth, size, directory, renamed: false, padding: self.padding };
         if let Some(changes) = &mut self.changes {
             file = changes.born(class, file);
         }

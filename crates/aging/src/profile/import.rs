@@ -27,6 +27,7 @@ pub fn import_geriatrix(name: &str, age: &str, size: &str, directory: &str) -> R
             depths,
             ages,
             changes: Vec::new(),
+            name_bytes: None,
         };
         profile.validate()?;
         Ok(profile)

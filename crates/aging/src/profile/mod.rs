@@ -30,6 +30,9 @@ pub struct Profile {
     /// Temporal locality of births in [0, 1], see [`Births`](crate::plan::Births); `None` counts as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locality: Option<f64>,
+    /// Mean length of file names in bytes, from 1 to 255. Names of a plan have at least 13 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_bytes: Option<u8>,
     /// File sizes, ascending.
     pub sizes: Vec<SizeRow>,
     /// Depths of files, ascending.
@@ -135,6 +138,9 @@ impl Profile {
         if let Some(locality) = self.locality {
             text += &format!("locality = {locality:?}\n");
         }
+        if let Some(bytes) = self.name_bytes {
+            text += &format!("name_bytes = {bytes}\n");
+        }
         let rows = |head: &str, rows: Vec<String>| format!("\n{head} = [\n{}]\n", rows.concat());
         text += &rows(
             "sizes",
@@ -183,6 +189,9 @@ impl Profile {
         }
         if let Some(locality) = self.locality.filter(|value| !(0.0..=1.0).contains(value)) {
             return Err(format!("locality is {locality}; it must lie between 0 and 1"));
+        }
+        if self.name_bytes == Some(0) {
+            return Err("name_bytes is 0; it must lie between 1 and 255".into());
         }
         check_weights("sizes", self.sizes.iter().map(|row| row.weight))?;
         check_weights("depths", self.depths.iter().map(|row| row.weight))?;

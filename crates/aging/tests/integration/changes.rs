@@ -310,7 +310,7 @@ fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
     let backend = DirectoryTarget::new(plan.clone(), &target, Data::Fallocate).writers(4);
     backend.prepare().unwrap();
     let mut hand = backend.hand(1).unwrap();
-    let file = |birth, size| File { birth, size, directory: 0, renamed: false };
+    let file = |birth, size| File { birth, size, directory: 0, renamed: false, padding: 0 };
     let size = |file: &File| std::fs::metadata(room.path().join(file.name())).unwrap().len();
     let files = [file(1, 1 << 20), file(2, 1 << 20), file(3, 200_000), file(4, 10)];
     for file in &files {

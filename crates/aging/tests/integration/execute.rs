@@ -557,3 +557,35 @@ fn synced_files_are_counted() {
         assert_eq!(outcome.synced, planner.creates() / 100, "{threads} threads");
     }
 }
+
+#[test]
+fn names_have_the_mean_length_of_the_profile() {
+    for (asked, bytes) in [(None, 13), (Some(5), 13), (Some(61), 61), (Some(255), 253)] {
+        let plain = small_plan(15);
+        let changes = vec![ChangeRow { bytes: Bytes(1 << 30), renames: 0.5, ..ChangeRow::default() }];
+        let profile = Profile { name_bytes: asked, changes, ..plain.spec().profile.clone() };
+        let plan = Arc::new(AgingPlan::new(&PlanSpec { profile, ..plain.spec().clone() }).unwrap());
+        let (room, target) = claimed();
+        let mut before = plan.operations();
+        let completed = play(&mut before, &target, Data::Sparse, 1, plan.len() / 2);
+        is_good(&before, &room, Data::Sparse);
+        // As after a kill: further operations, and a file with another length of its name.
+        let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
+        let mut hand = backend.hand(1).unwrap();
+        for operation in before.clone().take(20) {
+            hand.apply(&operation, false).unwrap();
+        }
+        let stranger = before.namespace().files().next().unwrap().file;
+        let stranger = File { padding: stranger.padding.checked_sub(1).unwrap_or(1), directory: 0, ..stranger };
+        std::fs::write(room.path().join(stranger.name()), "").unwrap();
+        assert!(found(&before, &room, Data::Sparse).strangers > 0);
+        let mut resumed = reached(&plan, completed);
+        reconcile(&resumed, &backend, None).unwrap();
+        is_good(&resumed, &room, Data::Sparse);
+        play(&mut resumed, &target, Data::Sparse, 2, u64::MAX);
+        is_good(&resumed, &room, Data::Sparse);
+        for live in resumed.namespace().files() {
+            assert_eq!(live.file.name().len(), bytes + if live.file.renamed { 2 } else { 0 });
+        }
+    }
+}

@@ -45,6 +45,8 @@ fn wrong_profile_is_reported_with_line_and_nearest_name() {
         (GOOD.replace("4096", "\"1g5\""), vec!["1g5"]),
         (format!("fullness = 1.5\n{GOOD}"), vec!["fullness"]),
         (format!("{GOOD}agess = 1\n"), vec!["agess", "ages"]),
+        (format!("name_bytes = 0\n{GOOD}"), vec!["name_bytes"]),
+        (format!("name_bytes = 256\n{GOOD}"), vec!["line 1", "256"]),
         ("".into(), vec!["missing"]),
     ] {
         let said = Profile::parse("mine.toml", &wrong).unwrap_err().to_string();
@@ -99,13 +101,19 @@ fn tree_and_its_list_give_the_same_profile() {
     let room = tempfile::tempdir().unwrap();
     let tree = room.path().join("tree");
     let mut lines = String::new();
-    for (path, size) in [("a", 0u64), ("b/c", 100), ("b/d", 5000), ("b/e/f", 70_000), ("b/e/g", 1 << 20)] {
+    for (path, size) in [
+        ("a name of 18 bytes", 0u64),
+        ("b/c", 100),
+        ("b/d", 5000),
+        (&*format!("b/e/{}", "f".repeat(50)), 70_000),
+        ("b/e/g", 1 << 20),
+    ] {
         let full = tree.join(path);
         std::fs::create_dir_all(full.parent().unwrap()).unwrap();
         std::fs::File::create(&full).unwrap().set_len(size).unwrap();
         lines.push_str(&format!("{size} 1000 {path}\n"));
     }
-    std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
+    std::os::unix::fs::symlink("a name of 18 bytes", tree.join("link")).unwrap();
     let listed = room.path().join("list");
     std::fs::write(&listed, lines).unwrap();
     let options = CaptureOptions { threads: 2, ..CaptureOptions::default() };
@@ -116,6 +124,9 @@ fn tree_and_its_list_give_the_same_profile() {
     assert_eq!(walked.by_birth + walked.by_modification, 5);
     assert_eq!(walked.profile.sizes, read.profile.sizes);
     assert_eq!(walked.profile.depths, read.profile.depths);
+    // The mean of 18, 1, 1, 50 and 1 bytes.
+    assert_eq!((walked.profile.name_bytes, read.profile.name_bytes), (Some(14), Some(14)));
+    assert_eq!(Profile::parse("again", &walked.profile.to_toml()).unwrap(), walked.profile);
     assert!(walked.profile.fullness.is_some() && read.profile.fullness.is_none());
     assert!(!walked.profile.to_toml().contains("link"), "no names are kept");
 }

@@ -23,6 +23,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
             sizes: (0..).zip(sizes).map(|(power, weight)| SizeRow { bytes: Bytes(4096 << power), weight }).collect(),
             depths: vec![DepthRow { depth: 1, weight: 1.0, subdirectories: 3 }],
             locality: None,
+            name_bytes: None,
             changes: Vec::new(),
         }
     })

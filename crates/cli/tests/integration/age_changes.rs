@@ -117,6 +117,23 @@ fn two_trees_are_captured_with_their_changes() {
     assert_eq!(counts["changes"]["classes"][1]["created"], 2, "{counts}");
 }
 
+#[test]
+fn aging_like_a_directory_keeps_the_length_of_names() {
+    let directory = temporary_directory();
+    let tree = directory.path().join("tree");
+    std::fs::create_dir(&tree).expect("make");
+    for file in 0..20 {
+        std::fs::write(tree.join(format!("{file:040}")), vec![1; 5000]).expect("write");
+    }
+    let line = "age --like tree --size 64M --max-operations 3000 --create --data sparse aged --out run --json";
+    json_of(directory.path(), line);
+    succeeds(directory.path(), "verify run");
+    let names = std::fs::read_dir(directory.path().join("aged")).expect("list").map(|entry| entry.expect("entry"));
+    let lengths: Vec<usize> =
+        names.map(|entry| entry.file_name().len()).filter(|length| *length > "lost+found".len()).collect();
+    assert!(lengths.iter().filter(|length| **length == 40).count() > 50, "{lengths:?}");
+}
+
 /// xfs gives a file that is written at once a single extent at any fullness; concurrently growing files interleave.
 #[test]
 #[ignore = "needs loop devices, XFS"]
