@@ -29,8 +29,9 @@ struct Open {
 #[derive(Debug, Clone, Default)]
 struct Walk {
     directory: Option<u32>,
-    pairs: u64,
-    same: u64,
+    /// Whole numbers, in the form in which they are used for every file.
+    pairs: f64,
+    same: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -44,6 +45,8 @@ pub(super) struct Neighbours {
     coming: Vec<Open>,
     /// Births of files that stay.
     births: u64,
+    /// First directory and number of directories of each depth of the plan.
+    levels: Vec<(u32, u32)>,
     staying: Walk,
     passing: Walk,
     random: Pcg64,
@@ -51,13 +54,13 @@ pub(super) struct Neighbours {
 
 impl Walk {
     fn wants_same(&self, share: f64, random: &mut Pcg64) -> bool {
-        let missing = share * self.pairs as f64 - self.same as f64;
+        let missing = share * self.pairs - self.same;
         unit(random) < share + GAIN * missing
     }
 
     fn enter(&mut self, directory: u32) -> u32 {
-        self.pairs += u64::from(self.directory.is_some());
-        self.same += u64::from(self.directory == Some(directory));
+        self.pairs += f64::from(u8::from(self.directory.is_some()));
+        self.same += f64::from(u8::from(self.directory == Some(directory)));
         self.directory = Some(directory);
         directory
     }
@@ -75,7 +78,8 @@ impl Neighbours {
         let is_most = locality >= bounds.most();
         let (staying, passing) = (Walk::default(), Walk::default());
         let share = bounds.share(locality);
-        Some(Box::new(Self { share, is_most, in_use: Vec::new(), coming, births: 0, staying, passing, random }))
+        let levels = plan.depths.iter().map(|(depth, _)| plan.tree.level(*depth)).collect();
+        Some(Box::new(Self { share, is_most, in_use: Vec::new(), coming, births: 0, levels, staying, passing, random }))
     }
 
     /// Continues after files that exist and stay, with their directories in the order of births.
@@ -93,12 +97,12 @@ impl Neighbours {
     }
 
     /// The directory of a file that stays.
-    pub(super) fn staying(&mut self, depths: &Alias, plan: &AgingPlan) -> u32 {
+    pub(super) fn staying(&mut self, depths: &Alias) -> u32 {
         self.start();
         let wants_same = self.is_most || self.staying.wants_same(self.share, &mut self.random);
         let here = self.in_use.iter().position(|open| Some(open.directory) == self.staying.directory);
         let next = here.filter(|_| wants_same).or_else(|| self.other(here));
-        let directory = next.map(|index| self.fill(index)).unwrap_or_else(|| self.any(depths, plan));
+        let directory = next.map(|index| self.fill(index)).unwrap_or_else(|| self.any(depths));
         self.staying.enter(directory)
     }
 
@@ -134,17 +138,16 @@ impl Neighbours {
     }
 
     /// A directory drawn by the depths of the profile.
-    fn any(&mut self, depths: &Alias, plan: &AgingPlan) -> u32 {
-        let (depth, _) = plan.depths[depths.draw(&mut self.random)];
-        let (first, width) = plan.tree.level(depth);
+    fn any(&mut self, depths: &Alias) -> u32 {
+        let (first, width) = self.levels[depths.draw(&mut self.random)];
         first + below(&mut self.random, u64::from(width)) as u32
     }
 
     /// The directory of a file that will be deleted.
-    pub(super) fn passing(&mut self, depths: &Alias, plan: &AgingPlan) -> u32 {
+    pub(super) fn passing(&mut self, depths: &Alias) -> u32 {
         let wants_same = self.passing.wants_same(self.share, &mut self.random);
         let same = self.passing.directory.filter(|_| wants_same);
-        let directory = same.unwrap_or_else(|| self.any(depths, plan));
+        let directory = same.unwrap_or_else(|| self.any(depths));
         self.passing.enter(directory)
     }
 }
@@ -176,5 +179,6 @@ fn schedule(mut directories: Vec<Open>, files: u64, random: &mut Pcg64) -> Vec<O
 
 /// A number above 0 and below 1.
 fn unit(random: &mut Pcg64) -> f64 {
-    ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    // Signed numbers are converted by a single instruction.
+    ((random.next_u64() >> 11).cast_signed() as f64 + 0.5) / (1u64 << 53) as f64
 }

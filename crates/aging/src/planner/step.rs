@@ -6,6 +6,13 @@ use super::{File, Left, Operation, OperationKind, Planner};
 use crate::plan::Segment;
 use rand_pcg::Pcg64;
 
+/// The kind and the class of the next operation. Small, because it passes through several functions.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    Create(usize),
+    Delete(usize),
+}
+
 impl Planner {
     fn advance(&mut self) -> bool {
         let plan = self.plan.clone();
@@ -56,25 +63,22 @@ impl Planner {
         (self.plan.large..self.left.len()).rev().find(can_go)
     }
 
-    /// Deletes a file of a class drawn by its remaining deletes, unless that leaves the band.
-    fn delete(&mut self) -> Option<Operation> {
+    /// A class to delete from, drawn by the remaining deletes, unless that leaves the band.
+    fn delete(&mut self) -> Option<Choice> {
         let total = self.deletable.total();
         if total == 0 {
             return None;
         }
         let class = self.deletable.find(self.choose_class.below(total));
-        if self.leaves_band(class) {
-            return None;
-        }
-        Some(self.delete_from(class))
+        (!self.leaves_band(class)).then_some(Choice::Delete(class))
     }
 
-    /// Deletes a file of the smallest possible class, within the band or, as a last resort, outside of it.
-    fn delete_smallest(&mut self, within_band: bool) -> Option<Operation> {
+    /// The smallest class to delete from, within the band or, as a last resort, outside of it.
+    fn delete_smallest(&mut self, within_band: bool) -> Option<Choice> {
         let may_go = |class: &usize| self.left[*class].deletes > 0 && self.live.class(*class).passing > 0;
         let class = (0..self.left.len()).find(may_go)?;
         let leaves = within_band && self.leaves_band(class);
-        (!leaves).then(|| self.delete_from(class))
+        (!leaves).then_some(Choice::Delete(class))
     }
 
     /// Whether a delete from a class could go further below the target than the band allows.
@@ -123,13 +127,14 @@ impl Planner {
         }
     }
 
-    fn create(&mut self) -> Option<Operation> {
+    /// The class of the next file, drawn by the empty slots.
+    fn create(&mut self) -> Option<Choice> {
         while !self.empty.is_empty() {
             let slot = self.choose_slot.below(self.empty.len() as u64) as usize;
             let class = usize::from(self.empty.swap_remove(slot));
             self.fetch_slot();
             if self.left[class].creates > 0 {
-                return Some(self.create_in(class));
+                return Some(Choice::Create(class));
             }
         }
         None
@@ -177,8 +182,8 @@ impl Planner {
     fn draw_directory(&mut self, stays: bool) -> u32 {
         let (depths, random) = (&mut self.stay_depths, &mut self.choose_depth);
         match &mut self.neighbours {
-            Some(neighbours) if stays => neighbours.staying(&self.depth_alias, &self.plan),
-            Some(neighbours) => neighbours.passing(&self.depth_alias, &self.plan),
+            Some(neighbours) if stays => neighbours.staying(&self.depth_alias),
+            Some(neighbours) => neighbours.passing(&self.depth_alias),
             None => {
                 let deal = if stays { draw_stay_depth(depths, random) } else { self.depth_alias.draw(random) };
                 self.deals[deal].next(stays)
@@ -223,8 +228,8 @@ impl Iterator for Planner {
                 return None;
             }
         }
-        let operation = if let Some(class) = self.urgent() {
-            Some(self.delete_from(class))
+        let choice = if let Some(class) = self.urgent() {
+            Some(Choice::Delete(class))
         } else if self.leading_deletes > 0 {
             self.delete().or_else(|| self.delete_smallest(true)).or_else(|| self.create())
         } else if self.prefers_delete() {
@@ -232,7 +237,10 @@ impl Iterator for Planner {
         } else {
             self.create().or_else(|| self.delete())
         };
-        let operation = operation.or_else(|| self.delete_smallest(false))?;
+        let operation = match choice.or_else(|| self.delete_smallest(false))? {
+            Choice::Create(class) => self.create_in(class),
+            Choice::Delete(class) => self.delete_from(class),
+        };
         if let Some(changes) = &mut self.changes {
             let last = self.totals.operations + 1 == self.plan.operations;
             changes.follow(self.totals.operations, last, &self.sizes);
