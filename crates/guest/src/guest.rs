@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub modules: PathBuf,
     /// Whether the kernel is user-mode Linux, whose root is a tree of the host.
     pub user_mode: bool,
+    /// Whether every run of the guest has the same random numbers. Its kernel then has no other entropy.
+    pub fixed_chance: bool,
     /// Whether drives are kept, so that the guest's cache must be written to them.
     pub sync: bool,
 }
@@ -65,6 +67,9 @@ fn serve() -> Result<(), String> {
     load_boot_modules()?;
     if job.user_mode { enter_shown_tree() } else { enter_host_tree() }?;
     mount_rest();
+    if job.fixed_chance {
+        seed()?;
+    }
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
     let attach_share = if job.user_mode { attach_shown } else { attach_share };
     job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
@@ -114,6 +119,13 @@ fn enter_shown_tree() -> Result<(), String> {
     mount("/", "/host", "", MountFlags::BIND, None).map_err(|errno| format!("bind the root: {errno}"))?;
     attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
     enter_overlay()
+}
+
+fn seed() -> Result<(), String> {
+    let message = |error: io::Error| format!("seed /dev/random: {error}");
+    let random = File::options().write(true).open("/dev/random").map_err(message)?;
+    senesce_sys::chance::seed_kernel(&random, *b"senesce: the same in every guest")
+        .map_err(|errno| message(errno.into()))
 }
 
 fn enter_overlay() -> Result<(), String> {

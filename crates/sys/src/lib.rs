@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod block;
 pub mod btrfs;
 pub mod cache;
+pub mod chance;
 pub mod clock;
 pub mod descriptor;
 pub mod errno;
