@@ -6,6 +6,7 @@
 
 use crate::circumstances::ticks_now;
 use crate::failure::{Classify, ExitCode};
+use crate::machine::time_is_virtual;
 use senesce_sys::clock;
 use senesce_sys::processes::{self, Scan};
 use senesce_sys::usage::{self, ThreadTimes};
@@ -37,6 +38,9 @@ const WORK_TOLERANCE: Duration = Duration::from_millis(200);
 /// The same if the kernel does not count waiting time (no `CONFIG_SCHED_INFO`).
 const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
 
+/// Time that the last operation of a phase may take.
+const LEAST_LEAP: Duration = Duration::from_secs(1);
+
 /// CLOCK_BOOTTIME and CLOCK_MONOTONIC are not read at the same instant.
 const BETWEEN_CLOCKS: Duration = Duration::from_millis(1);
 
@@ -52,6 +56,8 @@ pub enum Cause {
     Suspended,
     /// The host ran other guests.
     Stolen,
+    /// The clock in virtual time passed more or less time than the work has pauses.
+    Leaped,
     /// The heartbeat could not start.
     Unwatched,
 }
@@ -75,6 +81,7 @@ impl std::fmt::Display for Lost {
             Cause::Stopped => "the process was stopped, frozen or paused with its machine",
             Cause::ThreadStopped => "a thread or child process was stopped, frozen or traced",
             Cause::Suspended => "the machine was suspended",
+            Cause::Leaped => "the virtual clock differed from the pace",
             Cause::Stolen => "the host gave the processors to other guests (steal)",
             Cause::Unwatched => {
                 return write!(out, "the heartbeat thread could not start, so no stop would be noticed");
@@ -95,6 +102,7 @@ impl Classify for Lost {
 #[derive(Debug)]
 pub struct Heartbeat {
     beats: Arc<Beats>,
+    /// None in virtual time, which does not pass while this process stands still.
     thread: Option<JoinHandle<()>>,
     begun: Duration,
     usage: Option<ProcessorUsage>,
@@ -124,7 +132,7 @@ impl Heartbeat {
         let begun = first.monotonic;
         let shared = beats.clone();
         let thread = std::thread::Builder::new().name("heartbeat".into()).stack_size(128 << 10);
-        let thread = thread.spawn(move || shared.watch(first)).ok();
+        let thread = if time_is_virtual() { None } else { thread.spawn(move || shared.watch(first)).ok() };
         Self { beats, thread, begun, usage: ProcessorUsage::now() }
     }
 
@@ -137,7 +145,7 @@ impl Heartbeat {
     pub fn end(mut self) -> Watched {
         let length_end = clock::monotonic();
         let (before, after) = (self.usage, ProcessorUsage::now());
-        let watched = self.stop();
+        let watched = self.stop() || time_is_virtual();
         let gaps = std::mem::take(&mut *lock(&self.beats.gaps));
         let stolen = before.zip(after).filter(|_| !ignores_stolen_time());
         let stolen = stolen.map(|(before, after)| Stolen::between(before, after));
@@ -168,6 +176,16 @@ pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<Lost>) {
     let heartbeat = Heartbeat::begin();
     let done = work();
     (done, heartbeat.end().lost())
+}
+
+/// Compares the `elapsed` virtual time of a phase with the time that its pace `allots`.
+pub fn leap(elapsed: Duration, allots: Duration) -> Option<Lost> {
+    let lost = elapsed.abs_diff(allots);
+    (lost > LEAST_LEAP.max(allots.mul_f64(LOST_SHARE))).then(|| Lost {
+        cause: Cause::Leaped,
+        lost_us: lost.as_micros() as u64,
+        length_us: elapsed.as_micros() as u64,
+    })
 }
 
 /// A completed phase.

@@ -4,6 +4,7 @@ use crate::units::Bytes;
 use senesce_sys::memory;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Total memory; `None` if unknown.
 pub fn memory_total() -> Option<Bytes> {
@@ -26,6 +27,16 @@ pub fn guest_accelerator() -> Option<String> {
 /// Whether the processor is emulated, so that clocks show the emulator's time.
 pub fn is_emulated() -> bool {
     guest_accelerator().is_some_and(|word| has_no_real_times(&word))
+}
+
+/// Whether this is a user-mode kernel whose clock goes to the next timer when it is idle (`time-travel=`).
+pub fn time_is_virtual() -> bool {
+    static IS_VIRTUAL: OnceLock<bool> = OnceLock::new();
+    *IS_VIRTUAL.get_or_init(|| {
+        let words = || fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        guest_accelerator().is_some_and(|word| word == "uml")
+            && words().split_whitespace().any(|word| word.starts_with("time-travel"))
+    })
 }
 
 /// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device

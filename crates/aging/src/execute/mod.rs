@@ -36,6 +36,7 @@ use crate::parts::{Interleaved, Placed};
 use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::machine::time_is_virtual;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -274,7 +275,8 @@ impl<B: PlanTarget> Run<'_, '_, B> {
             if self.interrupt.requested() {
                 return;
             }
-            std::thread::sleep(early.min(LONGEST_PAUSE));
+            // A pause in virtual time takes no time.
+            std::thread::sleep(if time_is_virtual() { early } else { early.min(LONGEST_PAUSE) });
         }
     }
 

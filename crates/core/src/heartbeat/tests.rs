@@ -18,6 +18,21 @@ fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
 }
 
 #[test]
+fn leap_is_more_than_one_percent_of_the_pace() {
+    let leaped =
+        |elapsed, allots| leap(Duration::from_secs(elapsed), Duration::from_secs(allots)).map(|lost| lost.lost_us);
+    for (elapsed, allots, expected) in [
+        (1000, 1000, None),
+        (1010, 1000, None),
+        (1020, 1000, Some(20_000_000)),
+        (900, 1000, Some(100_000_000)),
+        (1, 0, None),
+    ] {
+        assert_eq!(leaped(elapsed, allots), expected, "{elapsed} {allots}");
+    }
+}
+
+#[test]
 fn late_beat_after_waiting_for_a_processor_is_no_loss() {
     let begin = beat(1000, 1000, 5, Some(70));
     assert_eq!(gaps(begin, beat(1018, 1018, 5, Some(70))), []);

@@ -12,7 +12,8 @@ use super::space;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, execute_parts};
 use senesce_cluster::Cluster;
-use senesce_core::heartbeat::watched;
+use senesce_core::heartbeat::{Lost, leap, watched};
+use senesce_core::machine::time_is_virtual;
 use senesce_core::{Bytes, Failure};
 use senesce_runner::Context;
 use senesce_sys::usage;
@@ -45,6 +46,8 @@ impl Execution<'_> {
 }
 
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
+/// Number of samples in virtual time, in which years are short.
+const VIRTUAL_SAMPLES: f64 = 500.0;
 const BETWEEN_CHECKPOINTS: Duration = Duration::from_secs(1);
 const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
 /// Measuring many live files takes long; this bounds it to 1/50 of the time.
@@ -60,6 +63,7 @@ pub(crate) fn run(
         None => play(execution, root, context),
     });
     let played = played?;
+    let lost = lost.or_else(|| virtual_leap(execution, &played));
     let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
@@ -171,6 +175,7 @@ pub(crate) struct Watch<'a, 'b> {
     context: &'a mut Context<'b, Age>,
     begun: Instant,
     sampled: Option<Instant>,
+    between_samples: Duration,
     checkpointed: Instant,
     measure_at: Instant,
     distance: Option<f64>,
@@ -192,6 +197,7 @@ impl<'a, 'b> Watch<'a, 'b> {
             context,
             begun: now,
             sampled: None,
+            between_samples: between_samples(execution),
             checkpointed: now,
             measure_at: now + BETWEEN_DISTANCES,
             distance: None,
@@ -210,7 +216,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     pub(crate) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
+        let wanted = self.sampled.is_none_or(|last| last.elapsed() >= self.between_samples);
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
@@ -286,6 +292,18 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
         Ok(())
     }
+}
+
+fn virtual_leap(execution: &Execution<'_>, played: &Played) -> Option<Lost> {
+    let pace = execution.course.spec.pace.filter(|_| time_is_virtual())?;
+    let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    leap(seconds(played.seconds), seconds((played.completed - execution.from) as f64 / pace))
+}
+
+fn between_samples(execution: &Execution<'_>) -> Duration {
+    let pace = execution.course.spec.pace.filter(|_| time_is_virtual());
+    let length = pace.map_or(0.0, |pace| (execution.len - execution.from) as f64 / pace);
+    BETWEEN_SAMPLES.max(Duration::try_from_secs_f64(length / VIRTUAL_SAMPLES).unwrap_or(BETWEEN_SAMPLES))
 }
 
 fn distance(parts: &Interleaved<'_>) -> Option<f64> {
