@@ -10,7 +10,7 @@ use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_guest::kernel::Engine;
-use senesce_guest::{GuestRun, Keep};
+use senesce_guest::{GuestRun, GuestTime, Keep};
 use senesce_volume::TargetSpec;
 use shares::Shares;
 use std::ffi::OsString;
@@ -22,17 +22,19 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
-    let kernel = senesce_guest::kernel::choose(None, None)?;
+    let is_virtual = has_time_scale(verb, arguments);
+    let kernel = senesce_guest::kernel::choose(None, is_virtual.then_some(Engine::Uml))?;
     let image = image_of(verb, arguments).filter(|_| kernel.is_user_mode());
     let shares = Shares::of(verb, arguments, &here)?.with_image(image.as_deref(), &here)?;
     let guest = GuestRun {
         kernel,
         drives: Vec::new(),
         keep: Keep::default(),
-        memory: Bytes::gib(2),
+        // One size for all, because layouts in virtual time depend on it.
+        memory: if is_virtual { Bytes::gib(1) } else { Bytes::gib(2) },
         cpus: 2,
         accelerator: None,
-        time: senesce_guest::GuestTime::Real,
+        time: if is_virtual { GuestTime::Virtual } else { GuestTime::Real },
         command,
         shares: shares.folders.clone(),
         time_limit: None,
@@ -42,14 +44,27 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// Whether the verb makes a file system, which this user may not do here, and a user-mode kernel may. Reports it.
+/// Whether the verb needs virtual time, or makes a file system, which this user may not do here, and a user-mode kernel may.
+/// Reports it.
 pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool {
-    if is_root() || guest_accelerator().is_some() || !makes_file_system(verb, arguments) {
-        return false;
-    }
+    let Some(why) = reason(verb, arguments) else { return false };
     let Ok(kernel) = senesce_guest::kernel::choose(None, Some(Engine::Uml)) else { return false };
-    session.progress().say(&format!("without root: in a user-mode kernel, Linux {}", kernel.version));
+    session.progress().say(&format!("{why}: in a user-mode kernel, Linux {}", kernel.version));
     true
+}
+
+fn reason(verb: &str, arguments: &ArgMatches) -> Option<&'static str> {
+    let is_on_this_machine = guest_accelerator().is_none() && makes_file_system(verb, arguments);
+    match () {
+        () if !is_on_this_machine => None,
+        () if has_time_scale(verb, arguments) => Some("virtual time"),
+        () => (!is_root()).then_some("without root"),
+    }
+}
+
+/// Whether an aging plays in virtual time.
+fn has_time_scale(verb: &str, arguments: &ArgMatches) -> bool {
+    verb == "age" && arguments.try_get_one::<f64>("time_scale").is_ok_and(|scale| scale.is_some())
 }
 
 fn makes_file_system(verb: &str, arguments: &ArgMatches) -> bool {

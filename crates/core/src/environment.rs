@@ -40,6 +40,8 @@ impl Environment {
         // Set by the host in its guest: numbers under emulation must be marked.
         if let Some(accelerator) = crate::machine::guest_accelerator() {
             facts.put("vm.accelerator", accelerator);
+            facts.put("vm.clock", if crate::machine::time_is_virtual() { "virtual" } else { "real" });
+            facts.put("vm.kernel", std::env::var(crate::machine::GUEST_KERNEL).unwrap_or_default());
         }
         facts
     }

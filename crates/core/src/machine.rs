@@ -19,6 +19,9 @@ pub fn memory_available() -> Option<Bytes> {
 /// Environment variable that the host sets in its guest to `kvm`, `tcg` or `uml`. Not a proof of a guest, because anyone can set it.
 pub const GUEST: &str = "SENESCE_VM";
 
+/// Environment variable that the host sets in its guest to the kernel's release and the digest of its program.
+pub const GUEST_KERNEL: &str = "SENESCE_VM_KERNEL";
+
 /// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()

@@ -104,7 +104,17 @@ impl GuestRun {
         let ended = self.boot_until_it_ends(&prepared, &mut limit, &mut room, interrupt, out, errors);
         let ended = with_full_place(ended, &room, errors);
         let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
-        ended.and_then(|outcome| synced.map(|()| outcome).map_err(Into::into))
+        let synced = synced.map_err(Into::into).and_then(|()| self.sync_shares());
+        ended.and_then(|outcome| synced.map(|()| outcome))
+    }
+
+    /// In virtual time, synchronising in the guest has no effect on the host.
+    fn sync_shares(&self) -> Result<(), GuestError> {
+        let shares = self.shares.iter().filter(|_| self.time == GuestTime::Virtual);
+        shares.into_iter().try_for_each(|share| {
+            let folder = File::open(share).map_err(io_error("open", share))?;
+            rustix::fs::syncfs(&folder).map_err(|errno| io_error("synchronise", share)(errno.into()))
+        })
     }
 
     fn boot_until_it_ends(
@@ -279,6 +289,7 @@ impl GuestRun {
             .collect();
         environment.push(("PATH".into(), format!("{CONTROL}/{PROGRAMS}:{path}")));
         environment.push((machine::GUEST.into(), accelerator.word().into()));
+        environment.push((machine::GUEST_KERNEL.into(), self.kernel.version.clone()));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
             probe: false,

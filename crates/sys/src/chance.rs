@@ -1,4 +1,4 @@
-//! Removes what differs between two runs of a program: random numbers of the kernel, and random addresses.
+//! Removes the differences between two runs of a program: random numbers of the kernel, random addresses, and waits for storage.
 
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::os::fd::AsFd;
@@ -9,28 +9,28 @@ const X86_64: u32 = 0xC000_003E;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// Gives this thread and the programs that it starts fixed addresses, and refuses them `getrandom` (EPERM). Children cannot undo
-/// it.
+/// System calls that the kernel answers at once: the number, and the error, or 0 for success.
+const ANSWERS: [(libc::c_long, libc::c_int); 3] =
+    [(libc::SYS_getrandom, libc::EPERM), (libc::SYS_fsync, 0), (libc::SYS_fdatasync, 0)];
+
+/// Gives this thread and the programs that it starts fixed addresses, and refuses them `getrandom` (EPERM). Their `fsync` and
+/// `fdatasync` succeed without effect: files are durable when the caller's parent has synchronised them. Children cannot undo it.
 ///
 /// # Errors
 /// The kernel has no seccomp filters, or forbids the personality.
 pub fn exclude() -> crate::Result<()> {
     let statement = |code: u32, value: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
-    let unless_equal = |value: u32, skip: u8| libc::sock_filter {
-        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-        jt: 0,
-        jf: skip,
-        k: value,
+    let unless_equal = |value: u32, skip: usize| libc::sock_filter {
+        jf: skip as u8,
+        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value)
     };
-    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    let mut program = [
-        statement(load, ARCHITECTURE),
-        unless_equal(X86_64, 3),
-        statement(load, NUMBER),
-        unless_equal(libc::SYS_getrandom as u32, 1),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
+    let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
+    let end = |action| statement(libc::BPF_RET | libc::BPF_K, action);
+    let mut program = vec![load(ARCHITECTURE), unless_equal(X86_64, 1 + 2 * ANSWERS.len()), load(NUMBER)];
+    for (call, error) in ANSWERS {
+        program.extend([unless_equal(call as u32, 1), end(libc::SECCOMP_RET_ERRNO | error as u32)]);
+    }
+    program.push(end(libc::SECCOMP_RET_ALLOW));
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the arguments are numbers, and a filter that lives until the call returns, when the kernel has copied it.
     unsafe {
@@ -68,14 +68,16 @@ mod tests {
 
     #[test]
     fn excluded_thread_gets_no_random_numbers() {
-        let (before, after) = std::thread::spawn(|| {
+        let found = std::thread::spawn(|| {
             let random = || rustix::rand::getrandom(&mut [0u8; 8], rustix::rand::GetRandomFlags::empty());
-            let before = random();
+            // A pipe cannot be synchronised.
+            let (_reader, pipe) = rustix::pipe::pipe().unwrap();
+            let before = (random(), rustix::fs::fsync(&pipe));
             exclude().unwrap();
-            (before, random())
-        })
-        .join()
-        .unwrap();
-        assert_eq!((before, after), (Ok(8), Err(rustix::io::Errno::PERM)));
+            (before, (random(), rustix::fs::fsync(&pipe)))
+        });
+        let (before, after) = found.join().unwrap();
+        assert_eq!(before, (Ok(8), Err(rustix::io::Errno::INVAL)));
+        assert_eq!(after, (Err(rustix::io::Errno::PERM), Ok(())));
     }
 }

@@ -180,6 +180,7 @@ impl Age {
 
     fn start(&self, spec: &AgeSpec, how: &Conduct<'_>) -> Result<Outcome, Failure> {
         how.progress.say(&format!("seed {}", spec.seed.0));
+        spec.check_clock()?;
         spec.summary()?;
         if let (true, Some(TargetSpec::Image { path, .. })) = (spec.record_order, &spec.target) {
             write_order::check(path)?;

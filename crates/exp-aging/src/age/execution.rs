@@ -130,7 +130,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         fsync_every: spec.fsync_every,
         threads: spec.threads,
         shard: own.shard,
-        pace: spec.pace,
+        pace: spec.pace(),
         ..ExecuteOptions::default()
     };
     let interrupt = context.interrupt;
@@ -295,13 +295,13 @@ impl<'a, 'b> Watch<'a, 'b> {
 }
 
 fn virtual_leap(execution: &Execution<'_>, played: &Played) -> Option<Lost> {
-    let pace = execution.course.spec.pace.filter(|_| time_is_virtual())?;
+    let pace = execution.course.spec.pace().filter(|_| time_is_virtual())?;
     let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     leap(seconds(played.seconds), seconds((played.completed - execution.from) as f64 / pace))
 }
 
 fn between_samples(execution: &Execution<'_>) -> Duration {
-    let pace = execution.course.spec.pace.filter(|_| time_is_virtual());
+    let pace = execution.course.spec.pace().filter(|_| time_is_virtual());
     let length = pace.map_or(0.0, |pace| (execution.len - execution.from) as f64 / pace);
     BETWEEN_SAMPLES.max(Duration::try_from_secs_f64(length / VIRTUAL_SAMPLES).unwrap_or(BETWEEN_SAMPLES))
 }

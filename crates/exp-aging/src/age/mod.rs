@@ -143,7 +143,7 @@ impl Run for Age {
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
                 .into_iter()
-                .chain(clock_words(rehearsal.summary.clock, spec.pace, Unasked::of(recorded.events())))
+                .chain(clock_words(rehearsal.summary.clock, spec.pace, spec.time_scale, Unasked::of(recorded.events())))
                 .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
                 .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))
                 .collect(),
@@ -312,9 +312,15 @@ fn other_files(made: u64, seen: u64) -> Option<String> {
     })
 }
 
-fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<String> {
+fn clock_words(clock: Clock, pace: Option<f64>, time_scale: Option<f64>, unasked: Unasked) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
+    }
+    if let Some(pace) = time_scale {
+        return Some(format!(
+            "aged at {pace} operations per second of virtual time: freed blocks became available when the file system \
+             committed by its own timers; the same kernel and seed give the same layout again (see --time-scale)"
+        ));
     }
     Some(match pace {
         Some(pace) => format!(
@@ -362,11 +368,13 @@ mod tests {
 
     #[test]
     fn pace_is_a_time_scale() {
-        let words = |clock, pace| clock_words(clock, pace, Unasked::Of(0));
+        let words = |clock, pace| clock_words(clock, pace, None, Unasked::Of(0));
         assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
         let paced = words(Clock::NONE, Some(500.0)).unwrap();
         assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
         assert!(!paced.contains("speed of the machine"), "{paced}");
+        let virtual_time = clock_words(Clock::NONE, None, Some(0.5), Unasked::Of(0)).unwrap();
+        assert!(virtual_time.starts_with("aged at 0.5 operations per second of virtual time"), "{virtual_time}");
         assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));
     }
 

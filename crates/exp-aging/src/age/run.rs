@@ -49,6 +49,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
         return Err(Failure::usage(words));
     }
     let spec: AgeSpec = spec_of::<Age>(&record)?;
+    spec.check_clock()?;
     let recorded = Recorded::<Age>::of(&record)?;
     let course = ExtendedSpec::of(&spec, recorded.events());
     if let Some(event) = asked(course, limits, &recorded, record.is_partial())? {

@@ -17,6 +17,7 @@ use senesce_aging::{
     Truncate,
 };
 use senesce_core::environment::is_root;
+use senesce_core::machine::time_is_virtual;
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,10 @@ pub struct AgeSpec {
     /// Maximum operations per second
     #[arg(long, value_name = "N", value_parser = words::pace, help_heading = "Clock")]
     pub pace: Option<f64>,
+    /// Operations per virtual time, such as 10/s or 1/min
+    #[arg(long, value_name = "RATE", value_parser = words::time_scale, conflicts_with_all = ["pace", "commit_share", "sync_every"], help_heading = "Clock")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_scale: Option<f64>,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024),
           help_heading = "Execution")]
@@ -189,9 +194,26 @@ impl AgeSpec {
 
     /// The clock. A time scale that is named replaces the default one.
     pub(crate) fn clock(&self) -> Clock {
-        let is_named = self.sync_every > 0 || self.pace.is_some();
+        let is_named = self.sync_every > 0 || self.pace().is_some();
         let default = if is_named { CommitShare::NONE } else { CommitShare::DEFAULT };
         Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
+    }
+
+    /// # Errors
+    /// It has a time scale, and this machine has no virtual time.
+    pub fn check_clock(&self) -> Result<(), Failure> {
+        if self.time_scale.is_none() || time_is_virtual() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ExitCode::Missing,
+            "a time scale needs virtual time\nhint: senesce vm run --virtual-time -- senesce age ...",
+        ))
+    }
+
+    /// Maximum operations per second, of the machine's clock or of a virtual one.
+    pub(crate) fn pace(&self) -> Option<f64> {
+        self.pace.or(self.time_scale)
     }
 
     pub(crate) fn shard(&self) -> Option<Shard> {
@@ -273,7 +295,7 @@ impl AgeSpec {
             && self.data == Data::Fallocate
             && self.fsync_every == 0
             && self.writers == 1
-            && self.pace.is_none()
+            && self.pace().is_none()
             && (self.mkfs_options.trim(), self.mount_options.trim()) == ("", "")
             && (self.parts, self.shard) == (1, None);
         let size = self.capacity()?;
@@ -442,7 +464,7 @@ impl AgeSpec {
         let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
         let operations = summary.t_end + summary.changes_expected.all();
         let own = file_system.seconds_of_operations(operations) + content as f64 / 1e9;
-        self.pace.map_or(own, |pace| own.max(summary.t_end as f64 / pace))
+        self.pace().map_or(own, |pace| own.max(summary.t_end as f64 / pace))
     }
 }
 

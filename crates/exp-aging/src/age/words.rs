@@ -55,6 +55,22 @@ pub(crate) fn pace(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Operations per second of a time scale.
+pub(crate) fn time_scale(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
+    let seconds = match unit {
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "day" => 86_400.0,
+        _ => f64::NAN,
+    };
+    match number.parse::<f64>().map(|number| number / seconds) {
+        Ok(pace) if pace >= 1e-6 && pace.is_finite() => Ok(pace),
+        _ => Err("write operations per time, such as 10/s, 1/min, 60/h or 500/day".into()),
+    }
+}
+
 pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(p) if p > 0.0 && p < 1.0 => Ok(p),

@@ -51,7 +51,7 @@ pub(super) struct Confinement {
     pub files: Vec<(PathBuf, String)>,
     /// The kernel and its arguments.
     pub kernel: Vec<String>,
-    /// Whether two runs of the kernel are equal: no entropy of the host, no random addresses.
+    /// Whether two runs of the kernel are equal: no entropy of the host, no random addresses, no waits for its storage.
     pub repeats: bool,
 }
 

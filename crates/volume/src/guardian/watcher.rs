@@ -3,6 +3,7 @@
 use super::ledger::{self, undo_all};
 use super::owner::{Life, Owner};
 use crate::command_group;
+use senesce_core::machine::time_is_virtual;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -54,14 +55,14 @@ fn guard(owner: &Owner) {
     }
 }
 
-/// Calls `look` about once a second: a killed process that cannot end keeps its end of the pipe.
+/// Calls `look` about once a second (an hour of virtual time, which is shorter): a killed process that cannot end keeps its end of the pipe.
 fn wait_for_end_of_input(look: impl Fn()) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let pause = Timespec { tv_sec: if time_is_virtual() { 3600 } else { 1 }, tv_nsec: 0 };
     loop {
         let mut ready = [PollFd::new(&input, PollFlags::IN)];
-        match poll(&mut ready, Some(&second)) {
+        match poll(&mut ready, Some(&pause)) {
             Ok(0) => look(),
             Err(rustix::io::Errno::INTR) => {}
             // Nothing is ever written to the pipe: readable means closed.
