@@ -11,7 +11,7 @@ use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
-use crate::uml::{GuestTime, UmlMachine};
+use crate::uml::{self, GuestTime, UmlMachine};
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, machine};
@@ -176,9 +176,12 @@ impl GuestRun {
             limit.waited += watched.waited();
         }
         let _ = watched.child.kill();
-        let _ = watched.child.wait();
+        let status = watched.child.wait().ok().and_then(|status| status.code());
         room.was_full = watched.was_full.take().or(room.was_full.take());
         let exit_status = match ended? {
+            Ended::ByItself if user_mode && status == Some(uml::CANNOT_CONFINE) && !started(&control) => {
+                return Err(uml::cannot_confine(console));
+            }
             Ended::ByItself => read_exit(&control, console)?,
             Ended::ReaderGone => READER_GONE,
         };
@@ -205,7 +208,7 @@ impl GuestRun {
             time: self.time,
             console: scratch.console(),
             shares: std::iter::once((control.to_path_buf(), PathBuf::from(CONTROL))).chain(shares).collect(),
-            readable: [Some(own), readable_directory(&job.directory)].into_iter().flatten().collect(),
+            readable: [Some(own), uml::readable_directory(&job.directory)].into_iter().flatten().collect(),
         };
         machine.start(scratch.path())
     }
@@ -348,11 +351,6 @@ impl GuestRun {
             drives,
         })
     }
-}
-
-/// The working directory, which the guest may read. The root would show everything.
-fn readable_directory(directory: &Path) -> Option<PathBuf> {
-    (directory != Path::new("/") && directory.is_dir()).then(|| directory.to_path_buf())
 }
 
 fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, GuestError> {

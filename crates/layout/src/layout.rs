@@ -285,6 +285,10 @@ impl<'a> Examination<'a> {
 
     /// Free space if the file system reports it; otherwise the reason.
     fn free_space(&self) -> Result<Result<FreeSpace, String>, LayoutError> {
+        if self.file_system == Mounted::Known(FileSystem::Xfs) && Geometry::read(self.root(), self.shown)?.has_realtime
+        {
+            return Ok(Err("not available with a realtime device".into()));
+        }
         match self.file_system.free_space() {
             FreeSpaceBy::Fsmap => match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
                 Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),

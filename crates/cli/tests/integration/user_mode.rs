@@ -120,6 +120,18 @@ fn guest_keeps_no_mount_of_the_host_alive() {
     assert!(is_gone);
 }
 
+#[test]
+#[ignore = "needs root, the user-mode kernel"]
+fn forbidden_namespaces_are_a_missing_requirement() {
+    let folder = tempfile::tempdir().unwrap();
+    // A limit of this user namespace, not of the machine.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" vm run --engine uml -- true";
+    let mut command = Command::new("unshare");
+    command.current_dir(folder.path()).args(["-Ur", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+}
+
 /// In a mount namespace of its own, with a copy of /etc.
 #[test]
 #[ignore = "needs root, the user-mode kernel"]
@@ -133,6 +145,27 @@ fn shared_settings_of_the_host_are_not_overwritten() {
     assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), said(&output));
 }
 
+/// The kernel of most distributions has no realtime devices.
+#[test]
+#[ignore = "needs the user-mode kernel, XFS"]
+fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
+    let script = "set -e; PATH=$PATH:/sbin:/usr/sbin; cd /dev/shm; truncate -s 320M data; truncate -s 200M rt; \
+                  data=$(losetup -f --show data); rt=$(losetup -f --show rt); \
+                  mkfs.xfs -q -r rtdev=$rt -d rtinherit=1 $data; mkdir /mnt/x; mount -t xfs -o rtdev=$rt $data /mnt/x; \
+                  for i in 1 2 3; do head -c 100000 /dev/zero > /mnt/x/f$i; done; sync; \
+                  senesce diagnose /mnt/x --json > $OLDPWD/senesce-runs/d.json; senesce layout /mnt/x --json";
+    let output = sh(folder.path(), script);
+    let layout = json(&output);
+    assert_eq!((&layout["files"], &layout["free_space"]), (&3.into(), &Value::Null), "{}", said(&output));
+    let text = std::fs::read_to_string(folder.path().join("senesce-runs/d.json")).unwrap();
+    let diagnosed: Value = serde_json::from_str(&text).unwrap();
+    for key in ["creatable", "longest_free"] {
+        assert_eq!(diagnosed[key], Value::Array(Vec::new()), "{key}");
+    }
+}
+
 /// Processes of the user-mode kernel that descend from a process.
 fn kernels_below(parent: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
@@ -144,19 +177,26 @@ fn kernels_below(parent: u32) -> Vec<u32> {
 }
 
 #[test]
-#[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel"]
+#[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel, XFS, btrfs"]
 fn virtual_time_gives_the_same_layout_again() {
     let folder = tempfile::tempdir().unwrap();
-    let layout = |name: &str| -> Value {
+    let layout = |file_system: &str, name: &str| -> Value {
         let words = format!(
-            "vm run --virtual-time --memory 600M -- senesce age image:senesce-runs/{name}.img,size=128M --overwrites 1.5 \
-             --truncate-sizes --pace 10 --commit-share none --out senesce-runs/{name} --json"
+            "age image:{name}.img,size=320M --fs {file_system} --fullness 0.5 --overwrites 1 --writers 8 --time-scale 10/s \
+             --no-cost --out senesce-runs/{name} --json"
         );
         let aged = json(&senesce(folder.path(), &words.split(' ').collect::<Vec<_>>()));
         let paced = aged["operations"].as_f64().unwrap() / 10.0;
         let seconds = aged["execute_seconds"].as_f64().unwrap();
         assert!((seconds - paced).abs() < 1.0, "{seconds} s for {paced}");
+        assert_eq!((&aged["timing_valid"], &aged["environment"]["vm.clock"]), (&true.into(), &"virtual".into()));
         aged["layout_digest"].clone()
     };
-    assert_eq!(layout("a"), layout("b"));
+    for file_system in ["ext4", "xfs", "btrfs", "f2fs"] {
+        assert_eq!(layout(file_system, "a"), layout(file_system, "b"), "{file_system}");
+        for name in ["a", "b"] {
+            std::fs::remove_file(folder.path().join(format!("{name}.img"))).unwrap();
+            std::fs::remove_dir_all(folder.path().join(format!("senesce-runs/{name}"))).unwrap();
+        }
+    }
 }

@@ -212,15 +212,21 @@ pub(crate) fn can_preallocate(space: &FileSystemSpace) -> bool {
 }
 
 /// The sum of the 1, 4, 16 and 64 longest free extents, without the kernel's reserve: root can preallocate one file of
-/// that size. It may have more extents, because the kernel need not choose these. Empty if free extents are not known
-/// or no file can be preallocated.
+/// that size. It may have more extents, because the kernel need not choose these. Empty if free extents are not known,
+/// no file can be preallocated, or files may lie on an XFS realtime device, whose free extents are not known.
 pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
-    let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space)) else { return Vec::new() };
+    let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space) && !has_realtime(space)) else {
+        return Vec::new();
+    };
     let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
     let most = space.free_blocks.saturating_sub(held_back(space));
     let sum = |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(most) * space.block_size;
     [1, 4, 16, 64].map(|extents| LongestFree { extents, bytes: sum(extents) }).to_vec()
+}
+
+fn has_realtime(space: &FileSystemSpace) -> bool {
+    matches!(&space.kind, Particulars::Xfs(found) if found.realtime)
 }
 
 /// Why a known kind of file system has no rule.

@@ -253,6 +253,7 @@ fn xfs_with_a_realtime_device_has_no_rule() {
     let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
     kind.realtime = true;
     assert_eq!((creatable(&space, NAME_BYTES), without_rule(&space).is_some()), (Vec::new(), true));
+    assert_eq!(longest_free(&space), []);
 }
 
 /// mkfs.xfs -n size=65536 of 320 MiB: 107,081 empty files with decimal names of 64 bytes, 163,804 with other names of 8 bytes.

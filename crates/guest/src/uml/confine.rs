@@ -76,7 +76,7 @@ pub(crate) fn enter_if_confined() {
 }
 
 /// Exit status of a kernel that was not started.
-pub(super) const CANNOT_CONFINE: i32 = 126;
+pub(crate) const CANNOT_CONFINE: i32 = 126;
 
 fn read(config: &Path) -> Result<Confinement, String> {
     let text = fs::read(config).map_err(|error| format!("read {}: {error}", config.display()))?;
@@ -94,9 +94,8 @@ fn make_namespaces(confinement: &Confinement, config: &Path) -> Result<i32, Stri
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS;
     // SAFETY: this process has a single thread and shares no descriptor table.
-    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(|errno| {
-        format!("make namespaces: {}; allow user namespaces (sysctl user.max_user_namespaces)", io::Error::from(errno))
-    })?;
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+        .map_err(|errno| format!("make namespaces: {}", io::Error::from(errno)))?;
     put("/proc/self/setgroups", "deny")?;
     put("/proc/self/uid_map", &format!("0 {uid} 1"))?;
     put("/proc/self/gid_map", &format!("0 {gid} 1"))?;

@@ -24,6 +24,7 @@ const BUILD_SPACE: Bytes = Bytes::gib(4);
 /// # Errors
 /// The package cannot be fetched or unpacked.
 pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+    super::check_processor()?;
     let kernels = kernels_folder()?;
     let work = ScratchDirectory::create(&kernels, "setup")?;
     let root = Apt::prepare(work.path())?.unpack(PACKAGE, announce)?;
@@ -37,6 +38,7 @@ pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
 /// # Errors
 /// [`GuestError::Program`] with the last lines of the compiler; the tree or package was not found.
 pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+    super::check_processor()?;
     let kernels = kernels_folder()?;
     let builds = kernels.with_file_name("build");
     fs::create_dir_all(&builds).map_err(io_error("make folder", &builds))?;

@@ -4,7 +4,7 @@
 mod confine;
 mod kernel;
 
-pub(crate) use confine::enter_if_confined;
+pub(crate) use confine::{CANNOT_CONFINE, enter_if_confined};
 pub use kernel::{build, fetch};
 
 use crate::error::{GuestError, scratch_error};
@@ -27,6 +27,34 @@ pub enum GuestTime {
     Real,
     /// Processing takes no time. If the guest is idle, its clock goes to the next timer.
     Virtual,
+}
+
+/// The error of a kernel that was not started, from its console.
+pub(crate) fn cannot_confine(console: &Path) -> GuestError {
+    let text = fs::read_to_string(console).unwrap_or_default();
+    let last = text.lines().last().unwrap_or("cannot confine the user-mode kernel");
+    GuestError::Missing {
+        what: last.trim_start_matches("senesce: ").into(),
+        remedy: "allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or use --engine qemu"
+            .into(),
+    }
+}
+
+/// The working directory, which the guest may read. The root would show everything.
+pub(crate) fn readable_directory(directory: &Path) -> Option<PathBuf> {
+    (directory != Path::new("/") && directory.is_dir()).then(|| directory.to_path_buf())
+}
+
+/// # Errors
+/// The processor is not one of x86-64.
+fn check_processor() -> Result<(), GuestError> {
+    if cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    Err(GuestError::Missing {
+        what: "user-mode Linux exists for x86-64 only".into(),
+        remedy: "senesce vm setup --engine qemu".into(),
+    })
 }
 
 pub(crate) struct UmlMachine<'a> {
