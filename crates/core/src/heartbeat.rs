@@ -181,11 +181,9 @@ pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<Lost>) {
 /// Compares the `elapsed` virtual time of a phase with the time that its pace `allots`.
 pub fn leap(elapsed: Duration, allots: Duration) -> Option<Lost> {
     let lost = elapsed.abs_diff(allots);
-    (lost > LEAST_LEAP.max(allots.mul_f64(LOST_SHARE))).then(|| Lost {
-        cause: Cause::Leaped,
-        lost_us: lost.as_micros() as u64,
-        length_us: elapsed.as_micros() as u64,
-    })
+    let lost_us = lost.as_micros() as u64;
+    let found = Lost { cause: Cause::Leaped, lost_us, length_us: elapsed.as_micros() as u64 };
+    (lost > LEAST_LEAP.max(allots.mul_f64(LOST_SHARE))).then_some(found)
 }
 
 /// A completed phase.

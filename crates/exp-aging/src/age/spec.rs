@@ -207,7 +207,7 @@ impl AgeSpec {
         }
         Err(Failure::new(
             ExitCode::Missing,
-            "a time scale needs virtual time\nhint: senesce vm run --virtual-time -- senesce age ...",
+            "a time scale needs an image and a kernel with virtual time\nhint: name the target image:FILE, and build the kernel with `senesce vm build 6.1`",
         ))
     }
 
