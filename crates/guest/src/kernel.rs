@@ -119,7 +119,13 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
         Some(wanted) if !names.is_empty() => {
             GuestError::Usage(format!("kernel {wanted} not found in the cache; available: {}", names.join(", ")))
         }
-        _ => GuestError::Missing { what: "the guest has no kernel yet".into(), remedy: "senesce vm setup".into() },
+        _ => GuestError::Missing {
+            what: "the guest has no kernel yet".into(),
+            remedy: match engine {
+                Some(Engine::Qemu) => "senesce vm setup --engine qemu".into(),
+                _ => "senesce vm setup".into(),
+            },
+        },
     })
 }
 

@@ -1,7 +1,7 @@
 //! File names as bytes.
 
-use crate::plan::{MOST_NAME_BYTES, NAME_BYTES, PADDING};
-use crate::planner::{File, RENAMED};
+use crate::plan::{MOST_NAME_BYTES, NAME_BYTES, PADDING, RENAMED};
+use crate::planner::File;
 use std::ffi::CStr;
 use std::path::Path;
 

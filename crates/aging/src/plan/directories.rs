@@ -1,6 +1,5 @@
 //! The tree of directories: the profile's number on each level, spread evenly over the level above.
 
-use crate::planner::RENAMED;
 use crate::profile::Profile;
 use std::cmp::Ordering;
 
@@ -93,6 +92,8 @@ pub fn file_name(birth: u64) -> String {
     format!("f{birth:012x}")
 }
 
+/// Suffix of renamed files, which keeps names sorted by birth.
+pub(crate) const RENAMED: &str = ".r";
 /// Length of a name without padding.
 pub(crate) const NAME_BYTES: usize = 13;
 /// Maximum length of a name with padding: the limit of Linux without the suffix of renamed files.

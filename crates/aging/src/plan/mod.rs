@@ -22,7 +22,7 @@ pub use clock::{Clock, CommitShare};
 pub use compress::Compression;
 pub(crate) use directories::DirectoryTree;
 pub use directories::file_name;
-pub(crate) use directories::{MOST_NAME_BYTES, NAME_BYTES, PADDING, padding};
+pub(crate) use directories::{MOST_NAME_BYTES, NAME_BYTES, PADDING, RENAMED, padding};
 pub use locality::Births;
 pub use sizes::BLOCK;
 pub(crate) use sizes::Truncated;

@@ -12,7 +12,9 @@ pub(crate) use live::Live;
 pub(crate) use random::mix;
 
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, ChangeCounts, Limit, PADDING, State, Survivor, Ticks, file_name, padding, replan};
+use crate::plan::{
+    AgingPlan, ChangeCounts, Limit, PADDING, RENAMED, State, Survivor, Ticks, file_name, padding, replan,
+};
 use changes::Changes;
 use live::Record;
 use neighbours::Neighbours;
@@ -32,9 +34,6 @@ pub struct File {
     /// Bytes that fill its name up to the mean length of the profile.
     pub padding: u8,
 }
-
-/// Suffix of renamed files, which keeps names sorted by birth.
-pub(crate) const RENAMED: &str = ".r";
 
 impl File {
     pub fn name(&self) -> String {

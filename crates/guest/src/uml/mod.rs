@@ -35,8 +35,9 @@ pub(crate) fn cannot_confine(console: &Path) -> GuestError {
     let last = text.lines().last().unwrap_or("cannot confine the user-mode kernel");
     GuestError::Missing {
         what: last.trim_start_matches("senesce: ").into(),
-        remedy: "allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or use --engine qemu"
-            .into(),
+        remedy:
+            "allow user namespaces (sysctl user.max_user_namespaces; a chroot cannot make them), or use --engine qemu"
+                .into(),
     }
 }
 
