@@ -9,6 +9,7 @@ use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_exp_aging::age::spec_of_run;
 use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, GuestTime, Keep};
 use senesce_volume::TargetSpec;
@@ -22,10 +23,11 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
-    let is_virtual = has_time_scale(verb, arguments);
+    let aging = Aging::of(verb, arguments);
+    let is_virtual = aging.as_ref().is_some_and(|aging| aging.has_time_scale);
     let kernel = senesce_guest::kernel::choose(None, is_virtual.then_some(Engine::Uml))?;
-    let image = image_of(verb, arguments).filter(|_| kernel.is_user_mode());
-    let shares = Shares::of(verb, arguments, &here)?.with_image(image.as_deref(), &here)?;
+    let image = aging.as_ref().and_then(Aging::image).filter(|_| kernel.is_user_mode());
+    let shares = Shares::of(verb, arguments, &here)?.with_image(image, &here)?;
     let guest = GuestRun {
         kernel,
         drives: Vec::new(),
@@ -40,8 +42,18 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         time_limit: None,
     };
     session.clear();
-    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
+    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
+    let outcome = outcome.map_err(|error| resumable(error.into(), aging.is_some()))?;
     Ok(Exit::Command(outcome.exit_status))
+}
+
+fn resumable(failure: Failure, is_aging: bool) -> Failure {
+    match failure.exit_code() {
+        code @ ExitCode::Interrupted if is_aging => {
+            Failure::new(code, format!("{failure}\nhint: senesce age --resume RUN continues it"))
+        }
+        _ => failure,
+    }
 }
 
 /// Whether the verb needs virtual time, or makes a file system, which this user may not do here, and a user-mode kernel may.
@@ -54,38 +66,48 @@ pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool 
 }
 
 fn reason(verb: &str, arguments: &ArgMatches) -> Option<&'static str> {
-    let is_on_this_machine = guest_accelerator().is_none() && makes_file_system(verb, arguments);
-    match () {
-        () if !is_on_this_machine => None,
-        () if has_time_scale(verb, arguments) => Some("virtual time"),
-        () => (!is_root()).then_some("without root"),
+    let aging = Aging::of(verb, arguments);
+    match aging {
+        _ if guest_accelerator().is_some() => None,
+        Some(Aging { has_time_scale: true, .. }) => Some("all times are virtual"),
+        _ if is_root() => None,
+        aging => (aging.is_some() || is_demo_of_an_image(verb, arguments)).then_some("without root"),
     }
 }
 
-/// Whether an aging plays in virtual time.
-fn has_time_scale(verb: &str, arguments: &ArgMatches) -> bool {
-    verb == "age" && arguments.try_get_one::<f64>("time_scale").is_ok_and(|scale| scale.is_some())
+fn is_demo_of_an_image(verb: &str, arguments: &ArgMatches) -> bool {
+    let on = arguments.try_get_one::<String>("on").ok().flatten();
+    verb == "demo" && on.is_none_or(|on| on == "image")
 }
 
-fn makes_file_system(verb: &str, arguments: &ArgMatches) -> bool {
-    let word = |id| arguments.try_get_one::<String>(id).ok().flatten();
-    let is_set = |id| arguments.try_get_one::<bool>(id).ok().flatten().is_some_and(|set| *set);
-    match verb {
-        "demo" => word("on").is_none_or(|on| on == "image"),
-        "age" => {
-            let is_image = |target: &String| target.starts_with("image:") || target.starts_with("memory:");
-            word("target").is_some_and(is_image) && !is_set("plan_only") && !is_set("dry_run")
+/// An aging of an image or of memory, which makes a file system.
+#[derive(Debug, PartialEq)]
+struct Aging {
+    target: TargetSpec,
+    has_time_scale: bool,
+}
+
+impl Aging {
+    /// The aging that the arguments start or continue.
+    fn of(verb: &str, arguments: &ArgMatches) -> Option<Self> {
+        let is_set = |id| arguments.try_get_one::<bool>(id).ok().flatten().is_some_and(|set| *set);
+        if verb != "age" || is_set("plan_only") || is_set("dry_run") {
+            return None;
         }
-        _ => false,
+        let (target, has_time_scale) = match arguments.get_one::<PathBuf>("resume") {
+            // A path without an aging is reported by the verb.
+            Some(run) => spec_of_run(run).ok().and_then(|spec| Some((spec.target?, spec.time_scale.is_some())))?,
+            None => (arguments.get_one::<String>("target")?.parse().ok()?, arguments.contains_id("time_scale")),
+        };
+        matches!(target, TargetSpec::Image { .. } | TargetSpec::Memory { .. })
+            .then_some(Self { target, has_time_scale })
     }
-}
 
-/// The image file that an aging writes.
-fn image_of(verb: &str, arguments: &ArgMatches) -> Option<PathBuf> {
-    let target = arguments.try_get_one::<String>("target").ok().flatten().filter(|_| verb == "age")?;
-    match target.parse().ok()? {
-        TargetSpec::Image { path, .. } => Some(path),
-        _ => None,
+    fn image(&self) -> Option<&Path> {
+        match &self.target {
+            TargetSpec::Image { path, .. } => Some(path),
+            _ => None,
+        }
     }
 }
 
@@ -163,13 +185,25 @@ mod tests {
             (&["age", "memory:1G", "--dry-run"], false),
             (&["age", "directory"], false),
             (&["age", "--plan-only", "--size", "1G"], false),
+            (&["age", "--resume", "nonexistent"], false),
             (&["doctor"], false),
         ] {
             let matches = crate::command().try_get_matches_from([&["senesce"], words].concat()).unwrap();
             let (verb, arguments) = matches.subcommand().unwrap();
-            assert_eq!(makes_file_system(verb, arguments), expected, "{words:?}");
+            let aging = Aging::of(verb, arguments);
+            assert_eq!(aging.is_some() || is_demo_of_an_image(verb, arguments), expected, "{words:?}");
             let is_image = words.iter().any(|word| word.starts_with("image:"));
-            assert_eq!(image_of(verb, arguments), is_image.then(|| PathBuf::from("a.img")));
+            assert_eq!(aging.as_ref().and_then(Aging::image), is_image.then(|| Path::new("a.img")));
+        }
+    }
+
+    #[test]
+    fn time_scale_needs_virtual_time() {
+        for (words, expected) in [(&["--time-scale", "1/min"][..], true), (&[], false)] {
+            let words = [&["senesce", "age", "image:a.img,size=1G"], words].concat();
+            let matches = crate::command().try_get_matches_from(words).unwrap();
+            let (verb, arguments) = matches.subcommand().unwrap();
+            assert_eq!(Aging::of(verb, arguments).map(|aging| aging.has_time_scale), Some(expected));
         }
     }
 

@@ -56,7 +56,7 @@ pub enum Cause {
     Suspended,
     /// The host ran other guests.
     Stolen,
-    /// The clock in virtual time passed more or less time than the work has pauses.
+    /// The virtual clock advanced by more or less than the pace of the work.
     Leaped,
     /// The heartbeat could not start.
     Unwatched,
@@ -77,18 +77,24 @@ impl std::error::Error for Lost {}
 
 impl std::fmt::Display for Lost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = |us: u64| us as f64 / 1e6;
+        let (lost, length) = (seconds(self.lost_us), seconds(self.length_us));
         let what = match self.cause {
             Cause::Stopped => "the process was stopped, frozen or paused with its machine",
             Cause::ThreadStopped => "a thread or child process was stopped, frozen or traced",
             Cause::Suspended => "the machine was suspended",
-            Cause::Leaped => "the virtual clock differed from the pace",
             Cause::Stolen => "the host gave the processors to other guests (steal)",
+            Cause::Leaped => {
+                return write!(
+                    out,
+                    "the virtual clock advanced by {length:.3} s, {lost:.3} s more or less than the pace"
+                );
+            }
             Cause::Unwatched => {
                 return write!(out, "the heartbeat thread could not start, so no stop would be noticed");
             }
         };
-        let seconds = |us: u64| us as f64 / 1e6;
-        write!(out, "{what} for {:.3} s of {:.3} s", seconds(self.lost_us), seconds(self.length_us))
+        write!(out, "{what} for {lost:.3} s of {length:.3} s")
     }
 }
 

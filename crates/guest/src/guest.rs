@@ -29,7 +29,7 @@ pub(crate) struct Job {
     /// Whether the kernel is user-mode Linux, whose root is a tree of the host.
     pub user_mode: bool,
     /// Whether every run of the guest has the same random numbers. Its kernel then has no other entropy.
-    pub fixed_chance: bool,
+    pub fixed_entropy: bool,
     /// Whether drives are kept, so that the guest's cache must be written to them.
     pub sync: bool,
 }
@@ -67,7 +67,7 @@ fn serve() -> Result<(), String> {
     load_boot_modules()?;
     if job.user_mode { enter_shown_tree() } else { enter_host_tree() }?;
     mount_rest();
-    if job.fixed_chance {
+    if job.fixed_entropy {
         seed()?;
     }
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
@@ -124,7 +124,7 @@ fn enter_shown_tree() -> Result<(), String> {
 fn seed() -> Result<(), String> {
     let message = |error: io::Error| format!("seed /dev/random: {error}");
     let random = File::options().write(true).open("/dev/random").map_err(message)?;
-    senesce_sys::chance::seed_kernel(&random, *b"senesce: the same in every guest")
+    senesce_sys::deterministic::seed_kernel(&random, *b"senesce: the same in every guest")
         .map_err(|errno| message(errno.into()))
 }
 

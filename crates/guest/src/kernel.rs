@@ -111,7 +111,7 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
     let mut kernels = cached_kernels()?;
     let engine = engine.or(release.is_none().then(|| Engine::preferred(&kernels)));
     kernels.retain(|kernel| engine.is_none_or(|engine| kernel.is_user_mode() == (engine == Engine::Uml)));
-    // Debian's user-mode kernel is without virtual time.
+    // Debian's user-mode kernel has no virtual time.
     kernels.sort_by_key(|kernel| kernel.is_user_mode() && !kernel.has_virtual_time());
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));

@@ -302,7 +302,7 @@ impl GuestRun {
             user_mode: self.kernel.is_user_mode(),
             shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
             modules: self.kernel.modules(),
-            fixed_chance: self.time == GuestTime::Virtual,
+            fixed_entropy: self.time == GuestTime::Virtual,
             sync: !self.keep.files.is_empty(),
         }
     }

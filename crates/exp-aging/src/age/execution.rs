@@ -46,7 +46,7 @@ impl Execution<'_> {
 }
 
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
-/// Number of samples in virtual time, in which years are short.
+/// Number of samples of a run in virtual time.
 const VIRTUAL_SAMPLES: f64 = 500.0;
 const BETWEEN_CHECKPOINTS: Duration = Duration::from_secs(1);
 const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
@@ -297,7 +297,9 @@ impl<'a, 'b> Watch<'a, 'b> {
 fn virtual_leap(execution: &Execution<'_>, played: &Played) -> Option<Lost> {
     let pace = execution.course.spec.pace().filter(|_| time_is_virtual())?;
     let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    leap(seconds(played.seconds), seconds((played.completed - execution.from) as f64 / pace))
+    // The first operation starts at once.
+    let pauses = (played.completed - execution.from).saturating_sub(1);
+    leap(seconds(played.seconds), seconds(pauses as f64 / pace))
 }
 
 fn between_samples(execution: &Execution<'_>) -> Duration {

@@ -43,12 +43,7 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
 /// # Errors
 /// Those of a run with the same specification; limits that no plan can satisfy.
 pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome, Failure> {
-    let record = Record::open(path)?;
-    if record.plan.kind != "age" {
-        let words = format!("{} is not an aging that can be continued; run its command again", path.display());
-        return Err(Failure::usage(words));
-    }
-    let spec: AgeSpec = spec_of::<Age>(&record)?;
+    let (record, spec) = recorded(path)?;
     spec.check_clock()?;
     let recorded = Recorded::<Age>::of(&record)?;
     let course = ExtendedSpec::of(&spec, recorded.events());
@@ -58,6 +53,24 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
         directory.append_named(&[event])?;
     }
     conduct::<Age>(&spec, spec.seed, how)
+}
+
+/// The specification of the run in `path`.
+///
+/// # Errors
+/// It is not the record of an aging.
+pub fn spec_of_run(path: &Path) -> Result<AgeSpec, Failure> {
+    recorded(path).map(|(_, spec)| spec)
+}
+
+fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
+    let record = Record::open(path)?;
+    if record.plan.kind != "age" {
+        let words = format!("{} is not an aging that can be continued; run its command again", path.display());
+        return Err(Failure::usage(words));
+    }
+    let spec = spec_of::<Age>(&record)?;
+    Ok((record, spec))
 }
 
 /// The new request that given limits make; `None` if they change nothing.

@@ -29,8 +29,8 @@ const SETTINGS: [&str; 6] = [
     "/etc/localtime",
 ];
 const DEVICES: [&str; 3] = ["null", "zero", "full"];
-/// The kernel's hardware random numbers.
-const CHANCE: [&str; 2] = ["random", "urandom"];
+/// Entropy of the host, which the kernel offers to its guest as a hardware generator.
+const ENTROPY: [&str; 2] = ["random", "urandom"];
 const FOLDERS: [&str; 12] =
     ["proc", "sys", "dev", "tmp", "etc", "guest", "host", "memory", "root", "run", "mnt", "var/tmp"];
 const ACCOUNTS: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
@@ -52,7 +52,7 @@ pub(super) struct Confinement {
     /// The kernel and its arguments.
     pub kernel: Vec<String>,
     /// Whether two runs of the kernel are equal: no entropy of the host, no random addresses, no waits for its storage.
-    pub repeats: bool,
+    pub deterministic: bool,
 }
 
 /// Takes one of the two roles if this process was started for it; otherwise returns.
@@ -122,8 +122,8 @@ fn enter_tree(confinement: &Confinement, _config: &Path) -> Result<i32, String> 
     let remount = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
     rustix::mount::mount_remount("/", remount, "").map_err(wrong("make read-only", "/"))?;
     let (program, arguments) = confinement.kernel.split_first().ok_or("no kernel")?;
-    if confinement.repeats {
-        senesce_sys::chance::exclude().map_err(|errno| format!("exclude random numbers: {errno}"))?;
+    if confinement.deterministic {
+        senesce_sys::deterministic::make_deterministic().map_err(|errno| format!("exclude random numbers: {errno}"))?;
     }
     let mut command = Command::new(program);
     // The memory of the guest is a file in TMPDIR; the kernel panics without a home.
@@ -147,8 +147,8 @@ fn make_tree(confinement: &Confinement) -> Result<(), String> {
     // Before anything of the host is visible: a share may be /etc itself.
     write_at(&root.join("etc/passwd"), ACCOUNTS)?;
     confinement.files.iter().try_for_each(|(path, text)| write_at(&below(root, path), text))?;
-    let chance: &[&str] = if confinement.repeats { &[] } else { &CHANCE };
-    for name in DEVICES.iter().chain(chance) {
+    let entropy: &[&str] = if confinement.deterministic { &[] } else { &ENTROPY };
+    for name in DEVICES.iter().chain(entropy) {
         show(root, &Path::new("/dev").join(name), &Path::new("/dev").join(name), Access::Device)?;
     }
     for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new) {

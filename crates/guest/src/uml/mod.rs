@@ -80,7 +80,7 @@ impl UmlMachine<'_> {
             shown: self.shown(),
             files: vec![(crate::guest::JOB.into(), serde_json::to_string(self.job).unwrap_or_default())],
             kernel: self.arguments(),
-            repeats: self.time == GuestTime::Virtual,
+            deterministic: self.time == GuestTime::Virtual,
         };
         let config = scratch.join("confinement.json");
         let text = serde_json::to_vec(&confinement).unwrap_or_default();

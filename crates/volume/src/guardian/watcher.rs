@@ -55,7 +55,8 @@ fn guard(owner: &Owner) {
     }
 }
 
-/// Calls `look` about once a second (an hour of virtual time, which is shorter): a killed process that cannot end keeps its end of the pipe.
+/// Calls `look` about once a second, or once an hour of virtual time: a killed process that cannot end keeps its end of the
+/// pipe.
 fn wait_for_end_of_input(look: impl Fn()) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();

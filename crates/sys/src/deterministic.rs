@@ -1,4 +1,4 @@
-//! Removes the differences between two runs of a program: random numbers of the kernel, random addresses, and waits for storage.
+//! Makes two runs of a program equal: without entropy of the kernel, random addresses, and waits for storage.
 
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::os::fd::AsFd;
@@ -14,11 +14,11 @@ const ANSWERS: [(libc::c_long, libc::c_int); 3] =
     [(libc::SYS_getrandom, libc::EPERM), (libc::SYS_fsync, 0), (libc::SYS_fdatasync, 0)];
 
 /// Gives this thread and the programs that it starts fixed addresses, and refuses them `getrandom` (EPERM). Their `fsync` and
-/// `fdatasync` succeed without effect: files are durable when the caller's parent has synchronised them. Children cannot undo it.
+/// `fdatasync` succeed without effect; another process must make their files durable. Children cannot undo it.
 ///
 /// # Errors
 /// The kernel has no seccomp filters, or forbids the personality.
-pub fn exclude() -> crate::Result<()> {
+pub fn make_deterministic() -> crate::Result<()> {
     let statement = |code: u32, value: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
     let unless_equal = |value: u32, skip: usize| libc::sock_filter {
         jf: skip as u8,
@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn excluded_thread_gets_no_random_numbers() {
+    fn deterministic_thread_gets_no_random_numbers() {
         let found = std::thread::spawn(|| {
             let random = || rustix::rand::getrandom(&mut [0u8; 8], rustix::rand::GetRandomFlags::empty());
             // A pipe cannot be synchronised.
             let (_reader, pipe) = rustix::pipe::pipe().unwrap();
             let before = (random(), rustix::fs::fsync(&pipe));
-            exclude().unwrap();
+            make_deterministic().unwrap();
             (before, (random(), rustix::fs::fsync(&pipe)))
         });
         let (before, after) = found.join().unwrap();
