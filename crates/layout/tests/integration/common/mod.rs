@@ -39,7 +39,10 @@ impl Image {
     }
 
     pub fn unmount(&mut self) {
-        run(&format!("umount {}", self.mount_point().display()));
+        // Busy for a moment if a process uses a copy of the mount in another namespace.
+        let tries = "for i in $(seq 100); do umount \"$0\" && exit; done; exit 1"
+            .replace("$0", &self.mount_point().to_string_lossy());
+        run(&tries);
         self.mounted = false;
     }
 }
