@@ -234,12 +234,12 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
         return format!("Planned: {planned} The execution has not ended, and its end was not measured. {reached}");
     };
     format!(
-        "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
+        "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({}); fullness {:.1} %.",
         executed.stopped_by,
         executed.measures.files_live,
         executed.measures.operations,
         executed.execute_seconds,
-        executed.ops_per_second,
+        words::rate(executed.ops_per_second),
         executed.measures.fullness.end * 100.0
     )
 }
@@ -318,8 +318,9 @@ fn clock_words(clock: Clock, pace: Option<f64>, time_scale: Option<f64>, unasked
     }
     if let Some(pace) = time_scale {
         return Some(format!(
-            "aged at {pace} operations per second of virtual time: freed blocks became available when the file system \
-             committed by its own timers; the same kernel and seed give the same layout again (see --time-scale)"
+            "aged at {} of virtual time: freed blocks became available when the file system committed by its own timers; \
+             the same kernel and seed give the same layout again (see --time-scale)",
+            words::rate(pace)
         ));
     }
     Some(match pace {
@@ -374,7 +375,7 @@ mod tests {
         assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
         assert!(!paced.contains("speed of the machine"), "{paced}");
         let virtual_time = clock_words(Clock::NONE, None, Some(0.5), Unasked::Of(0)).unwrap();
-        assert!(virtual_time.starts_with("aged at 0.5 operations per second of virtual time"), "{virtual_time}");
+        assert!(virtual_time.starts_with("aged at one operation per 2 s of virtual time"), "{virtual_time}");
         assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));
     }
 

@@ -55,6 +55,15 @@ pub(crate) fn pace(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `10 operations per second`, or `one operation per 60 s`.
+pub(crate) fn rate(per_second: f64) -> String {
+    match per_second {
+        slow if slow > 0.0 && slow < 1.0 => format!("one operation per {} s", (10.0 / slow).round() / 10.0),
+        few if few < 10.0 => format!("{} operations per second", (10.0 * few).round() / 10.0),
+        many => format!("{many:.0} operations per second"),
+    }
+}
+
 /// Operations per second of a time scale.
 pub(crate) fn time_scale(text: &str) -> Result<f64, String> {
     let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
