@@ -12,7 +12,7 @@ use clap::{Args, Command};
 use senesce_core::machine::memory_available;
 use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
-use senesce_runner::{Conduct, Outcome, conduct};
+use senesce_runner::{Conduct, Outcome, State, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
 use std::io::Write;
@@ -124,7 +124,11 @@ fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<E
         .and_then(|()| writeln!(out, "{}", wrap(words, 80).join("\n")))
         .map_err(output_failed)?;
     drop(out);
-    Ok(show_record(outcome))
+    match outcome.state {
+        // The line of the report has the path.
+        State::Done | State::WasDone => Ok(outcome.exit_code().into()),
+        _ => Ok(show_record(outcome)),
+    }
 }
 
 fn is_missing(failure: &Failure) -> bool {

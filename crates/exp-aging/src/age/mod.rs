@@ -216,7 +216,8 @@ fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> St
     };
     let measures = &executed.measures;
     let full = measures.fullness.end * 100.0;
-    let state = format!("{device}, {full:.0} % full, {:.1} overwrites, profile {profile}", measures.overwrites);
+    let overwrites = (measures.overwrites * 10.0).round() / 10.0;
+    let state = format!("{device}, {full:.0} % full, overwritten {overwrites} times ({profile})");
     if executed.is_whole() { state } else { format!("{state}, stopped before the end of the plan") }
 }
 

@@ -65,13 +65,14 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     let range = |of: fn(&Ranges) -> (f64, f64)| {
         ranges.as_ref().map(of).map_or(String::new(), |(least, most)| format!(" [{least:.1} to {most:.1}]"))
     };
-    let seeds = ranges.map_or(String::new(), |ranges| format!(" [ ]: 95 % of agings, from {} seeds.", ranges.seeds));
+    let aged_range = ranges.map_or(String::new(), |Ranges { age: (least, most), .. }| {
+        format!(" [{least:.1} to {most:.1} in 95 % of agings]")
+    });
     Some(format!(
-        "On a disk, aged takes {disk:.2} times as long as unaged{}: {:.2}{} because replaced files lie elsewhere × \
-         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.1} times; NVMe drive: {nvme:.1}. A new file gets {} pieces \
-         instead of {}. Not age: unaged (the same files, written once in order of creation) takes {order:.2} times as long \
-         as the ordered copy, written by path{}.{seeds}",
-        range(|ranges| ranges.age),
+        "Each column has the same files: written in the order of reading, in the order of creation, or aged. \
+         Age makes reading from a disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times \
+         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.1} times; NVMe drive: {nvme:.1}. A new file gets {} \
+         pieces, not {}: free space is in pieces. Not age: the order of creation, {order:.2} times{}.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
