@@ -47,9 +47,9 @@ use task::{Act, Counts, Task, Work};
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
     /// Blocks are allocated but not written; extents stay "unwritten" and read as zeros without device I/O.
-    #[default]
     Fallocate,
     /// Content derived from seed and file is written, and can be verified.
+    #[default]
     Write,
     /// Only the size is set; nothing is allocated.
     Sparse,

@@ -68,7 +68,7 @@ fn unknown_names_get_the_nearest() {
 fn invalid_values_and_contradictions_are_refused() {
     are_refused(&[
         // Files that are read cold were written.
-        ("data = \"write\"", "", "never written"),
+        ("data = \"write\"", "data = \"fallocate\"", "never written"),
         ("skip = true", "", "holds no files"),
         ("256M", "4M", "at least 8 MiB"),
         ("256M\"", "256M\"\nrepetitions = 4000000000", "at most 10000"),
