@@ -70,7 +70,7 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
 }
 
 fn changes(profile: &Profile) -> Table {
-    let heads = ["size up to", "bytes", "appends", "truncations", "overwrites", "renames"];
+    let heads = ["size up to", "bytes", "appends", "truncations", "overwrites", "renames", "punches"];
     let mut table = Table::new("changes", "Changes for each created file", &heads);
     for row in &profile.changes {
         let rates = row.rates().map(|rate| json!(rate));

@@ -101,6 +101,7 @@ impl ClassChanges {
             truncations: rate(self.truncations),
             overwrites: rate(self.overwrites),
             renames: rate(self.renames),
+            punches: 0.0,
         }
     }
 }

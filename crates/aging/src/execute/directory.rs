@@ -174,6 +174,7 @@ impl Hand for DirectoryHand {
             ChangeKind::Append { from } => self.filler.extend(&opened, file.birth, from, file.size),
             ChangeKind::Truncate { .. } => cut(&opened, file.size),
             ChangeKind::Overwrite { from, bytes } => self.filler.overwrite(&opened, file, from, bytes),
+            ChangeKind::Punch { from, bytes } => self.filler.punch(&opened, file, from, bytes),
             ChangeKind::Rename => Ok(()),
         };
         changed.map_err(|failed| self.explain(file, failed))

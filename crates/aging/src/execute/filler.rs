@@ -28,7 +28,9 @@ impl Filler {
             return Ok(());
         }
         match self.data {
-            Data::Fallocate => allocate(opened, from, to - from).map_err(|errno| ("allocate", errno)),
+            Data::Fallocate => {
+                allocate(opened, FallocateFlags::empty(), from, to - from).map_err(|errno| ("allocate", errno))
+            }
             Data::Sparse => cut(opened, to),
             Data::Write => self.write(opened, birth, from, to),
         }
@@ -37,6 +39,13 @@ impl Filler {
     /// Rewrites a part of a file with the same content; preallocated blocks read as zeros.
     pub(crate) fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
         self.write(opened, file.birth, from, from + bytes)
+    }
+
+    /// Frees the blocks of a part of a file, and fills the part again.
+    pub(crate) fn punch(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        allocate(opened, hole, from, bytes).map_err(|errno| ("punch a hole into", errno))?;
+        self.extend(opened, file.birth, from, from + bytes)
     }
 
     fn write(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
@@ -71,9 +80,9 @@ fn write_at(opened: &OwnedFd, mut rest: &[u8], mut offset: u64) -> Result<(), Er
 }
 
 /// The plain system call: the C library's posix_fallocate writes zeros if the file system cannot allocate.
-fn allocate(opened: &OwnedFd, from: u64, bytes: u64) -> Result<(), Errno> {
+fn allocate(opened: &OwnedFd, mode: FallocateFlags, from: u64, bytes: u64) -> Result<(), Errno> {
     loop {
-        match rustix::fs::fallocate(opened.as_fd(), FallocateFlags::empty(), from, bytes) {
+        match rustix::fs::fallocate(opened.as_fd(), mode, from, bytes) {
             Err(Errno::INTR) => {}
             result => return result,
         }

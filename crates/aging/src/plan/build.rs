@@ -250,7 +250,7 @@ impl<'a> Draft<'a> {
             virtual_t: timeline.stood_for(),
             locality: self.locality(tree),
             clock: self.spec.clock,
-            changes: profile.changes.iter().any(|row| row.rates() != [0.0; 4]),
+            changes: profile.changes.iter().any(|row| row.rates().iter().any(|rate| *rate != 0.0)),
             rewrites: profile.changes.iter().any(|row| row.overwrites > 0.0),
             changes_expected: expected_changes(self.spec, &self.classes, &created),
             largest_file: Bytes(largest as u64),

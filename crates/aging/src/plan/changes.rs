@@ -15,12 +15,18 @@ pub struct ChangeCounts {
     pub overwrites: u64,
     /// Times a file got another name.
     pub renames: u64,
+    /// Times a part of a file was freed and written once more.
+    #[serde(default)]
+    pub punches: u64,
     /// Bytes that files grew by.
     pub bytes_appended: u64,
     /// Bytes that were cut off.
     pub bytes_truncated: u64,
     /// Bytes that were written once more.
     pub bytes_overwritten: u64,
+    /// Bytes that were freed and written once more.
+    #[serde(default)]
+    pub bytes_punched: u64,
 }
 
 impl ChangeCounts {
@@ -32,6 +38,8 @@ impl ChangeCounts {
         self.bytes_appended += other.bytes_appended;
         self.bytes_truncated += other.bytes_truncated;
         self.bytes_overwritten += other.bytes_overwritten;
+        self.punches += other.punches;
+        self.bytes_punched += other.bytes_punched;
     }
 
     pub(crate) fn subtract(&mut self, other: &Self) {
@@ -42,10 +50,12 @@ impl ChangeCounts {
         self.bytes_appended -= other.bytes_appended;
         self.bytes_truncated -= other.bytes_truncated;
         self.bytes_overwritten -= other.bytes_overwritten;
+        self.punches -= other.punches;
+        self.bytes_punched -= other.bytes_punched;
     }
 
     pub fn all(&self) -> u64 {
-        self.appends + self.truncations + self.overwrites + self.renames
+        self.appends + self.truncations + self.overwrites + self.renames + self.punches
     }
 }
 
@@ -66,7 +76,8 @@ pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u6
     for (class, created) in classes.iter().zip(created) {
         let size = class.high as u64;
         let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
-        let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
+        let [appends, truncations, overwrites, renames, punches] =
+            row.rates().map(|rate| (rate * *created as f64).ceil());
         // A file that is changed several times may grow, or be cut, from one extreme to the other.
         let several = row.rates().iter().sum::<f64>() > 1.0 + ROUNDING;
         let moved = |blocks: u64| if several { (blocks + most).min(2 * most) } else { blocks.min(most) };
@@ -81,6 +92,8 @@ pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u6
             bytes_appended: bytes(appends, moved(blocks(size))),
             bytes_truncated: bytes(truncations, moved(blocks(size).max(1))),
             bytes_overwritten: bytes(overwrites, largest.min(OVERWRITTEN_BLOCKS)),
+            punches: punches as u64,
+            bytes_punched: bytes(punches, largest.min(OVERWRITTEN_BLOCKS)),
         });
     }
     all

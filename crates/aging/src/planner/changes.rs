@@ -10,7 +10,7 @@ use super::File;
 use super::random::mix;
 use super::size::SizeDraw;
 use crate::plan::{AgingPlan, BLOCK, ChangeCounts, OVERWRITTEN_BLOCKS, UNDER_WAY, blocks, blocks_of_one_file, padding};
-use crate::profile::{ChangeRow, ROUNDING};
+use crate::profile::{ChangeRow, KINDS, ROUNDING};
 use std::collections::{HashMap, VecDeque};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub enum ChangeKind {
         bytes: u64,
     },
     Rename,
+    /// The blocks of a part of it are freed, and the part is written again.
+    Punch {
+        /// First byte, at a block boundary.
+        from: u64,
+        bytes: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +49,7 @@ impl Change {
     pub fn before(&self) -> File {
         match self.kind {
             ChangeKind::Append { from } | ChangeKind::Truncate { from } => File { size: from, ..self.file },
-            ChangeKind::Overwrite { .. } => self.file,
+            ChangeKind::Overwrite { .. } | ChangeKind::Punch { .. } => self.file,
             ChangeKind::Rename => File { renamed: !self.file.renamed, ..self.file },
         }
     }
@@ -66,6 +72,10 @@ impl ChangeCounts {
                 self.bytes_overwritten += bytes;
             }
             ChangeKind::Rename => self.renames += 1,
+            ChangeKind::Punch { bytes, .. } => {
+                self.punches += 1;
+                self.bytes_punched += bytes;
+            }
         }
     }
 }
@@ -83,7 +93,7 @@ pub(super) struct Changes {
     key: u64,
     padding: u8,
     /// For each class: cumulative rates by kind.
-    rates: Vec<[f64; 4]>,
+    rates: Vec<[f64; KINDS]>,
     budget: u64,
     /// Operations between two changes of a file.
     delay: u64,
@@ -110,8 +120,8 @@ fn unit(draw: u64) -> f64 {
     (draw >> 11) as f64 / (1u64 << 53) as f64
 }
 
-fn total(sums: &[f64; 4]) -> f64 {
-    sums[3]
+fn total(sums: &[f64; KINDS]) -> f64 {
+    sums[KINDS - 1]
 }
 
 impl Changes {
@@ -125,10 +135,10 @@ impl Changes {
                 sum
             })
         };
-        if rows.iter().all(|row| row.rates() == [0.0; 4]) {
+        if rows.iter().all(|row| row.rates() == [0.0; KINDS]) {
             return None;
         }
-        let rates: Vec<[f64; 4]> = plan.classes.iter().map(|class| sums(class.high)).collect();
+        let rates: Vec<[f64; KINDS]> = plan.classes.iter().map(|class| sums(class.high)).collect();
         let most = rates.iter().map(|sums| (total(sums) - ROUNDING).ceil() as u64).max().unwrap_or(1).max(1);
         Some(Box::new(Self {
             key: plan.spec.seed.child("aging/changes").0,
@@ -174,10 +184,11 @@ impl Changes {
         match self.kind(class, fate, number)? {
             0 if has > least => Some(ChangeKind::Append { from: below(has).max(least) * BLOCK }),
             1 if has < most => Some(ChangeKind::Truncate { from: (has + 1 + below(has)).min(most) * BLOCK }),
-            2 if has > 0 => {
+            kind @ (2 | 4) if has > 0 => {
                 let (first, count) = (below(has), 1 + length % OVERWRITTEN_BLOCKS);
                 let from = first * BLOCK;
-                Some(ChangeKind::Overwrite { from, bytes: (count * BLOCK).min(size - from) })
+                let bytes = (count * BLOCK).min(size - from);
+                Some(if kind == 2 { ChangeKind::Overwrite { from, bytes } } else { ChangeKind::Punch { from, bytes } })
             }
             3 => Some(ChangeKind::Rename),
             _ => None,

@@ -24,11 +24,14 @@ pub struct ChangeRow {
     /// Renames within a directory; a second one restores the name.
     #[serde(default)]
     pub renames: f64,
+    /// Punches: the blocks of a part of a file are freed, and the part is written again.
+    #[serde(default)]
+    pub punches: f64,
 }
 
 impl ChangeRow {
-    pub(crate) fn rates(&self) -> [f64; 4] {
-        [self.appends, self.truncations, self.overwrites, self.renames]
+    pub(crate) fn rates(&self) -> [f64; KINDS] {
+        [self.appends, self.truncations, self.overwrites, self.renames, self.punches]
     }
 
     pub(crate) fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
@@ -38,15 +41,18 @@ impl ChangeRow {
 
 impl fmt::Display for ChangeRow {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [appends, truncations, overwrites, renames] = self.rates();
+        let [appends, truncations, overwrites, renames, punches] = self.rates();
         write!(
             formatter,
-            "bytes = {}, appends = {appends:?}, truncations = {truncations:?}, overwrites = {overwrites:?}, renames = {renames:?}",
+            "bytes = {}, appends = {appends:?}, truncations = {truncations:?}, overwrites = {overwrites:?}, renames = {renames:?}, \
+             punches = {punches:?}",
             self.bytes.0
         )
     }
 }
 
+/// Kinds of changes.
+pub(crate) const KINDS: usize = 5;
 pub(crate) const ROUNDING: f64 = 1e-9;
 
 /// Maximum mean number of changes of a file.

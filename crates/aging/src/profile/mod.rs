@@ -5,8 +5,8 @@ mod changes;
 mod import;
 
 pub use builtin::BUILTIN;
-pub(crate) use changes::ROUNDING;
 pub use changes::{ChangeRow, MOST_CHANGES};
+pub(crate) use changes::{KINDS, ROUNDING};
 pub use import::import_geriatrix;
 
 use crate::error::AgingError;

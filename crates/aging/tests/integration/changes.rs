@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-fn row(bytes: u64, rates: [f64; 4]) -> ChangeRow {
-    let [appends, truncations, overwrites, renames] = rates;
-    ChangeRow { bytes: Bytes(bytes), appends, truncations, overwrites, renames }
+fn row(bytes: u64, rates: [f64; 5]) -> ChangeRow {
+    let [appends, truncations, overwrites, renames, punches] = rates;
+    ChangeRow { bytes: Bytes(bytes), appends, truncations, overwrites, renames, punches }
 }
 
 fn spec(changes: Vec<ChangeRow>, seed: u64) -> PlanSpec {
@@ -31,7 +31,7 @@ fn plan(spec: &PlanSpec) -> Arc<AgingPlan> {
 }
 
 fn all_kinds(seed: u64) -> Arc<AgingPlan> {
-    plan(&spec(vec![row(1 << 30, [0.25; 4])], seed))
+    plan(&spec(vec![row(1 << 30, [0.2; 5])], seed))
 }
 
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Model {
                 assert!(before.size == from && from > after.size);
                 self.freed += blocks(from) - blocks(after.size);
             }
-            ChangeKind::Overwrite { from, bytes } => {
+            ChangeKind::Overwrite { from, bytes } | ChangeKind::Punch { from, bytes } => {
                 assert!(before == after && from % 4096 == 0 && bytes > 0 && from + bytes <= after.size);
             }
             ChangeKind::Rename => assert_eq!(before.size, after.size),
@@ -87,9 +87,9 @@ impl Model {
     }
 }
 
-fn rates() -> impl Strategy<Value = [f64; 4]> {
+fn rates() -> impl Strategy<Value = [f64; 5]> {
     let sum = prop_oneof![0.0f64..1.0, 1.0f64..12.0];
-    ([0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0], sum).prop_map(|(shares, sum)| {
+    (proptest::array::uniform5(0.0f64..1.0), sum).prop_map(|(shares, sum)| {
         let total: f64 = shares.iter().sum::<f64>().max(1e-9);
         shares.map(|share| share / total * sum)
     })
@@ -156,7 +156,7 @@ proptest! {
 
 #[test]
 fn number_of_changed_files_follows_the_rates() {
-    let changes = vec![row(64 << 10, [0.1, 0.2, 0.0, 0.4]), row(1 << 40, [0.0, 0.0, 0.5, 0.0])];
+    let changes = vec![row(64 << 10, [0.1, 0.2, 0.0, 0.3, 0.1]), row(1 << 40, [0.0, 0.0, 0.5, 0.0, 0.0])];
     let profile = Profile { changes, ..Profile::builtin("agrawal").unwrap() };
     let plan = plan(&PlanSpec { limit: Limit::Overwrites(8.0), ..PlanSpec::new(profile, Bytes::gib(1), Seed(3)) });
     let (mut planner, mut small, mut seen) = (plan.operations(), [0u64; 2], [ChangeCounts::default(); 2]);
@@ -178,14 +178,15 @@ fn number_of_changed_files_follows_the_rates() {
     };
     near(seen[0].appends, 0.1, 0);
     near(seen[0].truncations, 0.2, 0);
-    near(seen[0].renames, 0.4, 0);
+    near(seen[0].renames, 0.3, 0);
+    near(seen[0].punches, 0.1, 0);
     near(seen[1].overwrites, 0.5, 1);
     assert_eq!((seen[0].overwrites, seen[1].all()), (0, seen[1].overwrites));
 }
 
 #[test]
 fn file_is_changed_as_often_as_its_rates() {
-    let rates = [1.6, 0.9, 0.7, 0.5];
+    let rates = [1.5, 0.8, 0.6, 0.5, 0.3];
     let base = spec(vec![row(1 << 30, rates)], 4);
     let profile = Profile { sizes: vec![SizeRow { bytes: Bytes::kib(256), weight: 1.0 }], ..base.profile.clone() };
     let plan = plan(&PlanSpec { profile, capacity: Bytes::mib(256), ..base });
@@ -200,7 +201,8 @@ fn file_is_changed_as_often_as_its_rates() {
     let mean = f64::from(of_live.iter().sum::<u32>()) / of_live.len() as f64;
     assert!((3.3..=3.7).contains(&mean), "{mean}");
     let done = planner.changes_done();
-    let counts = [done.appends, done.truncations, done.overwrites, done.renames].map(|count| count as f64);
+    let counts =
+        [done.appends, done.truncations, done.overwrites, done.renames, done.punches].map(|count| count as f64);
     for (count, rate) in counts.iter().zip(rates) {
         let share = count / counts.iter().sum::<f64>() - rate / 3.7;
         assert!(share.abs() < 0.05, "{counts:?}");
@@ -211,11 +213,11 @@ fn file_is_changed_as_often_as_its_rates() {
 /// Recorded before files could be changed several times.
 #[test]
 fn digest_of_a_plan_with_at_most_one_change_per_file_is_stable() {
-    assert_eq!(
-        ended(&all_kinds(1)).namespace_sha256(),
-        "5aadf05a45fbc1f796d4e324af980c7dff7e87c9c2f1cc5b7d10c311cb3620b7"
-    );
+    let plan = plan(&spec(vec![row(1 << 30, [0.25, 0.25, 0.25, 0.25, 0.0])], 1));
+    assert_eq!(ended(&plan).namespace_sha256(), "5aadf05a45fbc1f796d4e324af980c7dff7e87c9c2f1cc5b7d10c311cb3620b7");
     let expected = ChangeCounts {
+        punches: 0,
+        bytes_punched: 0,
         appends: 476,
         truncations: 509,
         overwrites: 510,
@@ -224,18 +226,18 @@ fn digest_of_a_plan_with_at_most_one_change_per_file_is_stable() {
         bytes_truncated: 7_967_056,
         bytes_overwritten: 18_532_072,
     };
-    assert_eq!(ended(&all_kinds(1)).changes_done(), expected);
+    assert_eq!(ended(&plan).changes_done(), expected);
 }
 
 #[test]
 fn changes_are_on_the_file_system_for_any_number_of_threads() {
-    [0.25, 1.5].into_iter().for_each(|rate| are_on_the_file_system(&plan(&spec(vec![row(1 << 30, [rate; 4])], 1))));
+    [0.2, 1.5].into_iter().for_each(|rate| are_on_the_file_system(&plan(&spec(vec![row(1 << 30, [rate; 5])], 1))));
 }
 
 fn are_on_the_file_system(plan: &Arc<AgingPlan>) {
     let expected = ended(plan);
     let done = expected.changes_done();
-    let kinds = [done.appends, done.truncations, done.overwrites, done.renames];
+    let kinds = [done.appends, done.truncations, done.overwrites, done.renames, done.punches];
     assert!(kinds.iter().all(|count| *count > 100), "{done:?}");
     for (threads, data) in [(1, Data::Write), (2, Data::Fallocate), (8, Data::Write)] {
         let ((room, target), mut planner) = (claimed(), plan.operations());
@@ -251,9 +253,9 @@ fn are_on_the_file_system(plan: &Arc<AgingPlan>) {
 #[test]
 fn aging_with_changes_ends_the_same_after_a_kill() {
     for (cut, ahead, data, rate) in
-        [(400, 30, Data::Write, 0.25), (2500, 64, Data::Fallocate, 0.25), (2500, 64, Data::Write, 1.5)]
+        [(400, 30, Data::Write, 0.2), (2500, 64, Data::Fallocate, 0.2), (2500, 64, Data::Write, 1.5)]
     {
-        let plan = plan(&spec(vec![row(1 << 30, [rate; 4])], 3));
+        let plan = plan(&spec(vec![row(1 << 30, [rate; 5])], 3));
         let (room, target) = claimed();
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
@@ -278,12 +280,36 @@ fn aging_with_changes_ends_the_same_after_a_kill() {
 }
 
 #[test]
+fn punch_that_a_kill_cut_short_is_repeated() {
+    let plan = plan(&spec(vec![row(1 << 30, [0.0, 0.0, 0.0, 0.0, 1.0])], 3));
+    let (room, target) = claimed();
+    let mut before = plan.operations();
+    let completed = play(&mut before, &target, Data::Write, 1, 1000);
+    let backend = DirectoryTarget::new(plan.clone(), &target, Data::Write);
+    let (mut hand, mut further) = (backend.hand(1).unwrap(), before.clone());
+    hand.apply(&further.next().unwrap(), false).unwrap();
+    while further.changes().is_empty() {
+        hand.apply(&further.next().unwrap(), false).unwrap();
+    }
+    let Change { kind: ChangeKind::Punch { from, bytes }, file } = further.changes()[0] else { panic!("not a punch") };
+    let path = room.path().join(further.plan().directories().path(file.directory)).join(file.name());
+    let opened = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&opened, hole, from, bytes).unwrap();
+    assert_eq!(found(&further, &room, Data::Write).wrong_content, 1);
+    let mut resumed = reached(&plan, completed);
+    reconcile(&resumed, &backend, None).unwrap();
+    play(&mut resumed, &target, Data::Write, 2, u64::MAX);
+    is_good(&resumed, &room, Data::Write);
+}
+
+#[test]
 fn verification_finds_a_missing_change() {
-    let (room, planner) = played(&all_kinds(5), Data::Sparse);
+    let (room, planner) = played(&all_kinds(5), Data::Fallocate);
     let renamed = planner.namespace().files().find(|live| live.file.renamed).unwrap();
     let path = room.path().join(&renamed.path);
     std::fs::rename(&path, path.with_extension("")).unwrap();
-    let report = found(&planner, &room, Data::Sparse);
+    let report = found(&planner, &room, Data::Fallocate);
     assert_eq!((report.missing, report.strangers, report.wrong_size), (1, 1, 0), "{report:?}");
 }
 
@@ -327,12 +353,12 @@ fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
 
 #[test]
 fn compressed_plan_with_changes_is_refused() {
-    let changed = spec(vec![row(4096, [0.1, 0.0, 0.0, 0.0])], 1);
+    let changed = spec(vec![row(4096, [0.1, 0.0, 0.0, 0.0, 0.0])], 1);
     let compressed =
         PlanSpec { limit: Limit::Bound, compression: Some(Compression { turnovers: 1.0 }), ..changed.clone() };
     let error = AgingPlan::new(&compressed).unwrap_err().to_string();
     assert!(error.contains("--compress") && error.contains("changes"), "{error}");
-    let exceeding = Profile { changes: vec![row(4096, [50.0, 50.0, 0.1, 0.0])], ..changed.profile.clone() };
+    let exceeding = Profile { changes: vec![row(4096, [50.0, 50.0, 0.1, 0.0, 0.0])], ..changed.profile.clone() };
     match AgingPlan::new(&PlanSpec { profile: exceeding, ..changed }).unwrap_err() {
         AgingError::Profile { problem, .. } => assert!(problem.contains("100.100"), "{problem}"),
         other => panic!("{other}"),
@@ -342,7 +368,7 @@ fn compressed_plan_with_changes_is_refused() {
 #[test]
 fn profile_with_changes_round_trips_and_one_without_keeps_its_hash() {
     let profile = Profile {
-        changes: vec![row(4096, [0.1, 0.2, 0.3, 0.4]), row(1 << 20, [0.0; 4])],
+        changes: vec![row(4096, [0.1, 0.2, 0.3, 0.2, 0.2]), row(1 << 20, [0.0; 5])],
         ..Profile::builtin("meyer").unwrap()
     };
     assert_eq!(Profile::parse("again", &profile.to_toml()).unwrap(), profile);
@@ -353,7 +379,7 @@ fn profile_with_changes_round_trips_and_one_without_keeps_its_hash() {
 /// The planner's own churn between two times, measured only on the file system.
 #[test]
 fn two_snapshots_of_an_aging_show_the_operations_in_between() {
-    let spec = spec(vec![row(1 << 30, [0.25; 4])], 11);
+    let spec = spec(vec![row(1 << 30, [0.25, 0.25, 0.25, 0.25, 0.0])], 11);
     let plan = plan(&PlanSpec { capacity: Bytes::mib(256), ..spec });
     let (room, target) = claimed();
     let mut planner = plan.operations();
@@ -406,7 +432,7 @@ fn two_trees_make_one_profile_and_must_be_in_order() {
     let options = CaptureOptions::default();
     let captured = capture_since(&one, &two, &options).unwrap();
     assert_eq!(captured.changes.as_ref().unwrap().told_by, StatedBy::Path);
-    assert_eq!(captured.profile.changes, [row(4096, [1.0, 0.0, 0.0, 0.0]), row(65536, [0.0, 0.5, 0.0, 0.0])]);
+    assert_eq!(captured.profile.changes, [row(4096, [1.0, 0.0, 0.0, 0.0, 0.0]), row(65536, [0.0, 0.5, 0.0, 0.0, 0.0])]);
     assert_eq!(captured.files, 5);
     assert_eq!(Profile::parse("again", &captured.profile.to_toml()).unwrap(), captured.profile);
     let error = capture_since(&two, &one, &options).unwrap_err().to_string();

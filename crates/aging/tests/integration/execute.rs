@@ -453,7 +453,7 @@ fn threads_ahead_with_changes_need_no_more_space_than_the_plan() {
     let plain = small_plan(7);
     for times in [1.0, 8.0] {
         let [appends, truncations, renames] = [0.5, 0.3, 0.2].map(|rate| times * rate);
-        let row = ChangeRow { bytes: Bytes(1 << 30), appends, truncations, renames, overwrites: 0.0 };
+        let row = ChangeRow { bytes: Bytes(1 << 30), appends, truncations, renames, overwrites: 0.0, punches: 0.0 };
         let profile = Profile { changes: vec![row], ..plain.spec().profile.clone() };
         run_ahead_of_a_slow_one(&Arc::new(AgingPlan::new(&PlanSpec { profile, ..plain.spec().clone() }).unwrap()));
     }

@@ -333,9 +333,9 @@ impl AgeSpec {
                 "cannot age a part until its extents settle: --parts and --shard need another limit, such as --overwrites",
             ));
         }
-        if self.data == Data::Sparse && profile.changes.iter().any(|row| row.overwrites > 0.0) {
+        if self.data == Data::Sparse && profile.changes.iter().any(|row| row.overwrites + row.punches > 0.0) {
             return Err(Failure::usage(format!(
-                "cannot age sparse files by profile {}: it overwrites files in place\nhint: --data fallocate or write",
+                "cannot age sparse files by profile {}: it overwrites or punches files\nhint: --data fallocate or write",
                 profile.name
             )));
         }
@@ -449,12 +449,15 @@ impl AgeSpec {
         plan
     }
 
-    /// Bytes of content and metadata to write. An overwrite in place also writes content that was not written before, and a
-    /// truncated file is longer at first.
+    /// Bytes of content and metadata to write. An overwrite in place or a punch also writes content that was not written
+    /// before, and a truncated file is longer at first.
     fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
         let changes = &summary.changes_expected;
         match self.data {
-            Data::Write => (summary.bytes_created.0 + changes.bytes_truncated + changes.bytes_overwritten, 0),
+            Data::Write => {
+                let again = changes.bytes_overwritten + changes.bytes_punched;
+                (summary.bytes_created.0 + changes.bytes_truncated + again, 0)
+            }
             _ => (changes.bytes_overwritten, (summary.creates + changes.all()) * 4096),
         }
     }

@@ -76,6 +76,7 @@ impl Lines {
         self.add("truncations", changes.truncations, "times a file was truncated");
         self.add("overwrites in place", changes.overwrites, "times a part of a file was written again");
         self.add("renames", changes.renames, "times a file was renamed");
+        self.add("punches", changes.punches, "times blocks of a file were freed and written again");
     }
 
     fn fullness(&mut self, parts: u32, measures: &Measures) {
