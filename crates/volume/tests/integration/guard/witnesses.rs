@@ -302,7 +302,7 @@ fn lost_witness_never_allows_a_write() {
     assert_eq!(table(&few).len(), FEW.len());
 }
 
-/// The table of docs/security.md; SENESCE_TABLE names a file for the rows.
+/// The table of benches/results/guard.md; SENESCE_TABLE names a file for the rows.
 #[test]
 #[ignore = "long: needs root, loop devices"]
 fn every_source_may_be_lost() {
