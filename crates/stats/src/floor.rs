@@ -31,18 +31,6 @@ impl Floor {
         Ok(Self { variance: 2.0 * deviation * deviation, dof: means.len() as f64 - 1.0 })
     }
 
-    /// Estimates the floor from pairs of runs. Conditions are identical within a pair.
-    ///
-    /// # Errors
-    /// [`Untestable`] without a pair, or for a mean that is not finite and above zero.
-    pub fn of_pairs(pairs: &[(f64, f64)]) -> Result<Self, Untestable> {
-        pairs.iter().try_for_each(|(one, other)| positive(*one).and(positive(*other)))?;
-        // The expected difference is zero.
-        let squares: Vec<f64> = pairs.iter().map(|(one, other)| (one.ln() - other.ln()).powi(2)).collect();
-        let variance = crate::mean(&squares).ok_or(Untestable::TooFew { have: 0, need: 1 })?;
-        Ok(Self { variance, dof: pairs.len() as f64 })
-    }
-
     /// Assumes that two equal runs differ by more than `share` (a fraction) in 5 % of cases. Without a floor, runs that differ by
     /// 1 % between and within runs make four of ten comparisons of equal sides "better" or "worse".
     pub fn assumed(share: f64) -> Self {
@@ -50,7 +38,7 @@ impl Floor {
         Self { variance: deviation * deviation, dof: AS_IF_KNOWN }
     }
 
-    /// The maximum of this and an assumed floor, because few pairs may agree by chance.
+    /// The maximum of this and an assumed floor, because few runs may agree by chance.
     pub fn at_least(self, share: f64) -> Self {
         let assumed = Self::assumed(share);
         if assumed.variance > self.variance { assumed } else { self }
@@ -69,33 +57,29 @@ mod tests {
     use crate::tests::close;
 
     #[test]
-    fn pairs_and_runs_agree() {
-        let pairs = Floor::of_pairs(&[(100.0, 102.0), (50.0, 49.0), (7.0, 7.0)]).unwrap();
-        let squares = (100f64 / 102.0).ln().powi(2) + (50f64 / 49.0).ln().powi(2);
-        close(pairs.variance, squares / 3.0, 1e-15);
+    fn variance_is_of_the_ratio_of_two_runs() {
         let runs = Floor::of_runs(&[100.0, 102.0]).unwrap();
         close(runs.variance, (100f64 / 102.0).ln().powi(2), 1e-15);
-        assert_eq!((pairs.dof, runs.dof), (3.0, 1.0));
+        assert_eq!(runs.dof, 1.0);
     }
 
     #[test]
     fn insufficient_input_is_refused() {
         assert_eq!(Floor::of_runs(&[1.0]), Err(Untestable::TooFew { have: 1, need: 2 }));
-        assert_eq!(Floor::of_pairs(&[]), Err(Untestable::TooFew { have: 0, need: 1 }));
-        assert_eq!(Floor::of_pairs(&[(1.0, -1.0)]), Err(Untestable::NotPositive { value: -1.0 }));
+        assert_eq!(Floor::of_runs(&[1.0, -1.0]), Err(Untestable::NotPositive { value: -1.0 }));
         assert_eq!(Floor::of_runs(&[1.0, f64::NAN]), Err(Untestable::NotFinite));
     }
 
     #[test]
     fn assumed_floor_has_the_assumed_reach() {
         close(Floor::assumed(0.02).reach(0.05), 0.02, 1e-12);
-        let lucky = Floor::of_pairs(&[(100.0, 100.001)]).unwrap();
+        let lucky = Floor::of_runs(&[100.0, 100.001]).unwrap();
         assert_eq!(lucky.at_least(0.02), Floor::assumed(0.02));
         assert_eq!(Floor::assumed(0.02).at_least(0.01), Floor::assumed(0.02));
     }
 
     #[test]
-    fn few_pairs_have_a_large_reach() {
+    fn few_runs_have_a_large_reach() {
         let of = |dof| Floor { variance: 0.01f64.powi(2), dof }.reach(0.05);
         close(of(1.0), (12.706_204_736_432_095f64 * 0.01).exp() - 1.0, 1e-9);
         assert!(of(20.0) < 0.022);
