@@ -73,19 +73,7 @@ impl FromStr for Selection {
     }
 }
 
-impl TryFrom<String> for Selection {
-    type Error = SelectionError;
-
-    fn try_from(text: String) -> Result<Self, SelectionError> {
-        text.parse()
-    }
-}
-
-impl From<Selection> for String {
-    fn from(selection: Selection) -> Self {
-        selection.to_string()
-    }
-}
+senesce_core::text_form!(Selection);
 
 impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,12 @@
 //! Progress of long runs. The command line draws it; tests use [`Silent`].
 
-/// Receives progress. Every method must be cheap and callable from any thread.
+/// Receives progress; what a type does not implement is discarded. Every method must be cheap and callable from any thread.
 pub trait Progress: Send + Sync {
     /// Starts a phase: name, number of units (0: unknown), name of the unit ("operations", "bytes").
-    fn phase(&self, name: &str, total: u64, unit: &str);
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
 
     /// `done` units of the phase are done; `note` is a short status line ("fullness 79.8 %, 12.1 overwrites").
-    fn position(&self, done: u64, note: &str);
+    fn position(&self, _done: u64, _note: &str) {}
 
     /// Starts step `number` of `count`; all remaining steps take about `seconds_left` (0: unknown).
     fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
@@ -15,15 +15,11 @@ pub trait Progress: Send + Sync {
     }
 
     /// A message that stays on the screen: a warning, or an automatic choice.
-    fn say(&self, message: &str);
+    fn say(&self, _message: &str) {}
 }
 
 /// Discards everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
-impl Progress for Silent {
-    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
-}
+impl Progress for Silent {}

@@ -210,6 +210,26 @@ impl fmt::Display for Span {
     }
 }
 
+/// Implements `String` conversions by `Display` and `FromStr`, for `#[serde(try_from = "String", into = "String")]`.
+#[macro_export]
+macro_rules! text_form {
+    ($($name:ty),*) => {$(
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = <$name as std::str::FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+    )*};
+}
+
 /// Implements serialisation as user notation.
 macro_rules! stored_as_text {
     ($($name:ty),*) => {$(

@@ -18,6 +18,7 @@ use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_workload::micro::{FileOpsOptions, OperationResult, file_ops, operations};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::fmt;
 use std::str::FromStr;
 
 pub struct FileOps;
@@ -125,19 +126,13 @@ impl FromStr for Operations {
     }
 }
 
-impl TryFrom<String> for Operations {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl fmt::Display for Operations {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&if self.0 == known() { "all".into() } else { self.0.join(",") })
     }
 }
 
-impl From<Operations> for String {
-    fn from(operations: Operations) -> Self {
-        if operations.0 == known() { "all".into() } else { operations.0.join(",") }
-    }
-}
+senesce_core::text_form!(Operations);
 
 /// Time per operation and file system outside of the measurement: making its files, with fsync also on disks (mean of 2,100 on
 /// two processors).

@@ -104,19 +104,7 @@ impl FromStr for Scheme {
     }
 }
 
-impl TryFrom<String> for Scheme {
-    type Error = SchemeError;
-
-    fn try_from(text: String) -> Result<Self, SchemeError> {
-        text.parse()
-    }
-}
-
-impl From<Scheme> for String {
-    fn from(scheme: Scheme) -> Self {
-        scheme.to_string()
-    }
-}
+senesce_core::text_form!(Scheme);
 
 #[cfg(test)]
 mod tests {

@@ -119,9 +119,6 @@ impl Progress for EndedAt<'_> {
             self.1.request();
         }
     }
-    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
 }
 
 #[test]

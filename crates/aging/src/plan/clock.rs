@@ -51,19 +51,7 @@ impl fmt::Display for CommitShare {
     }
 }
 
-impl From<CommitShare> for String {
-    fn from(share: CommitShare) -> Self {
-        share.to_string()
-    }
-}
-
-impl TryFrom<String> for CommitShare {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
+senesce_core::text_form!(CommitShare);
 
 impl FromStr for CommitShare {
     type Err = String;

@@ -86,8 +86,6 @@ impl Progress for StopWithin {
             self.interrupt.request();
         }
     }
-
-    fn say(&self, _message: &str) {}
 }
 
 fn digest(result: &Value) -> String {
@@ -229,10 +227,6 @@ impl Progress for Obstacle {
             std::fs::write(&self.0, "in the way").unwrap();
         }
     }
-
-    fn position(&self, _done: u64, _note: &str) {}
-
-    fn say(&self, _message: &str) {}
 }
 
 #[test]

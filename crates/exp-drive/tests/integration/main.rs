@@ -88,10 +88,6 @@ fn one_seed_gives_one_record_and_values_are_modelled() {
 struct StopEarly<'a>(&'a Interrupt);
 
 impl Progress for StopEarly<'_> {
-    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
-
     fn step(&self, number: usize, _count: usize, _words: &str, _seconds_left: f64) {
         if number == 2 {
             self.0.request();

@@ -12,7 +12,6 @@ use std::str::FromStr;
 /// The parameters of an experiment: common ones and its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 pub struct Spec<P: Args> {
-    /// Common parameters.
     #[command(flatten)]
     #[serde(flatten)]
     pub common: Common,
@@ -117,24 +116,7 @@ impl fmt::Display for GuestSystems {
     }
 }
 
-macro_rules! stored_as_text {
-    ($($name:ty),*) => {$(
-        impl From<$name> for String {
-            fn from(value: $name) -> Self {
-                value.to_string()
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
-            }
-        }
-    )*};
-}
-stored_as_text!(Target, GuestSystems);
+senesce_core::text_form!(Target, GuestSystems);
 
 impl Common {
     pub(crate) fn defaults(level: Level) -> Self {

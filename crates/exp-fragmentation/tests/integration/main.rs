@@ -14,10 +14,6 @@ use serde_json::Value;
 struct StopAt<'a>(usize, &'a Interrupt);
 
 impl Progress for StopAt<'_> {
-    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
-
     fn step(&self, number: usize, _count: usize, _words: &str, _seconds_left: f64) {
         if number == self.0 {
             self.1.request();

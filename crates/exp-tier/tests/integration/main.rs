@@ -20,10 +20,6 @@ fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
 struct StopAtSecond<'a>(&'a Interrupt);
 
 impl Progress for StopAtSecond<'_> {
-    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
-
     fn step(&self, number: usize, _count: usize, _words: &str, _seconds_left: f64) {
         if number == 2 {
             self.0.request();

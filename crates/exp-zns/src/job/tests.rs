@@ -128,6 +128,4 @@ impl Progress for InterruptedRun<'_> {
             self.0.request();
         }
     }
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
 }

@@ -17,10 +17,6 @@ impl Progress for After<'_> {
             self.2.request();
         }
     }
-
-    fn position(&self, _done: u64, _words: &str) {}
-
-    fn say(&self, _words: &str) {}
 }
 
 fn measured_points(path: &Path) -> usize {

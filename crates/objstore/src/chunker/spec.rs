@@ -104,19 +104,7 @@ impl FromStr for ChunkerSpec {
     }
 }
 
-impl TryFrom<String> for ChunkerSpec {
-    type Error = ChunkerError;
-
-    fn try_from(text: String) -> Result<Self, ChunkerError> {
-        text.parse()
-    }
-}
-
-impl From<ChunkerSpec> for String {
-    fn from(spec: ChunkerSpec) -> Self {
-        spec.to_string()
-    }
-}
+senesce_core::text_form!(ChunkerSpec);
 
 #[cfg(test)]
 mod tests {

@@ -115,8 +115,6 @@ impl Progress for Stopper {
             self.0.request();
         }
     }
-    fn position(&self, _: u64, _: &str) {}
-    fn say(&self, _: &str) {}
 }
 
 #[test]

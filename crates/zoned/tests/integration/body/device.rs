@@ -173,8 +173,6 @@ impl Progress for Stranger<'_> {
             self.write();
         }
     }
-    fn position(&self, _done: u64, _note: &str) {}
-    fn say(&self, _message: &str) {}
 }
 
 /// A foreign block is detected by the write pointers even if no command of the job fails, both in zones of the job and
