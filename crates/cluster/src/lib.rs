@@ -12,7 +12,6 @@ mod hello;
 mod message;
 #[cfg(feature = "mpi")]
 mod mpi;
-pub mod scaling;
 mod simulated;
 mod state;
 mod transport;

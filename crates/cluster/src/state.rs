@@ -12,7 +12,6 @@ use std::time::Duration;
 /// Reason for an early end of the run on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// The rank that caused it.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,

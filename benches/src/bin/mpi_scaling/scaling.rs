@@ -83,7 +83,7 @@ trait Uniform {
     fn unit(&mut self) -> f64;
 }
 
-impl<R: rand_pcg::rand_core::Rng> Uniform for R {
+impl<R: rand::Rng> Uniform for R {
     fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }

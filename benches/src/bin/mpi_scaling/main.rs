@@ -3,13 +3,15 @@
 //!
 //! `cargo run --release -p senesce-benches --bin mpi_scaling`
 
+mod scaling;
+
+use scaling::{Load, simulate};
 use senesce_aging::execute::Alone;
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
     AgingPlan, ExecuteOptions, Interleaved, Limit, NullTarget, PlanSpec, Profile, Shard, Truncate, execute,
     execute_parts,
 };
-use senesce_cluster::scaling::{Load, simulate};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use std::error::Error;
