@@ -278,31 +278,3 @@ pub(crate) fn duration(job: &Job) -> (Span, Span) {
     };
     (Span::seconds(0.1), Span::seconds(seconds))
 }
-
-impl Point {
-    pub fn groups(&self, value: &super::error::Compared) -> Vec<String> {
-        let actor = &self.job.actors[value.actor];
-        if self.job.actors.len() > 1 {
-            let few = ["first=1,", "first=2,"].iter().any(|words| self.key.contains(words));
-            let kind = match (self.group.contains("reads next to"), few) {
-                (true, _) => "reads next to writes, all",
-                // With one or two, the host was the bottleneck, not the drive.
-                (_, true) => "concurrent commands, 1 or 2 of the first",
-                _ => "concurrent commands, more of the first",
-            };
-            return vec![kind.into(), format!("{}, {}", self.group, actor.op.name())];
-        }
-        if actor.op == Activity::SequentialRead {
-            let which = match (actor.zones.count(), actor.qd) {
-                (1, ..=64) => "one zone, depth to 64",
-                (1, _) => "one zone, deeper",
-                _ => "several zones",
-            };
-            return vec![format!("sequential reads, {which}")];
-        }
-        if self.job.lbaf == Some(512) || self.key.contains("lbaf=") {
-            return vec![format!("{} B format, all", self.job.lbaf.unwrap_or(4096)), self.group.clone()];
-        }
-        vec![self.group.clone()]
-    }
-}

@@ -1,10 +1,11 @@
-//! Prints the error of a model on every measured operating point: `cargo run --release -p senesce-zoned --example
-//! model_error -- [MODEL] [--detail WORD]`. Fitted and held-out points are listed separately. `--detail` lists the
+//! Prints the error of a model on every measured operating point: `cargo run --release -p senesce-benches
+//! --bin model_error -- [MODEL] [--detail WORD]`. Fitted and held-out points are listed separately. `--detail` lists the
 //! points whose group or key contains WORD.
 
 use senesce_core::Seed;
 use senesce_zoned::fit::error::{Compared, Summary, compare};
 use senesce_zoned::fit::points::{Metric, Point, Points};
+use senesce_zoned::job::Activity;
 use senesce_zoned::sim::model::Model;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,12 +45,39 @@ fn run_all(model: &Model, points: &[Point]) -> Vec<Vec<Compared>> {
     all
 }
 
+/// The groups of a point in the table.
+fn groups_of(point: &Point, value: &Compared) -> Vec<String> {
+    let actor = &point.job.actors[value.actor];
+    if point.job.actors.len() > 1 {
+        let few = ["first=1,", "first=2,"].iter().any(|words| point.key.contains(words));
+        let kind = match (point.group.contains("reads next to"), few) {
+            (true, _) => "reads next to writes, all",
+            // With one or two, the host was the bottleneck, not the drive.
+            (_, true) => "concurrent commands, 1 or 2 of the first",
+            _ => "concurrent commands, more of the first",
+        };
+        return vec![kind.into(), format!("{}, {}", point.group, actor.op.name())];
+    }
+    if actor.op == Activity::SequentialRead {
+        let which = match (actor.zones.count(), actor.qd) {
+            (1, ..=64) => "one zone, depth to 64",
+            (1, _) => "one zone, deeper",
+            _ => "several zones",
+        };
+        return vec![format!("sequential reads, {which}")];
+    }
+    if point.job.lbaf == Some(512) || point.key.contains("lbaf=") {
+        return vec![format!("{} B format, all", point.job.lbaf.unwrap_or(4096)), point.group.clone()];
+    }
+    vec![point.group.clone()]
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let detail = arguments.iter().position(|word| word == "--detail").map(|index| arguments[index + 1].clone());
     let only = arguments.iter().position(|word| word == "--only").map(|index| arguments[index + 1].clone());
     let model = Model::load(arguments.first().filter(|word| !word.starts_with("--")).map_or("zn540", |word| word))?;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/zns");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/zns");
     let mut points = points(folder)?;
     let holds = |point: &Point, word: &str| point.key.contains(word) || point.group.contains(word);
     points.retain(|point| only.iter().chain(&detail).all(|word| word.split('+').all(|word| holds(point, word))));
@@ -63,7 +91,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Metric::P95 => "p95 latency",
             };
             let part = if value.is_marked { "all values, marked" } else { "all values, not marked" };
-            for group in point.groups(value).into_iter().chain([part.into()]) {
+            for group in groups_of(point, value).into_iter().chain([part.into()]) {
                 groups.entry((format!("{group}: {what}"), point.held_out())).or_default().push(value.error());
             }
             if detail.is_some() {
