@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 /// Differences between a directory and the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
-    /// Expected files.
     pub files: u64,
     /// Bytes read and compared. Holes read as zeros and are skipped.
     pub bytes: u64,
@@ -33,7 +32,6 @@ pub struct VerifyReport {
     pub missing_directories: u64,
     /// Files of a wrong size.
     pub wrong_size: u64,
-    /// Files with wrong content.
     pub wrong_content: u64,
     /// Entries that are not in the plan.
     pub strangers: u64,

@@ -122,7 +122,6 @@ pub struct Breaks {
     pub extra_links: u64,
 }
 
-/// A complete prognosis.
 #[derive(Debug, Clone, Serialize)]
 pub struct Prognosis {
     /// The examined target.

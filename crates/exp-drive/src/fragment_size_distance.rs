@@ -38,7 +38,6 @@ pub struct Spec {
     pub file_size: Size,
 }
 
-/// Access to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Access {

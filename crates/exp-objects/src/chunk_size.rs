@@ -114,7 +114,6 @@ pub(crate) enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Step {
-    /// A trial of one chunker.
     Trial(ChunkerSpec),
     /// All chunkers on the history, which is read once.
     History,

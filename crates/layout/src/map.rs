@@ -20,7 +20,6 @@ const MIXING: [(usize, &str); 6] =
 pub struct MapExtent {
     /// First 4 KiB block.
     pub start: u64,
-    /// Number of blocks.
     pub blocks: u32,
     /// Index of the file in `find` order.
     pub file: u32,

@@ -45,11 +45,9 @@ impl Common {
 pub struct Done {
     /// The step in the notation of its kind.
     pub step: Value,
-    /// Its duration.
     pub seconds: f64,
 }
 
-/// A failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// The step in the notation of its kind; none: the run outside of its steps.
@@ -64,11 +62,8 @@ pub struct Failed {
 /// Identifies an image file: an inode number alone is reused soon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnImage {
-    /// Its path.
     pub path: PathBuf,
-    /// Number of the device that it lies on.
     pub device: u64,
-    /// Number of its inode.
     pub inode: u64,
     /// Creation time of the inode, in nanoseconds since 1970; none: the file system does not record it.
     pub made_ns: Option<u64>,

@@ -20,7 +20,6 @@ const DRAWN_READS: usize = 256;
 pub struct DieMap {
     /// The model.
     pub model: String,
-    /// Number of its dies.
     pub dies: u32,
     /// Die-collision index of a read of all files in `find` order; none without data on flash.
     pub collision_index: Option<f64>,
@@ -28,7 +27,6 @@ pub struct DieMap {
     pub per_file: Vec<FileDies>,
 }
 
-/// The dies of a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct FileDies {
     /// Its path below the root of the image.

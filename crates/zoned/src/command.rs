@@ -8,7 +8,6 @@ use std::{fmt, io};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Read blocks.
     Read,
     /// Write blocks at the write pointer.
     Write,
@@ -16,7 +15,6 @@ pub enum Operation {
     Append,
     /// Open the zone explicitly.
     Open,
-    /// Close the zone.
     Close,
     /// Make the zone full.
     Finish,

@@ -43,7 +43,6 @@ pub struct Captured {
     pub profile: Profile,
     /// All candidates for age edges, and their costs.
     pub edges: Vec<AgeEdge>,
-    /// Number of regular files.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,

@@ -60,7 +60,6 @@ pub enum Data {
 pub struct Shard {
     /// Index, from 0.
     pub index: u32,
-    /// Number of shards.
     pub count: u32,
 }
 
@@ -94,9 +93,7 @@ impl Default for ExecuteOptions {
 pub enum Stop {
     /// The plan is complete.
     Finished,
-    /// The observer stopped it.
     Observer,
-    /// A signal.
     Interrupted,
 }
 

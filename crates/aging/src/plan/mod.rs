@@ -121,7 +121,6 @@ pub enum Limit {
     AtMost {
         /// Multiple of the capacity.
         overwrites: f64,
-        /// Number of operations.
         operations: u64,
     },
     /// After this many operations (one fewer if the number of operations after the fill would be odd).

@@ -10,7 +10,6 @@ use crate::profile::Profile;
 pub(crate) struct AgeBin {
     /// Start as a share of the run, 0 for the oldest.
     pub begin: f64,
-    /// Share of time.
     pub time: f64,
     pub share: f64,
 }

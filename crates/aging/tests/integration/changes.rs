@@ -40,7 +40,6 @@ struct Model {
     bytes: u64,
     freed: u64,
     counts: ChangeCounts,
-    /// Changes by birth.
     changes: HashMap<u64, u32>,
 }
 

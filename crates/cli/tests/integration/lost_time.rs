@@ -22,7 +22,6 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.success());
 }
 
-/// A folder with a workload.
 fn with_workload(text: &str) -> tempfile::TempDir {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("own.f"), text).expect("workload");
@@ -88,7 +87,6 @@ fn stopped_thread_of_the_engine_makes_the_repetition_invalid() {
     is_invalid(started);
 }
 
-/// A thread with this name.
 fn thread_of(process: u32, name: &str) -> Option<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
     let named = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|found| found.trim() == name);

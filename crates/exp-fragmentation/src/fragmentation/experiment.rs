@@ -34,7 +34,6 @@ pub enum Step {
     Round {
         /// File system.
         fs: String,
-        /// Number of the round.
         round: u64,
     },
     /// All rounds on a file system in a guest.

@@ -40,7 +40,6 @@ impl CellKind {
     }
 }
 
-/// A cell of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub system: System,

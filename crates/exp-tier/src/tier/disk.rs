@@ -10,7 +10,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A directory on a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Disk(PathBuf);

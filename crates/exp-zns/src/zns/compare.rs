@@ -37,7 +37,6 @@ pub struct Comparison {
     pub metric: String,
     /// Condition.
     pub condition: String,
-    /// Published value.
     pub published: f64,
     /// Measured value.
     pub ours: f64,
@@ -51,12 +50,10 @@ pub struct Comparison {
     pub context: bool,
 }
 
-/// A group of points.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
     /// Name.
     pub group: String,
-    /// Number of points.
     pub points: usize,
     /// Mean absolute relative error.
     pub mean_error: f64,
@@ -66,7 +63,6 @@ pub struct Group {
     pub worst_error: f64,
     /// Condition of the maximum error.
     pub worst_at: String,
-    /// Bound of the mean.
     pub bound: f64,
     /// Pairs of points that differ by more than 5 % as published.
     pub pairs: usize,

@@ -31,7 +31,6 @@ pub(crate) const CONVENTIONAL: &str = "sim:nvme-a";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Grid {
-    /// A few points.
     Few,
     /// The points of the study's figure.
     Figure,

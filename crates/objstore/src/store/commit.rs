@@ -40,7 +40,6 @@ pub struct CommitReport {
     pub files: u64,
     /// Objects of its files, each counted once.
     pub objects: u64,
-    /// Bytes of its files.
     pub bytes: u64,
     /// Objects that were new to the store.
     pub new_objects: u64,

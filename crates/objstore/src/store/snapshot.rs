@@ -34,7 +34,6 @@ pub enum EntryKind {
         /// Bytes.
         size: u64,
         objects: Vec<ObjectRun>,
-        /// Holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         holes: Vec<Hole>,
         /// It changed while it was read, so it may be a mixture of two states.
@@ -131,7 +130,6 @@ impl SnapshotEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
-    /// Number of preceding entries.
     pub entries: u64,
 }
 

@@ -17,7 +17,6 @@ pub struct StoreStats {
     /// Location of loose objects.
     pub scheme: String,
     pub snapshots: u64,
-    /// Bytes of all files of all snapshots.
     pub snapshot_bytes: u64,
     /// Loose and packed.
     pub objects: u64,

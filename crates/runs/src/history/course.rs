@@ -23,7 +23,6 @@ pub struct Point {
     pub run: usize,
     /// Mean of its values, with equal weight for each image.
     pub value: f64,
-    /// Number of its values.
     pub values: usize,
 }
 

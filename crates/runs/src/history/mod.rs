@@ -54,20 +54,16 @@ impl State {
 /// One run in the list. Unrecorded facts are `None`: imported results have no machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedRun {
-    /// Its directory.
     pub run: PathBuf,
     /// When it began (RFC 3339, UTC).
     pub date: Option<String>,
     /// The source of the date of imported results, if not the results themselves ("the time of their file").
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date_from: Option<String>,
-    /// Name of the machine.
     pub host: Option<String>,
     /// The user's label.
     pub label: Option<String>,
-    /// Commit of senesce.
     pub commit: Option<String>,
-    /// Release of the kernel.
     pub kernel: Option<String>,
     /// The experiment's id or the verb.
     pub kind: Option<String>,
@@ -75,7 +71,6 @@ pub struct ListedRun {
     pub setting: Option<String>,
     /// Root seed.
     pub seed: Option<u64>,
-    /// Version of senesce.
     pub version: Option<String>,
     /// How far it came.
     pub state: State,

@@ -82,7 +82,6 @@ fn finish(source: &Path, out: &Path, nothing_counts: bool) -> Result<(), Failure
     }
 }
 
-/// The identity of an imported file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportedFile {

@@ -7,7 +7,6 @@ struct Compared {
     most: f64,
 }
 
-/// The comparisons of one rule.
 #[derive(Default)]
 pub struct Comparisons(Vec<Compared>);
 

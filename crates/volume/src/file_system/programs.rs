@@ -11,7 +11,6 @@ pub(crate) struct Ended {
     pub command: String,
     pub success: bool,
     pub status: String,
-    /// The signal that ended it.
     pub signal: Option<i32>,
     pub text: String,
 }

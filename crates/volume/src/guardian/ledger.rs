@@ -29,7 +29,6 @@ pub(super) struct LedgerEntry {
 /// A leftover of an ended process that a sweep found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SweptLeftover {
-    /// Number of the process.
     pub process: u32,
     pub what: String,
     pub outcome: Outcome,

@@ -11,7 +11,6 @@ pub(crate) struct BatchDirectory<'a> {
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
     pub a: Vec<CString>,
-    /// Second name.
     pub b: Vec<CString>,
     /// A name inside of the first as directory.
     pub a_inner: Vec<CString>,
