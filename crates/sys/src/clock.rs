@@ -1,21 +1,20 @@
 //! Clocks (clock_gettime(2)) by name, so that thread and process times are not confused.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// User and system time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`).
 pub fn thread_cpu_time() -> Duration {
-    read(ClockId::ThreadCPUTime)
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// User and system time of all threads of this process, including terminated ones (`CLOCK_PROCESS_CPUTIME_ID`).
 pub fn process_cpu_time() -> Duration {
-    read(ClockId::ProcessCPUTime)
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// Monotonic time from an arbitrary start, which stands still while suspended (`CLOCK_MONOTONIC`). Async-signal-safe.
 pub fn monotonic() -> Duration {
-    read(ClockId::Monotonic)
+    read(libc::CLOCK_MONOTONIC)
 }
 
 /// [`monotonic`], and the same including suspended time (`CLOCK_BOOTTIME`), read together.
@@ -24,23 +23,26 @@ pub fn monotonic_and_boot() -> (Duration, Duration) {
     const AT_ONCE: Duration = Duration::from_micros(100);
     let mut before = monotonic();
     for _ in 0..10 {
-        let boot = read(ClockId::Boottime);
+        let boot = read(libc::CLOCK_BOOTTIME);
         let after = monotonic();
         if after - before < AT_ONCE {
             return (before, boot);
         }
         before = after;
     }
-    (before, read(ClockId::Boottime))
+    (before, read(libc::CLOCK_BOOTTIME))
 }
 
 /// Time since boot, including suspension (`CLOCK_BOOTTIME`).
 pub fn since_boot() -> Duration {
-    read(ClockId::Boottime)
+    read(libc::CLOCK_BOOTTIME)
 }
 
-fn read(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
+/// Not by rustix, which aborts on kernels whose vDSO has no `getcpu`, such as user-mode Linux 7.3.
+fn read(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` may be written. These clocks exist on every supported kernel, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 

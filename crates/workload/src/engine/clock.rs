@@ -1,6 +1,6 @@
 //! Cheap timestamps: the time stamp counter if the kernel trusts it, otherwise `clock_gettime`.
 
-use rustix::time::{ClockId, clock_gettime};
+use senesce_sys::clock::monotonic;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -35,8 +35,8 @@ impl Clock {
             // SAFETY: every x86-64 processor has the instruction.
             return unsafe { core::arch::x86_64::_rdtsc() };
         }
-        let time = clock_gettime(ClockId::Monotonic);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        let time = monotonic();
+        time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
     }
 
     #[inline]
