@@ -9,6 +9,7 @@ use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
+use senesce_core::failure::failed;
 use senesce_core::machine::memory_available;
 use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
@@ -91,7 +92,10 @@ impl Demo {
         );
         // Commits on a disk with other users would take minutes.
         let flags = ["--size", SIZE, "--overwrites", "8", "--truncate-sizes", "--commit-share", "none"];
-        let target = scratch.path().to_string_lossy().into_owned();
+        // The scratch directory itself is locked.
+        let files = scratch.path().join("files");
+        std::fs::create_dir(&files).map_err(failed("create", &files))?;
+        let target = files.to_string_lossy().into_owned();
         session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
         self.age(&AgeSpec::of_flags(&flags)?.on(Some(target.parse()?))?, session)
     }

@@ -144,11 +144,13 @@ fn zsh_completes() {
 
 #[test]
 fn demo_shows_a_report_anywhere() {
-    let directory = temporary_directory();
-    let text = printed(directory.path(), "demo --on simulator");
-    let report = text.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
-    let html = std::fs::read_to_string(directory.path().join(report)).expect("the report");
-    assert!(html.starts_with("<!doctype html>"));
+    for what in ["simulator", "directory"] {
+        let directory = temporary_directory();
+        let text = printed(directory.path(), &format!("demo --on {what}"));
+        let report = text.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
+        let html = std::fs::read_to_string(directory.path().join(report)).expect("the report");
+        assert!(html.starts_with("<!doctype html>"));
+    }
 }
 
 /// For directories with any name: output outside of a terminal has neither colours nor control characters.
