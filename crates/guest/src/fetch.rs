@@ -12,14 +12,29 @@ pub(crate) struct Apt {
     options: Vec<String>,
 }
 
+/// Suites with kernels that are newer than those of the host's release.
+const NEWER: [&str; 4] = ["stable-backports", "testing", "sid", "experimental"];
+
 impl Apt {
+    /// Fetches from the host's release and its backports.
     pub(crate) fn prepare(work: &Path) -> Result<Self, GuestError> {
+        let (mirror, codename) = host_mirror()?;
+        Self::with_suites(work, &mirror, &[&codename, &format!("{codename}-backports")])
+    }
+
+    /// Fetches from newer releases on the same mirror.
+    pub(crate) fn prepare_newer(work: &Path) -> Result<Self, GuestError> {
+        Self::with_suites(work, &host_mirror()?.0, &NEWER)
+    }
+
+    fn with_suites(work: &Path, mirror: &str, suites: &[&str]) -> Result<Self, GuestError> {
         for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
             let path = work.join(name);
             fs::create_dir_all(&path).map_err(io_error("make folder", &path))?;
         }
         let sources = work.join("etc/sources.list");
-        fs::write(&sources, private_sources()?).map_err(io_error("write", &sources))?;
+        let lines: String = suites.iter().map(|suite| format!("deb {mirror} {suite} main\n")).collect();
+        fs::write(&sources, lines).map_err(io_error("write", &sources))?;
         let at = |name: &str| work.join(name).display().to_string();
         let options = vec![
             format!("Dir::Etc::SourceList={}", sources.display()),
@@ -87,8 +102,8 @@ pub(crate) fn run_program(command: &mut Command) -> Result<String, GuestError> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The host's own mirror with its release and that release's backports.
-fn private_sources() -> Result<String, GuestError> {
+/// The host's own mirror, and the name of its release.
+fn host_mirror() -> Result<(String, String), GuestError> {
     let missing =
         |what: String| GuestError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -109,7 +124,7 @@ fn private_sources() -> Result<String, GuestError> {
         .iter()
         .find_map(|text| mirror_of(text, &codename))
         .ok_or_else(|| missing(format!("apt has no mirror of {codename}")))?;
-    Ok(["", "-backports"].map(|suffix| format!("deb {mirror} {codename}{suffix} main\n")).concat())
+    Ok((mirror, codename))
 }
 
 /// The first address for `codename`, from either form of sources file.

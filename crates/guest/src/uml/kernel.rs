@@ -91,8 +91,15 @@ fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Resul
         return Err(GuestError::Missing { what, remedy: "set XDG_CACHE_HOME to a larger place".into() });
     }
     let work = ScratchDirectory::create(builds, "source")?;
-    let root = Apt::prepare(work.path())?.unpack(&format!("linux-source-{version}"), announce)?;
-    let archive = root.join(format!("usr/src/linux-source-{version}.tar.xz"));
+    let package = format!("linux-source-{version}");
+    let root = match Apt::prepare(work.path())?.unpack(&package, announce) {
+        Err(GuestError::Program { .. }) => {
+            announce(&format!("{package} is not in this Debian release: searching newer ones"));
+            Apt::prepare_newer(work.path())?.unpack(&package, announce)?
+        }
+        other => other?,
+    };
+    let archive = root.join(format!("usr/src/{package}.tar.xz"));
     run_program(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(work.path()))?;
     let unpacked = work.path().join(format!("linux-source-{version}"));
     fs::rename(&unpacked, &tree).map_err(io_error("rename into place", &tree))?;
