@@ -13,7 +13,7 @@ use crate::runs::FileRuns;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
-use crate::{btrfs_free, fiemap, names};
+use crate::{btrfs_free, f2fs_free, fiemap, names};
 use rustix::fs::{Mode, OFlags};
 use senesce_volume::FileSystem;
 use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
@@ -299,6 +299,10 @@ impl<'a> Examination<'a> {
             FreeSpaceBy::TreeSearch => {
                 let extents = ExtentTree::read(self.root(), self.shown)?;
                 btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated).map(Ok)
+            }
+            FreeSpaceBy::SegmentBits => {
+                let shown = f2fs_free::read(self.device_number)?;
+                Ok(shown.ok_or_else(|| "not shown by this kernel in /proc/fs/f2fs".into()))
             }
             FreeSpaceBy::Unknown => Ok(Err("not available on this file system".into())),
         }

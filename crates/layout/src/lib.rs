@@ -12,6 +12,7 @@ mod error;
 mod ext4;
 pub mod ext4_format;
 pub mod extent;
+mod f2fs_free;
 mod fiemap;
 pub mod free;
 pub mod indirect;

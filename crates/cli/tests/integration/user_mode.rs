@@ -166,6 +166,35 @@ fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
     }
 }
 
+/// Many kernels have no F2FS.
+#[test]
+#[ignore = "needs the user-mode kernel, F2FS"]
+fn blocks_of_f2fs_are_free_or_of_files_directories_and_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
+    let script = "set -e; PATH=$PATH:/sbin:/usr/sbin; cd /dev/shm; truncate -s 200M data; mkfs.f2fs -q data; \
+                  mkdir /mnt/f; mount -t f2fs $(losetup -f --show data) /mnt/f; \
+                  for i in $(seq 300); do head -c $((i % 60 * 4096 + 4096)) /dev/zero > /mnt/f/a$i; done; sync; \
+                  rm /mnt/f/a*7; sync; cat /proc/fs/f2fs/loop*/segment_info > $OLDPWD/senesce-runs/segments; \
+                  senesce layout /mnt/f --json";
+    let output = sh(folder.path(), script);
+    let layout = json(&output);
+    let segments = std::fs::read_to_string(folder.path().join("senesce-runs/segments")).unwrap();
+    let valid: Vec<u64> =
+        segments.split('|').skip(2).map(|rest| rest.split_whitespace().next().unwrap()).map(number).collect();
+    let used: u64 = valid.iter().sum();
+    let free = &layout["free_space"];
+    assert_eq!(free["free_blocks"].as_u64(), Some(512 * valid.len() as u64 - used), "{}", said(&output));
+    assert!(free["extents"].as_u64() > Some(10));
+    // One node per file; the root directory has a node and at least one block.
+    let nodes = used - layout["blocks"].as_u64().unwrap() - layout["files"].as_u64().unwrap();
+    assert!((2..8).contains(&nodes), "{nodes}");
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap()
+}
+
 /// Processes of the user-mode kernel that descend from a process.
 fn kernels_below(parent: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();

@@ -78,6 +78,7 @@ pub enum ExtentsBy {
 pub enum FreeSpaceBy {
     Fsmap,
     TreeSearch,
+    SegmentBits,
     Unknown,
 }
 
@@ -296,7 +297,7 @@ static F2FS: FileSystemEntry = FileSystemEntry {
     statfs_magic: 0xF2F5_2010,
     signature: Signature { held: "f2fs", offset: 1024, magic: &[0x10, 0x20, 0xF5, 0xF2], copies: |_| Vec::new() },
     extents: ExtentsBy::Fiemap,
-    free_space: FreeSpaceBy::Unknown,
+    free_space: FreeSpaceBy::SegmentBits,
     offered: Some(offered::f2fs),
     offered_source: offered::ESTIMATE,
     inode_bytes: 4096,

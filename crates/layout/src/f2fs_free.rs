@@ -1,0 +1,85 @@
+//! Free space of F2FS, from the bitmaps of its segments in /proc/fs/f2fs (fs/f2fs/sysfs.c, segment_bits_seq_show).
+//!
+//! Blocks that F2FS reserves for cleaning are free extents too.
+
+use crate::error::LayoutError;
+use crate::free::{FreeSpace, Histogram};
+use senesce_volume::BlockDevice;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+
+const BLOCK_SIZE: u64 = 4096;
+/// Lines before those of the segments.
+const HEAD_LINES: usize = 2;
+
+/// The free space of a mounted F2FS. `None` if the kernel does not show its bitmaps.
+pub(crate) fn read(device: u64) -> Result<Option<FreeSpace>, LayoutError> {
+    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    let Some(device) = BlockDevice::from_number(number) else { return Ok(None) };
+    let path = PathBuf::from("/proc/fs/f2fs").join(device.name()).join("segment_bits");
+    match File::open(&path) {
+        Ok(file) => parse(BufReader::new(file)).map(Some).map_err(|error| LayoutError::io("read", &path, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LayoutError::io("open", &path, error)),
+    }
+}
+
+/// Segments follow each other on the device, so free extents may span several.
+fn parse(lines: impl BufRead) -> io::Result<FreeSpace> {
+    let mut histogram = Histogram::new(BLOCK_SIZE);
+    let mut free = 0;
+    for (number, line) in lines.lines().skip(HEAD_LINES).enumerate() {
+        let line = line?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("not a segment {number}: {line}"));
+        // Newer kernels append the time of modification.
+        let columns: Vec<&str> = line.split('|').collect();
+        let [segment, valid, bits, ..] = *columns else { return Err(damaged()) };
+        let is_next = segment.split_whitespace().next().and_then(|text| text.parse().ok()) == Some(number);
+        let mut used = 0;
+        for byte in bits.split_whitespace() {
+            let byte = u8::from_str_radix(byte, 16).map_err(|_| damaged())?;
+            used += byte.count_ones();
+            // The first block is the highest bit.
+            for bit in (0..8).rev() {
+                if byte & (1 << bit) == 0 {
+                    free += 1;
+                } else {
+                    histogram.add(std::mem::take(&mut free) * BLOCK_SIZE);
+                }
+            }
+        }
+        if !is_next || valid.trim().parse() != Ok(used) {
+            return Err(damaged());
+        }
+    }
+    histogram.add(free * BLOCK_SIZE);
+    Ok(histogram.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "format: segment_type|valid_blocks|bitmaps\nsegment_type(0:HD, 1:WD, 2:CD, 3:HN, 4:WN, 5:CN)\n";
+
+    fn parsed(segments: &[(u32, &str)]) -> io::Result<FreeSpace> {
+        let line = |(number, (valid, bits)): (usize, &(u32, &str))| format!("{number:<10}3|{valid:<3}|{bits}| 7\n");
+        let lines: String = segments.iter().enumerate().map(line).collect();
+        parse(format!("{HEAD}{lines}").as_bytes())
+    }
+
+    #[test]
+    fn free_extents_span_segments_and_start_at_the_highest_bit() {
+        let free = parsed(&[(3, " 40 00 c0"), (0, " 00"), (1, " 01")]).unwrap();
+        // 1, then 14 blocks, then 6 + 8 + 7.
+        assert_eq!((free.extents, free.free_blocks, free.max_bytes), (3, 36, 21 * 4096));
+    }
+
+    #[test]
+    fn bitmaps_that_contradict_their_counts_are_refused() {
+        assert!(parsed(&[(2, " 40")]).is_err());
+        assert!(parsed(&[(1, " 4g")]).is_err());
+        assert!(parse(format!("{HEAD}1 3|1|40\n").as_bytes()).is_err());
+    }
+}
