@@ -3,6 +3,7 @@
 mod shares;
 
 use crate::Exit;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use clap::ArgMatches;
 use senesce_core::environment::is_root;
@@ -24,7 +25,8 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let aging = Aging::of(verb, arguments);
-    let is_virtual = aging.as_ref().is_some_and(|aging| aging.has_time_scale);
+    let experiment = experiment_in_virtual_time(verb, arguments);
+    let is_virtual = aging.as_ref().is_some_and(|aging| aging.has_time_scale) || experiment;
     let kernel = senesce_guest::kernel::choose(None, is_virtual.then_some(Engine::Uml))?;
     let image = aging.as_ref().and_then(Aging::image).filter(|_| kernel.is_user_mode());
     let shares = Shares::of(verb, arguments, &here)?.with_image(image, &here)?;
@@ -33,7 +35,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         drives: Vec::new(),
         keep: Keep::default(),
         // One size for all, because layouts in virtual time depend on it.
-        memory: if is_virtual { Bytes::gib(1) } else { Bytes::gib(2) },
+        memory: if is_virtual && !experiment { Bytes::gib(1) } else { Bytes::gib(2) },
         cpus: 2,
         accelerator: None,
         time: if is_virtual { GuestTime::Virtual } else { GuestTime::Real },
@@ -69,10 +71,20 @@ fn reason(verb: &str, arguments: &ArgMatches) -> Option<&'static str> {
     let aging = Aging::of(verb, arguments);
     match aging {
         _ if guest_accelerator().is_some() => None,
-        Some(Aging { has_time_scale: true, .. }) => Some("all times are virtual"),
+        Some(Aging { has_time_scale: true, .. }) => Some(VIRTUAL),
+        _ if experiment_in_virtual_time(verb, arguments) => Some(VIRTUAL),
         _ if is_root() => None,
         aging => (aging.is_some() || is_demo_of_an_image(verb, arguments)).then_some("without root"),
     }
+}
+
+const VIRTUAL: &str = "all times are virtual";
+
+/// Whether these arguments run an experiment that needs virtual time.
+fn experiment_in_virtual_time(verb: &str, arguments: &ArgMatches) -> bool {
+    let Some((id, chosen)) = arguments.subcommand().filter(|_| verb == "reproduce") else { return false };
+    let only_lists = chosen.get_flag("dry-run") || chosen.get_flag("claims");
+    !only_lists && REGISTRY.experiment(id).is_ok_and(|experiment| experiment.is_in_virtual_time())
 }
 
 fn is_demo_of_an_image(verb: &str, arguments: &ArgMatches) -> bool {
@@ -204,6 +216,21 @@ mod tests {
             let matches = crate::command().try_get_matches_from(words).unwrap();
             let (verb, arguments) = matches.subcommand().unwrap();
             assert_eq!(Aging::of(verb, arguments).map(|aging| aging.has_time_scale), Some(expected));
+        }
+    }
+
+    #[test]
+    fn experiments_in_virtual_time_run_in_a_guest_unless_they_only_list() {
+        for (words, expected) in [
+            (&["time-scale"][..], true),
+            (&["time-scale", "--dry-run"], false),
+            (&["time-scale", "--claims"], false),
+            (&["aging-clock"], false),
+        ] {
+            let words = [&["senesce", "reproduce"], words].concat();
+            let matches = crate::command().try_get_matches_from(words).unwrap();
+            let (verb, arguments) = matches.subcommand().unwrap();
+            assert_eq!(experiment_in_virtual_time(verb, arguments), expected);
         }
     }
 

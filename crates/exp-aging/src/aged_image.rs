@@ -148,15 +148,16 @@ fn reference_drive() -> Result<Hdd, Failure> {
 pub(crate) fn age_image<R: Run>(
     plan: &Arc<AgingPlan>,
     file_system: FileSystem,
+    data: Data,
     execution: &ExecuteOptions,
     words: &str,
     context: &mut Context<'_, R>,
 ) -> Result<AgedImage, Failure> {
     let size = plan.spec().capacity;
-    let options =
-        OpenOptions { writes: metadata_bytes(file_system, plan.summary()), ..OpenOptions::fresh(file_system) };
+    let writes = if data == Data::Write { None } else { metadata_bytes(file_system, plan.summary()) };
+    let options = OpenOptions { writes, ..OpenOptions::fresh(file_system) };
     let target = open(&TargetSpec::Memory { size }, &options)?;
-    let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Fallocate);
+    let back_end = DirectoryTarget::new(plan.clone(), target.directory(), data);
     let witness = CommitWitness::of(target.directory().as_fd());
     let count = || witness.as_ref().and_then(CommitWitness::count);
     let (commits_before, cpu_before) = (count(), process_cpu_time());

@@ -5,7 +5,7 @@ mod analysis;
 
 use crate::aged_image::{self, AgedImage, age_image, plan_spec};
 use clap::Args;
-use senesce_aging::{AgingPlan, Clock, CommitShare, ExecuteOptions, Limit, PlanSpec};
+use senesce_aging::{AgingPlan, Clock, CommitShare, Data, ExecuteOptions, Limit, PlanSpec};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
@@ -114,7 +114,7 @@ impl Run for AgingClock {
         let words = format!("age {} by {}, commit share {}", step.fs, step.profile, step.share);
         let pace = if step.slowed { Some(pace(spec, step, context)?) } else { None };
         let execution = ExecuteOptions { pace, ..ExecuteOptions::default() };
-        let image = age_image(&plan, step.fs, &execution, &words, context)?;
+        let image = age_image(&plan, step.fs, Data::Fallocate, &execution, &words, context)?;
         context.record(Event::Aged(Box::new(Aged { step: step.clone(), image })));
         Ok(())
     }

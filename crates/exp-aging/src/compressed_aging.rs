@@ -5,7 +5,7 @@ pub(crate) mod certificate;
 
 use crate::aged_image::{self, AgedImage, age_image, plan_spec};
 use clap::Args;
-use senesce_aging::{AgingPlan, Compression, ExecuteOptions, Limit, PlanSpec};
+use senesce_aging::{AgingPlan, Compression, Data, ExecuteOptions, Limit, PlanSpec};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
@@ -127,7 +127,7 @@ impl Run for CompressedAging {
         let plan = Arc::new(plan(spec, &step.profile, step.kind, seed)?);
         let words = format!("age {} by {}, {}, aging {}", step.fs, step.profile, step.kind.words(), step.aging);
         let execution = ExecuteOptions { threads: spec.threads as usize, ..ExecuteOptions::default() };
-        let image = age_image(&plan, step.fs, &execution, &words, context)?;
+        let image = age_image(&plan, step.fs, Data::Fallocate, &execution, &words, context)?;
         let (virtual_t, t_bound) = (plan.summary().virtual_t, plan.summary().t_bound);
         context.record(Event::Aged(Box::new(Aged { step: step.clone(), virtual_t, t_bound, image })));
         Ok(())

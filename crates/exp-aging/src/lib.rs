@@ -11,6 +11,7 @@ mod compressed_aging;
 mod early_enospc;
 mod equal_layouts;
 mod free_space;
+mod time_scale;
 
 use senesce_runner::{Reproducible, RunKind, experiment, verb};
 
@@ -18,6 +19,7 @@ use senesce_runner::{Reproducible, RunKind, experiment, verb};
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<age_convergence::AgeConvergence>(),
     experiment::<aging_clock::AgingClock>(),
+    experiment::<time_scale::TimeScale>(),
     experiment::<compressed_aging::CompressedAging>(),
     experiment::<free_space::FreeSpaceExperiment>(),
     experiment::<early_enospc::EarlyEnospc>(),

@@ -1,0 +1,229 @@
+//! Layout against the pace of an aging, in virtual time: the same plans at several rates, and with several commit shares at the
+//! speed of the machine.
+
+mod analysis;
+
+use crate::aged_image::{self, AgedImage, age_image, plan_spec};
+use clap::Args;
+use senesce_aging::{AgingPlan, Clock, CommitShare, Data, ExecuteOptions, Limit, PlanSpec};
+use senesce_core::analysis::{Analysis, Better};
+use senesce_core::heartbeat::leap;
+use senesce_core::parameter::{names, real};
+use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_volume::FileSystem;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct TimeScale;
+
+/// File systems, profiles and rates to age with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Spec {
+    /// file systems
+    #[arg(long, value_delimiter = ',')]
+    pub fs: Vec<FileSystem>,
+    /// aging profiles, names or files
+    #[arg(long, value_delimiter = ',')]
+    pub profiles: Vec<String>,
+    /// size of an image (held in the guest's memory)
+    #[arg(long)]
+    pub size: Size,
+    /// allocated bytes of files over the size
+    #[arg(long, value_parser = real(0.05..=0.9))]
+    pub fullness: f64,
+    /// bytes created over the size
+    #[arg(long, value_parser = real(1.0..=10000.0))]
+    pub overwrites: f64,
+    /// operations per second of virtual time
+    #[arg(long, value_delimiter = ',', value_parser = real(1e-4..=1e6))]
+    pub rates: Vec<f64>,
+    /// commit shares of agings without a pace; none: the file system decides
+    #[arg(long, value_delimiter = ',')]
+    pub shares: Vec<CommitShare>,
+    /// agings of other seeds in each way
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+}
+
+/// What decides when freed blocks become available.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Way {
+    /// Operations per second; the file system's own timers commit.
+    Rate(f64),
+    /// No pace; commits by the share of freed space.
+    Share(CommitShare),
+}
+
+/// One aging.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Step {
+    profile: String,
+    fs: FileSystem,
+    way: Way,
+    seed: u32,
+}
+
+/// One result of a step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Event {
+    /// An aging and its layout.
+    Aged(Box<Aged>),
+}
+
+/// An aging and its layout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Aged {
+    step: Step,
+    image: AgedImage,
+}
+
+impl Aged {
+    /// Whether the aging kept its pace: waits of the file system itself take virtual time.
+    fn kept_pace(&self) -> bool {
+        let Way::Rate(rate) = self.step.way else { return true };
+        let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        // The first operation starts at once.
+        let pauses = self.image.operations.saturating_sub(1) as f64;
+        leap(seconds(self.image.seconds), seconds(pauses / rate)).is_none()
+    }
+}
+
+impl Run for TimeScale {
+    const KIND: &'static str = "time-scale";
+    const PUBLISHED: &'static str = include_str!("../data/published/time-scale.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/time-scale.claims.toml");
+    const GOES_ON: bool = true;
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn needs(spec: &Spec) -> Needs {
+        Needs { virtual_time: true, ..aged_image::needs(Self::KIND, Size(Bytes(8 * spec.size.bytes()))) }
+    }
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        aged_image::check_size(&spec.fs, spec.size)?;
+        let mut steps = Vec::new();
+        for profile in &spec.profiles {
+            let operations = plan(spec, profile, Clock::NONE, seed)?.len();
+            for seed in 0..spec.seeds {
+                for fs in &spec.fs {
+                    let one = |way| planned(Step { profile: profile.clone(), fs: *fs, way, seed }, operations);
+                    steps.extend(ways(spec).map(one));
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let (clock, pace) = match step.way {
+            Way::Rate(rate) => (Clock::NONE, Some(rate)),
+            Way::Share(commit_share) => (Clock { commit_share, sync_every: 0 }, None),
+        };
+        let seed = context.seed.child(&format!("time-scale/{}", step.seed));
+        let plan = Arc::new(plan(spec, &step.profile, clock, seed)?);
+        let execution = ExecuteOptions { pace, ..ExecuteOptions::default() };
+        let image = age_image(&plan, step.fs, Data::Write, &execution, &action(step), context)?;
+        context.record(Event::Aged(Box::new(Aged { step: step.clone(), image })));
+        Ok(())
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis::analyse(spec, &agings(recorded)))
+    }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        agings(recorded).iter().flat_map(measurements).collect()
+    }
+}
+
+impl Experiment for TimeScale {
+    const TITLE: &'static str = "Layout of an aged file system by its pace, in virtual time";
+    const PAGE: &'static str = include_str!("../docs/experiments/time-scale.md");
+    const IN_VIRTUAL_TIME: bool = true;
+
+    fn defaults(level: Level) -> Spec {
+        let share = |percent: f64| CommitShare::of(percent / 100.0).unwrap_or_default();
+        let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs];
+        let every = ["agrawal", "douceur", "meyer", "wang_os", "wang_lanl", "dabre", "grundman", "pramod"];
+        Spec {
+            fs: level.of([vec![FileSystem::Ext4], all(), all()]),
+            profiles: level.of([names(&["agrawal"]), names(&["agrawal"]), names(&every)]),
+            size: Size(level.of([Bytes::mib(64), Bytes::mib(400), Bytes::mib(600)])),
+            fullness: 0.7,
+            overwrites: level.of([1.0, 2.0, 2.0]),
+            rates: level.of([
+                vec![10.0, 1000.0],
+                vec![1.0, 10.0, 100.0, 1000.0],
+                vec![0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0],
+            ]),
+            shares: level.of([
+                vec![CommitShare::NONE, CommitShare::DEFAULT],
+                vec![CommitShare::NONE, CommitShare::DEFAULT],
+                vec![CommitShare::NONE, share(25.0), CommitShare::DEFAULT, share(1.25), share(0.25)],
+            ]),
+            seeds: level.of([2, 5, 8]),
+        }
+    }
+}
+
+fn ways(spec: &Spec) -> impl Iterator<Item = Way> {
+    let rates = spec.rates.iter().map(|rate| Way::Rate(*rate));
+    rates.chain(spec.shares.iter().map(|share| Way::Share(*share)))
+}
+
+fn words(way: Way) -> String {
+    match way {
+        Way::Rate(rate) => format!("{rate}/s"),
+        Way::Share(share) => format!("commit share {share}"),
+    }
+}
+
+fn action(step: &Step) -> String {
+    format!("age {} by {}, {}", step.fs, step.profile, words(step.way))
+}
+
+fn planned(step: Step, operations: u64) -> Planned<Step> {
+    let (fs, profile, action) = (step.fs, step.profile.clone(), action(&step));
+    // Idle time costs nothing. Measured: 1 to 3 ms for each operation with its commit.
+    let slowed = if matches!(step.way, Way::Rate(_)) { 20 } else { 2 };
+    aged_image::planned(step, action, fs, &profile, slowed * operations)
+}
+
+fn plan(spec: &Spec, profile: &str, clock: Clock, seed: Seed) -> Result<AgingPlan, Failure> {
+    let base = plan_spec(profile, spec.size, spec.fullness, seed)?;
+    Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(spec.overwrites), clock, ..base })?)
+}
+
+fn agings(recorded: &Recorded<TimeScale>) -> Vec<Aged> {
+    recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
+}
+
+/// The layout values that are compared, by name.
+const VALUES: [(&str, &str, fn(&AgedImage) -> f64); 3] = [
+    ("extents per file", "", |image| image.layout.extents_per_file()),
+    ("free extents", "", |image| image.layout.free_extents as f64),
+    ("modelled read", "s", |image| image.layout.read_seconds),
+];
+
+fn measurements(aged: &Aged) -> Vec<Measurement> {
+    let step = &aged.step;
+    let one = |(name, unit, of): &(&str, &str, fn(&AgedImage) -> f64)| {
+        let measured = Measurement::new(*name, *unit, Better::Neither, of(&aged.image)).ok()?;
+        let measured =
+            measured.under("fs", step.fs.name()).under("profile", &*step.profile).under("pace", words(step.way));
+        Some(Measurement { image: step.seed, ..measured })
+    };
+    VALUES.iter().filter_map(one).collect()
+}
