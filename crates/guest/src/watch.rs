@@ -190,7 +190,7 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
         ),
         _ => {
             let what = if started { "ended before the command did" } else { "could not start the command" };
-            (GuestEnd::Other, what.into(), "`senesce vm status` shows the setup")
+            (GuestEnd::Other, what.into(), "`senesce vm list` shows the setup")
         }
     };
     Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })

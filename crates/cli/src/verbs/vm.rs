@@ -31,7 +31,7 @@ enum Action {
         source: String,
     },
     /// List QEMU and the kernels
-    Status {
+    List {
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -126,7 +126,7 @@ impl Verb for Vm {
                 let kernel = uml::build(&source, &|message| session.progress().say(message))?;
                 Ok(show_kernel(&kernel))
             }
-            Action::Status { json } => status(json),
+            Action::List { json } => list(json),
             Action::Run(options) => run(options, session),
         }
     }
@@ -153,7 +153,7 @@ fn show_kernel(kernel: &Kernel) -> Exit {
     ExitCode::Done.into()
 }
 
-fn status(as_json: bool) -> Result<Exit, Failure> {
+fn list(as_json: bool) -> Result<Exit, Failure> {
     let kernels = cached_kernels()?;
     let qemu = senesce_guest::qemu::version();
     if as_json {

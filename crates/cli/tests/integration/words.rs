@@ -38,7 +38,7 @@ fn unknown_verbs_suggest_the_nearest_or_the_new_name() {
         ("-q lyout .", "layout"),
         ("zns sim:zn540", "zoned measure"),
         ("help --man lyout", "layout"),
-        ("vm statsu", "status"),
+        ("vm lits", "list"),
     ] {
         let ended = ends(directory.path(), line, 2);
         assert!(said(&ended).contains(suggested), "{}", said(&ended));
