@@ -210,17 +210,29 @@ fn agings(recorded: &Recorded<TimeScale>) -> Vec<Aged> {
     recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
 }
 
-/// The layout values that are compared, by name.
-const VALUES: [(&str, &str, fn(&AgedImage) -> f64); 3] = [
-    ("extents per file", "", |image| image.layout.extents_per_file()),
-    ("free extents", "", |image| image.layout.free_extents as f64),
-    ("modelled read", "s", |image| image.layout.read_seconds),
+/// A layout value that is compared.
+struct LayoutValue {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&AgedImage) -> f64,
+}
+
+impl LayoutValue {
+    fn with_unit(&self) -> String {
+        if self.unit.is_empty() { self.name.into() } else { format!("{} ({})", self.name, self.unit) }
+    }
+}
+
+const VALUES: [LayoutValue; 3] = [
+    LayoutValue { name: "extents per file", unit: "", of: |image| image.layout.extents_per_file() },
+    LayoutValue { name: "free extents", unit: "", of: |image| image.layout.free_extents as f64 },
+    LayoutValue { name: "modelled read", unit: "s", of: |image| image.layout.read_seconds },
 ];
 
 fn measurements(aged: &Aged) -> Vec<Measurement> {
     let step = &aged.step;
-    let one = |(name, unit, of): &(&str, &str, fn(&AgedImage) -> f64)| {
-        let measured = Measurement::new(*name, *unit, Better::Neither, of(&aged.image)).ok()?;
+    let one = |value: &LayoutValue| {
+        let measured = Measurement::new(value.name, value.unit, Better::Neither, (value.of)(&aged.image)).ok()?;
         let measured =
             measured.under("fs", step.fs.name()).under("profile", &*step.profile).under("pace", words(step.way));
         Some(Measurement { image: step.seed, ..measured })

@@ -64,7 +64,7 @@ impl<'a> Group<'a> {
 
     fn means(&self) -> Option<[f64; VALUES.len()]> {
         let of = |of: fn(&AgedImage) -> f64| mean(&self.agings.iter().map(|aged| of(&aged.image)).collect::<Vec<_>>());
-        let means: Option<Vec<f64>> = VALUES.iter().map(|(.., value)| of(*value)).collect();
+        let means: Option<Vec<f64>> = VALUES.iter().map(|value| of(value.of)).collect();
         means?.try_into().ok()
     }
 
@@ -87,7 +87,7 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, way: Way) -
     let reference = slowest(spec).filter(|slowest| way != Way::Rate(*slowest));
     let reference = reference.map(|slowest| Group::of(agings, profile, fs, Way::Rate(slowest)));
     let ratio = |of| reference.as_ref().and_then(|other| group.ratio(other, of));
-    let ratios = VALUES.map(|(.., of)| ratio(of));
+    let ratios = VALUES.map(|value| ratio(value.of));
     let shown = |ratio: &Ratio| {
         let interval = ratio.interval(ERROR);
         Interval { ratio: interval.value, low: interval.low, high: interval.high }
@@ -199,23 +199,22 @@ impl Answer {
 /// One line per file system over the rate.
 fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
     let figure = |index: usize, id: &str| {
-        let (name, unit, _) = VALUES[index];
+        let value = &VALUES[index];
         let series = spec.fs.iter().map(|fs| {
             let own = cells.iter().filter(|cell| cell.profile == profile && cell.file_system == fs.name());
             let mut points: Vec<(f64, f64)> = own.filter_map(|cell| Some((rate(cell)?, cell.values[index]))).collect();
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
             Series::new(fs.name(), Mark::Measured, points)
         });
-        let head = if unit.is_empty() { name.to_string() } else { format!("{name} ({unit})") };
         Figure {
             id: format!("{id}-{profile}"),
-            title: format!("{name}, {profile}"),
+            title: format!("{}, {profile}", value.name),
             caption: format!("Means of {} seeds.", spec.seeds),
             device: format!("images of {} in the memory of a user-mode kernel", spec.size),
             better: Better::Neither,
             kind: FigureKind::Lines {
                 x: Axis::linear("Operations per second of virtual time").log10(),
-                y: Axis::linear(&head).from_zero(),
+                y: Axis::linear(&value.with_unit()).from_zero(),
                 series: series.collect(),
             },
         }
@@ -243,8 +242,8 @@ fn table(cells: &[Cell]) -> Table {
         .column("file system", |cell| &cell.file_system)
         .column("pace", |cell| &cell.pace)
         .column("agings", |cell| &cell.agings);
-    for (index, (name, unit, _)) in VALUES.iter().enumerate() {
-        let head = if unit.is_empty() { (*name).to_string() } else { format!("{name} ({unit})") };
+    for (index, value) in VALUES.iter().enumerate() {
+        let head = value.with_unit();
         rows =
             rows.column(head, move |cell: &Cell| cell.values[index]).column("over the slowest", move |cell: &Cell| {
                 cell.ratios[index].map_or(Value::Null, |ratio| {
