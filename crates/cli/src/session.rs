@@ -3,6 +3,8 @@
 use crate::display::significant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::machine::time_is_virtual;
+use senesce_core::progress::left;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
 use senesce_runner::Conduct;
@@ -138,9 +140,19 @@ struct LineState {
     total: u64,
     begun: Option<Instant>,
     last: Option<Instant>,
+    /// Units done at the last line.
+    shown: u64,
 }
 
 impl LineState {
+    /// In virtual time, an hour passes at once: a line for each tenth of a phase.
+    fn is_due(&self, done: u64, virtual_time: bool) -> bool {
+        match virtual_time {
+            true => self.total > 0 && done.saturating_sub(self.shown) >= self.total.div_ceil(10),
+            false => self.last.is_none_or(|last| last.elapsed() >= line_interval(in_ci())),
+        }
+    }
+
     /// Share, rate and remaining time; without a total the number done.
     fn line(&self, done: u64, note: &str) -> String {
         let elapsed = self.begun.map(|begun| begun.elapsed()).unwrap_or_default();
@@ -163,7 +175,7 @@ fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
     if done == 0 || total <= done {
         return String::new();
     }
-    format!(", {} left", duration(elapsed.as_secs_f64() * (total - done) as f64 / done as f64))
+    format!(", {} {}", duration(elapsed.as_secs_f64() * (total - done) as f64 / done as f64), left())
 }
 
 fn duration(seconds: f64) -> String {
@@ -183,16 +195,16 @@ impl Progress for Lines {
         eprintln!("{name}{}", if total > 0 { format!(": {total} {unit}") } else { String::new() });
         if let Ok(mut state) = self.0.lock() {
             let now = Some(Instant::now());
-            *state = LineState { name: name.into(), unit: unit.into(), total, begun: now, last: now };
+            *state = LineState { name: name.into(), unit: unit.into(), total, begun: now, last: now, shown: 0 };
         }
     }
 
     fn position(&self, done: u64, note: &str) {
         let Ok(mut state) = self.0.lock() else { return };
-        if state.last.is_some_and(|last| last.elapsed() < line_interval(in_ci())) {
+        if !state.is_due(done, time_is_virtual()) {
             return;
         }
-        state.last = Some(Instant::now());
+        (state.last, state.shown) = (Some(Instant::now()), done);
         eprintln!("{}", state.line(done, note));
     }
 
@@ -213,5 +225,12 @@ mod tests {
         assert_eq!(time_left(1, 301, minute), ", 5.0 h left");
         assert_eq!((time_left(0, 100, minute), time_left(100, 100, minute)), (String::new(), String::new()));
         assert!(line_interval(true) > line_interval(false));
+    }
+
+    #[test]
+    fn lines_of_virtual_time_are_tenths() {
+        let state = LineState { total: 95, shown: 10, last: Some(Instant::now()), ..LineState::default() };
+        assert_eq!([19, 20, 95].map(|done| state.is_due(done, true)), [false, true, true]);
+        assert!(!state.is_due(95, false), "a line was just shown");
     }
 }
