@@ -5,7 +5,7 @@ use senesce_claims::{ClaimSet, Rule, Selection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const IN_THE_GUEST: [&str; 3] = ["f2fs-bandwidth", "vm-selftest", "zns-rocksdb"];
+const IN_THE_GUEST: [&str; 4] = ["f2fs-bandwidth", "time-scale", "vm-selftest", "zns-rocksdb"];
 
 #[test]
 #[ignore = "needs loop devices, FUSE, git"]

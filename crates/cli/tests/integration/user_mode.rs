@@ -206,6 +206,20 @@ fn kernels_below(parent: u32) -> Vec<u32> {
 }
 
 #[test]
+#[ignore = "long: a kernel of vm build; needs the user-mode kernel"]
+fn time_scale_compares_agings_of_virtual_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = json(&senesce(folder.path(), &["reproduce", "time-scale", "--scale", "smoke", "--json"]));
+    let cells = result["cells"].as_array().unwrap();
+    // Two rates, without a clock, and with the default clock.
+    assert_eq!(cells.len(), 4, "{result}");
+    for cell in cells {
+        assert_eq!((&cell["agings"], &cell["kept_pace"]), (&2.into(), &2.into()), "{cell}");
+    }
+    assert_eq!(result["answers"][0]["slowest"], 10.0);
+}
+
+#[test]
 #[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel, XFS, btrfs"]
 fn virtual_time_gives_the_same_layout_again() {
     let folder = tempfile::tempdir().unwrap();
