@@ -218,8 +218,12 @@ fn failed_commit_on_a_full_disk_frees_its_space() {
             (0..30).for_each(|n| fs::write(work.join(n.to_string()), data(n + 2, 1 << 20)).unwrap());
             let failed = commit(&mut store, &work, &options, &Silent, &Interrupt::new()).unwrap_err();
             assert!(failed.is_full(), "{failed}");
-            rustix::fs::syncfs(File::open(&place).unwrap()).unwrap();
-            assert!(free() + 100 >= before, "{layout:?}, round {round}: {before} free blocks became {}", free());
+            // A process that another test starts holds deleted files open until its exec.
+            let is_freed = |_| {
+                rustix::fs::syncfs(File::open(&place).unwrap()).unwrap();
+                free() + 100 >= before
+            };
+            assert!((0..1000).any(is_freed), "{layout:?}, round {round}: {before} free blocks became {}", free());
             assert_eq!(stats(&Store::open(&place).unwrap()).unwrap().staging_bytes, 0);
             assert!(verify(&Store::open(&place).unwrap(), &Silent, &Interrupt::new()).unwrap().is_sound());
         }
