@@ -10,7 +10,7 @@ use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
 use senesce_core::failure::failed;
-use senesce_core::machine::memory_available;
+use senesce_core::machine::{is_emulated, memory_available};
 use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
 use senesce_runner::{Conduct, Outcome, State, conduct};
@@ -75,12 +75,16 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        let target = memory_available().map_or(demo::TARGET, demo::target_for);
+        let fitting = memory_available().map_or(demo::TARGET, demo::target_for);
+        let (target, why) = match fitting {
+            demo::TARGET if is_emulated() => (demo::SMALL, "this kernel is slow"),
+            fitting => (fitting, "little memory is available"),
+        };
         if target != demo::TARGET {
-            let words = format!("little memory is available: a smaller demo, {target} instead of {}", demo::TARGET);
+            let words = format!("{why}: a smaller demo, {target} instead of {}", demo::TARGET);
             session.progress().say(&words);
         }
-        session.progress().say(&format!("senesce age {target} {}", demo::FLAGS.join(" ")));
+        session.progress().say(&format!("senesce age {target} {}", demo::flags(target).join(" ")));
         self.age(&demo::spec(target)?, session)
     }
 

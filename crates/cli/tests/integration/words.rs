@@ -153,6 +153,22 @@ fn demo_shows_a_report_anywhere() {
     }
 }
 
+/// In a user-mode kernel, or with little memory.
+#[test]
+#[ignore = "needs loop devices"]
+fn small_demo_has_space_for_its_files() {
+    let directory = temporary_directory();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    let output = command
+        .current_dir(directory.path())
+        .env("SENESCE_VM", "uml")
+        .args(["demo", "--on", "image"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("128M"));
+}
+
 /// For directories with any name: output outside of a terminal has neither colours nor control characters.
 #[test]
 fn warnings_and_refusals_have_no_control_characters() {

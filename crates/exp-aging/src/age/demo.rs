@@ -6,7 +6,18 @@ use senesce_stats::{mean, standard_deviation, student};
 
 /// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
 pub const TARGET: &str = "memory:256M";
-pub const FLAGS: [&str; 5] = ["--copies", "--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
+/// The same in half a minute, on a slow kernel.
+pub const SMALL: &str = "memory:128M";
+const FLAGS: [&str; 5] = ["--copies", "--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
+
+/// A small ext4 has no space for 80 %.
+const SMALL_FULLNESS: [&str; 2] = ["--fullness", "70%"];
+
+/// The flags of the demo on a target.
+pub fn flags(target: &str) -> Vec<&'static str> {
+    let fullness: &[&str] = if target == TARGET { &[] } else { &SMALL_FULLNESS };
+    [&FLAGS, fullness].concat()
+}
 
 /// Measured with these flags (data/demo).
 const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
@@ -14,17 +25,14 @@ const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
 /// # Errors
 /// The profile cannot be read.
 pub fn spec(target: &str) -> Result<AgeSpec, Failure> {
-    AgeSpec::of_flags(&FLAGS)?.on(Some(target.parse()?))
+    AgeSpec::of_flags(&flags(target))?.on(Some(target.parse()?))
 }
 
 /// The target of the demo with this memory: [`TARGET`], or the largest smaller one. Two images and the program's own data are held at
 /// the same time.
 pub fn target_for(available: Bytes) -> &'static str {
     let fits = |mebibytes: u64| Bytes::mib(2 * mebibytes + 128) <= available;
-    [(256, TARGET), (128, "memory:128M")]
-        .into_iter()
-        .find(|(size, _)| fits(*size))
-        .map_or("memory:64M", |(_, target)| target)
+    [(256, TARGET), (128, SMALL)].into_iter().find(|(size, _)| fits(*size)).map_or("memory:64M", |(_, target)| target)
 }
 
 pub(super) fn is_demo(spec: &AgeSpec) -> bool {
