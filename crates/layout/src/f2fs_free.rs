@@ -2,7 +2,6 @@
 //!
 //! Blocks that F2FS reserves for cleaning are free extents too.
 
-use crate::error::LayoutError;
 use crate::free::{FreeSpace, Histogram};
 use senesce_volume::BlockDevice;
 use std::fs::File;
@@ -13,16 +12,13 @@ const BLOCK_SIZE: u64 = 4096;
 /// Lines before those of the segments.
 const HEAD_LINES: usize = 2;
 
-/// The free space of a mounted F2FS. `None` if the kernel does not show its bitmaps.
-pub(crate) fn read(device: u64) -> Result<Option<FreeSpace>, LayoutError> {
+/// The free space of a mounted F2FS; otherwise why it is unknown. The file is for debugging, and other kernels may change it.
+pub(crate) fn read(device: u64) -> Result<FreeSpace, String> {
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
-    let Some(device) = BlockDevice::from_number(number) else { return Ok(None) };
+    let device = BlockDevice::from_number(number).ok_or("its device is not in /sys")?;
     let path = PathBuf::from("/proc/fs/f2fs").join(device.name()).join("segment_bits");
-    match File::open(&path) {
-        Ok(file) => parse(BufReader::new(file)).map(Some).map_err(|error| LayoutError::io("read", &path, error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(LayoutError::io("open", &path, error)),
-    }
+    let failed = |error: io::Error| format!("not available from {}: {error}", path.display());
+    File::open(&path).and_then(|file| parse(BufReader::new(file))).map_err(failed)
 }
 
 /// Segments follow each other on the device, so free extents may span several.

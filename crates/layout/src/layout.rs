@@ -300,10 +300,7 @@ impl<'a> Examination<'a> {
                 let extents = ExtentTree::read(self.root(), self.shown)?;
                 btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated).map(Ok)
             }
-            FreeSpaceBy::SegmentBits => {
-                let shown = f2fs_free::read(self.device_number)?;
-                Ok(shown.ok_or_else(|| "not shown by this kernel in /proc/fs/f2fs".into()))
-            }
+            FreeSpaceBy::SegmentBits => Ok(f2fs_free::read(self.device_number)),
             FreeSpaceBy::Unknown => Ok(Err("not available on this file system".into())),
         }
     }
