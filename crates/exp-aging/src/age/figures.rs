@@ -191,13 +191,25 @@ pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
     let times = read.times;
     Some(format!(
         "Reading all files takes about {:.1} times as long as unaged ({:.1} s instead of {:.1} s, modelled for the disk {}): {:.1} \
-         times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.",
+         times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.{}",
         times.age_factor(),
         times.aged,
         times.created,
         read.drive,
         times.placement_factor(),
-        times.pieces_factor()
+        times.pieces_factor(),
+        new_file_words(seen).unwrap_or_default()
+    ))
+}
+
+/// What new files get from the free space.
+fn new_file_words(seen: &LayoutSeen) -> Option<String> {
+    let free = seen.layout.as_ref()?.free_space.as_ref().filter(|free| free.extents > 0)?;
+    let kib = |bytes: f64| (bytes / 1024.0).round();
+    Some(format!(
+        " New files get pieces of at most {} KiB, the largest free extent; the mean is {} KiB.",
+        kib(free.max_bytes as f64),
+        kib(free.avg_bytes)
     ))
 }
 
