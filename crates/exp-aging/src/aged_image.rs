@@ -2,7 +2,9 @@
 
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
-use senesce_aging::{AgingPlan, Data, DirectoryTarget, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute};
+use senesce_aging::{
+    AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate, execute,
+};
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
@@ -39,6 +41,11 @@ pub(crate) fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str,
 pub(crate) fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
     let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
+}
+
+/// The plan of an aging that creates `overwrites` times the size of its image.
+pub(crate) fn overwriting_plan(base: PlanSpec, overwrites: f64, clock: Clock) -> Result<AgingPlan, Failure> {
+    Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(overwrites), clock, ..base })?)
 }
 
 /// Result of one aging.

@@ -3,9 +3,9 @@
 
 mod analysis;
 
-use crate::aged_image::{self, AgedImage, age_image, plan_spec};
+use crate::aged_image::{self, AgedImage, age_image, overwriting_plan, plan_spec};
 use clap::Args;
-use senesce_aging::{AgingPlan, Clock, CommitShare, Data, ExecuteOptions, Limit, PlanSpec};
+use senesce_aging::{AgingPlan, Clock, CommitShare, Data, ExecuteOptions};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
@@ -186,8 +186,7 @@ fn finest(spec: &Spec) -> Option<&CommitShare> {
 }
 
 fn plan(spec: &Spec, profile: &str, clock: Clock, seed: Seed) -> Result<AgingPlan, Failure> {
-    let base = plan_spec(profile, spec.size, spec.fullness, seed)?;
-    Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(spec.overwrites), clock, ..base })?)
+    overwriting_plan(plan_spec(profile, spec.size, spec.fullness, seed)?, spec.overwrites, clock)
 }
 
 fn pace(spec: &Spec, step: &Step, context: &Context<'_, AgingClock>) -> Result<f64, Failure> {
