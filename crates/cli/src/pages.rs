@@ -7,6 +7,7 @@ use senesce_core::parameter::suggest;
 /// Name and text of the pages other than those of experiments.
 const PAGES: &[(&str, &str)] = &[
     ("aging", include_str!("../docs/guide/aging.md")),
+    ("choosing", include_str!("../docs/guide/choosing.md")),
     ("how-to", include_str!("../docs/guide/how-to.md")),
     ("mail-server", include_str!("../docs/tutorials/mail-server.md")),
     ("regression", include_str!("../docs/tutorials/regression.md")),
