@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Repeats agings in virtual time, and appends a row for each to a CSV file.
 
-    benches/virtual_time.py SENESCE FOLDER REPETITIONS    append to FOLDER/virtual-time.csv
+    benches/virtual_time.py SENESCE KERNEL FOLDER REPETITIONS    append to FOLDER/virtual-time.csv
     benches/virtual_time.py --table FILE.csv              print the table of benches/results/virtual-time.md
 
 Each repetition ages ext4, XFS, btrfs and F2FS at 10 and 100 operations per second of virtual time.
@@ -18,12 +18,12 @@ SHAPES = {'ext4': ('128M', '0.7'), 'xfs': ('320M', '0.5'), 'btrfs': ('256M', '0.
 FIELDS = ['file_system', 'operations_per_second', 'digest', 'operations', 'virtual_seconds', 'extents', 'wall_seconds', 'load']
 
 
-def repeat(senesce, file_system, pace):
+def repeat(senesce, kernel, file_system, pace):
     size, fullness = SHAPES[file_system]
     subprocess.run(['rm', '-rf', 'senesce-runs/run', 'senesce-runs/v.img'], check=True)
     os.makedirs('senesce-runs', exist_ok=True)
     begun = time.time()
-    words = ['vm', 'run', '--virtual-time', '--memory', '600M', '--', 'senesce', 'age', f'image:senesce-runs/v.img,size={size}',
+    words = ['vm', 'run', '--kernel', kernel, '--virtual-time', '--memory', '600M', '--', 'senesce', 'age', f'image:senesce-runs/v.img,size={size}',
              '--fs', file_system, '--fullness', fullness, '--overwrites', '1', '--pace', str(pace), '--writers', '8', '--no-cost',
              '--out', 'senesce-runs/run', '--json']
     found = subprocess.run([senesce, *words], capture_output=True, text=True)
@@ -39,20 +39,23 @@ def table(path):
     rows = collections.defaultdict(list)
     for row in csv.DictReader(open(path)):
         rows[row['file_system'], row['operations_per_second']].append(row)
-    print('| file system | operations per second | repetitions | equal to the most frequent digest | clocks (s) | load |')
-    print('|---|---|---|---|---|---|')
+    print('| file system | operations per second | repetitions | equal files | equal free extents, of | clocks (s) | load |')
+    print('|---|---|---|---|---|---|---|')
     for (file_system, pace), all_rows in sorted(rows.items()):
-        digest, count = collections.Counter(row['digest'] for row in all_rows).most_common(1)[0]
+        # Rows of older versions have no digest of the free extents.
+        files = collections.Counter(row['digest'].split('-')[0] for row in all_rows).most_common(1)[0][1]
+        free = collections.Counter(row['digest'] for row in all_rows if '-' in row['digest']).most_common(1)[0][1]
+        with_free = sum('-' in row['digest'] for row in all_rows)
         clocks = sorted({row['virtual_seconds'] for row in all_rows})
         loads = [float(row['load']) for row in all_rows]
         shown = clocks[0] if len(clocks) == 1 else f'{clocks[0]} to {clocks[-1]}'
-        print(f'| {file_system} | {pace} | {len(all_rows)} | {count} | {shown} | {min(loads)} to {max(loads)} |')
+        print(f'| {file_system} | {pace} | {len(all_rows)} | {files} | {free}, {with_free} | {shown} | {min(loads)} to {max(loads)} |')
 
 
 def main():
     if sys.argv[1] == '--table':
         return table(sys.argv[2])
-    senesce, folder, repetitions = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    senesce, kernel, folder, repetitions = os.path.abspath(sys.argv[1]), *sys.argv[2:4], int(sys.argv[4])
     os.chdir(folder)
     is_new = not os.path.exists('virtual-time.csv')
     with open('virtual-time.csv', 'a', buffering=1, newline='') as file:
@@ -62,7 +65,7 @@ def main():
         for _ in range(repetitions):
             for file_system in SHAPES:
                 for pace in (10, 100):
-                    out.writerow(repeat(senesce, file_system, pace))
+                    out.writerow(repeat(senesce, kernel, file_system, pace))
 
 
 main()

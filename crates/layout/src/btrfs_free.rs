@@ -84,10 +84,10 @@ fn data_copies(chunks: &[Chunk]) -> u64 {
 fn gaps(start: u64, end: u64, used: Vec<(u64, u64)>, copies: u64, histogram: &mut Histogram) {
     let mut at = start;
     for (from, length) in used {
-        histogram.add(from.min(end).saturating_sub(at) / copies);
+        histogram.add(at, from.min(end).saturating_sub(at) / copies);
         at = at.max(from.saturating_add(length));
     }
-    histogram.add(end.saturating_sub(at) / copies);
+    histogram.add(at, end.saturating_sub(at) / copies);
 }
 
 #[cfg(test)]

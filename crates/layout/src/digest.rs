@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 use std::os::unix::ffi::OsStrExt;
 
 impl Layout {
-    /// SHA-256, in hexadecimal, of the path, the runs (bytes) and the mappings (4 KiB blocks) of every file in order of paths. Free
-    /// space is not part of it, because ext4 frees preallocated blocks at unmount. `None` unless the layout was examined with
-    /// `runs` and `extents`.
+    /// Two hashes of 16 hexadecimal digits, `FILES-FREE`. FILES: SHA-256, shortened, of the path, the runs (bytes) and the mappings
+    /// (4 KiB blocks) of every file in order of paths. FREE: [`crate::FreeSpace::places`]; absent if the free space is unknown. `None`
+    /// unless the layout was examined with `runs` and `extents`.
     pub fn digest(&self) -> Option<String> {
         let runs = self.runs.as_ref()?;
         let mut digest = Sha256::new();
@@ -24,7 +24,9 @@ impl Layout {
             digest.update(&bytes);
             bytes.clear();
         }
-        Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        let files: String = digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let free = self.summary.free_space.as_ref().map(|free| format!("-{:016x}", free.places));
+        Some(files + &free.unwrap_or_default())
     }
 }
 

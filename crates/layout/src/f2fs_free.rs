@@ -24,7 +24,7 @@ pub(crate) fn read(device: u64) -> Result<FreeSpace, String> {
 /// Segments follow each other on the device, so free extents may span several.
 fn parse(lines: impl BufRead) -> io::Result<FreeSpace> {
     let mut histogram = Histogram::new(BLOCK_SIZE);
-    let mut free = 0;
+    let (mut free, mut block) = (0, 0);
     for (number, line) in lines.lines().skip(HEAD_LINES).enumerate() {
         let line = line?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("not a segment {number}: {line}"));
@@ -41,15 +41,16 @@ fn parse(lines: impl BufRead) -> io::Result<FreeSpace> {
                 if byte & (1 << bit) == 0 {
                     free += 1;
                 } else {
-                    histogram.add(std::mem::take(&mut free) * BLOCK_SIZE);
+                    histogram.add(block - free, std::mem::take(&mut free) * BLOCK_SIZE);
                 }
+                block += 1;
             }
         }
         if !is_next || valid.trim().parse() != Ok(used) {
             return Err(damaged());
         }
     }
-    histogram.add(free * BLOCK_SIZE);
+    histogram.add(block - free, free * BLOCK_SIZE);
     Ok(histogram.finish())
 }
 

@@ -175,7 +175,7 @@ fn read_groups(
         if record.physical < start {
             // Belongs to the previous group.
         } else if record.is_free() {
-            histogram.add(record.length);
+            histogram.add(record.physical, record.length);
         } else if record.is_file_data() {
             owned.push(Owned::new(record));
         }

@@ -168,6 +168,11 @@ impl<D: Rooted> MountedTarget<D> {
         Ok(Remounted::Yes)
     }
 
+    /// Unmounts and mounts again, so that the file system releases its reservations for open files. A directory stays as it is.
+    pub fn settle(&mut self) -> Result<(), TargetError> {
+        if self.mount.is_none() { Ok(()) } else { self.while_unmounted(|_| Ok(())) }
+    }
+
     /// Unmounts, runs the file system's read-only checker, and mounts again. `None` without a checker.
     /// [`TargetError::Missing`] for a directory, or if the checker is not installed.
     pub fn check_file_system(&mut self) -> Result<Option<CheckReport>, TargetError> {

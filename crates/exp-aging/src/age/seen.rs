@@ -16,15 +16,16 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 const LEAD: &str = "discontinuities";
 
 /// The layout, with the modelled times of reading if `cost`.
-pub(super) fn see(target: &MountedTarget, cost: bool) -> LayoutSeen {
+pub(super) fn see(target: &mut MountedTarget, cost: bool) -> LayoutSeen {
     match examined(target, cost) {
         Ok(seen) => seen,
         Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), digest: None, read_times: Vec::new() },
     }
 }
 
-fn examined(target: &MountedTarget, cost: bool) -> Result<LayoutSeen, Failure> {
-    target.sync()?;
+fn examined(target: &mut MountedTarget, cost: bool) -> Result<LayoutSeen, Failure> {
+    // The layout that later mounts show: preallocated blocks are free.
+    target.settle()?;
     let layout = Layout::examine(target.mount_point(), &with_digest())?;
     let digest = layout.digest();
     let files = layout.runs.unwrap_or_default();

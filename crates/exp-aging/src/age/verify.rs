@@ -32,7 +32,7 @@ pub struct Verification {
 /// A layout, compared with an expected one.
 #[derive(Debug, Serialize)]
 pub struct VerifiedLayout {
-    /// Digest of the extents of all files.
+    /// Digest of the extents of all files and of all free extents.
     pub digest: Option<String>,
     /// Whether it is the expected one.
     pub is_expected: bool,
