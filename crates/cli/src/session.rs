@@ -160,7 +160,11 @@ impl LineState {
             0 => format!("{done} {}", self.unit),
             total => format!("{:.0} %", done as f64 * 100.0 / total as f64),
         };
-        let rate = format!(", {} {}/s", significant(done as f64 / elapsed.as_secs_f64().max(1e-9)), self.unit);
+        // Planning takes no virtual time.
+        let rate = match elapsed.as_secs_f64() {
+            ..1e-3 => String::new(),
+            seconds => format!(", {} {}/s", significant(done as f64 / seconds), self.unit),
+        };
         let note = if note.is_empty() { String::new() } else { format!(", {note}") };
         format!("{}: {share}{rate}{}{note}", self.name, time_left(done, self.total, elapsed))
     }
