@@ -166,6 +166,24 @@ fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
     }
 }
 
+/// The kernel of many machines has no quotas.
+#[test]
+#[ignore = "needs the user-mode kernel, XFS"]
+fn quotas_end_an_aging_with_their_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "set -e; PATH=$PATH:/sbin:/usr/sbin; cd /dev/shm; truncate -s 320M data; mkfs.xfs -q data; mkdir /mnt/x; \
+                  mount -o loop,prjquota,usrquota data /mnt/x; mkdir /mnt/x/project /mnt/x/user; \
+                  xfs_quota -x -c 'project -s -p /mnt/x/project 42' -c 'limit -p bhard=20m 42' /mnt/x >&2; \
+                  xfs_quota -x -c 'limit -u bhard=20m 65534' /mnt/x; chmod 1777 /mnt/x/user; \
+                  chmod 1777 .; options='--size 64M --fullness 0.5 --overwrites 1 --no-cost --out'; \
+                  senesce age /mnt/x/project $options project || echo $?; \
+                  setpriv --reuid 65534 --regid 65534 --clear-groups senesce age /mnt/x/user $options user || echo $?";
+    let output = sh(folder.path(), script);
+    // A project's limit is the free space, before the first file. A user's limit shows only when it is reached.
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n5\n", "{}", said(&output));
+    assert!(said(&output).contains("EDQUOT"));
+}
+
 /// Many kernels have no F2FS.
 #[test]
 #[ignore = "needs the user-mode kernel, F2FS"]
