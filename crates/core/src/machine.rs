@@ -22,6 +22,9 @@ pub const GUEST: &str = "SENESCE_VM";
 /// Environment variable that the host sets in its guest to the kernel's release and the digest of its program.
 pub const GUEST_KERNEL: &str = "SENESCE_VM_KERNEL";
 
+/// Environment variable that the host sets in its guest to the digest of the programs of the package senesce-kernel, if installed.
+pub const GUEST_USERLAND: &str = "SENESCE_VM_USERLAND";
+
 /// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()

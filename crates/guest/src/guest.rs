@@ -1,3 +1,4 @@
+use crate::control::PROGRAMS;
 use crate::modules::{ModuleIndex, canonical};
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
@@ -40,6 +41,9 @@ pub fn enter_if_guest() {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     if std::process::id() == 1 && Path::new(JOB).exists() {
         first_process();
+    }
+    if Path::new(CONTROL).join("modules.json").exists() {
+        crate::uml::userland::enter_if_named(&Path::new(CONTROL).join(PROGRAMS));
     }
     let by_the_command = name == Path::new("modprobe") && Path::new(CONTROL).join("modules.json").exists();
     if by_the_command || name == Path::new(CONTROL).join("modprobe") {

@@ -74,12 +74,15 @@ pub(crate) fn kernels_folder() -> Result<PathBuf, GuestError> {
     Ok(kernels)
 }
 
+/// Kernels of the package senesce-kernel.
+const PACKAGED: &str = "/usr/lib/senesce/kernels";
+
+/// Kernels of the package senesce-kernel and of the cache, newest first.
 pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
-    let folder = cache_folder()?.join("kernels");
-    let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
-        .into_iter()
-        .flatten()
-        .flatten()
+    let folders = [PathBuf::from(PACKAGED), cache_folder()?.join("kernels")];
+    let mut kernels: Vec<Kernel> = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
         .filter(|entry| entry.path().join("modules.json").exists())
         .map(|entry| Kernel { version: entry.file_name().to_string_lossy().into_owned(), folder: entry.path() })
         .collect();
@@ -103,7 +106,7 @@ impl Engine {
     }
 }
 
-/// The kernel of this release, or the newest one of the engine.
+/// The kernel of this release; otherwise that of the package senesce-kernel, or the newest one of the engine.
 ///
 /// # Errors
 /// No kernel is cached for this engine, or with this release.
@@ -111,8 +114,9 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
     let mut kernels = cached_kernels()?;
     let engine = engine.or(release.is_none().then(|| Engine::preferred(&kernels)));
     kernels.retain(|kernel| engine.is_none_or(|engine| kernel.is_user_mode() == (engine == Engine::Uml)));
-    // Debian's user-mode kernel has no virtual time.
+    // The package's kernel, built ones, then Debian's, which has no virtual time.
     kernels.sort_by_key(|kernel| kernel.is_user_mode() && !kernel.has_virtual_time());
+    kernels.sort_by_key(|kernel| !kernel.folder.starts_with(PACKAGED));
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));
     found.ok_or_else(|| match release {

@@ -2,6 +2,7 @@
 //! a command. It sees the host's root read-only under an overlay; shared folders return results.
 
 pub mod carry;
+mod control;
 mod drive;
 pub mod drives;
 mod error;

@@ -1,5 +1,6 @@
 //! Runs a command in a guest, from boot to exit status.
 
+use crate::control::{self, PROGRAMS};
 use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestEnd, GuestError, io_error, scratch_error};
 use crate::guest::Job;
@@ -11,6 +12,7 @@ use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
+use crate::uml::userland::{self, Userland};
 use crate::uml::{self, GuestTime, UmlMachine};
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
@@ -18,15 +20,12 @@ use senesce_core::{Bytes, machine};
 use senesce_volume::guest::{CONTROL, CONTROL_TAG};
 use senesce_volume::{Guardian, KeptDrive};
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
-
-/// Folder of the programs that the guest's PATH lists first.
-const PROGRAMS: &str = "programs";
 
 #[derive(Debug, Clone)]
 pub struct GuestRun {
@@ -156,10 +155,11 @@ impl GuestRun {
     ) -> Result<GuestOutcome, GuestError> {
         let Prepared { scratch, accelerator, .. } = prepared;
         let control = scratch.control();
-        self.prepare_control(&control)?;
+        let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
+        control::prepare(&control, &self.kernel, userland.as_ref())?;
         let begin = Instant::now();
         let mut child = match accelerator {
-            Accelerator::Uml => self.start_user_mode(scratch, &control)?,
+            Accelerator::Uml => self.start_user_mode(scratch, &control, userland)?,
             Accelerator::Kvm | Accelerator::Tcg => {
                 let initramfs = scratch.path().join("initramfs");
                 initramfs::write(&initramfs, &self.kernel, &self.job(*accelerator))?;
@@ -196,8 +196,14 @@ impl GuestRun {
         })
     }
 
-    fn start_user_mode(&self, scratch: &Scratch, control: &Path) -> Result<Child, GuestError> {
+    fn start_user_mode(
+        &self,
+        scratch: &Scratch,
+        control: &Path,
+        userland: Option<Userland>,
+    ) -> Result<Child, GuestError> {
         let mut job = self.job(Accelerator::Uml);
+        job.environment.extend(userland.map(|userland| (machine::GUEST_USERLAND.into(), userland.digest)));
         job.modules = "/guest/modules".into();
         let own = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
         let shares = self.shares.iter().map(|share| (share.clone(), share.clone()));
@@ -305,23 +311,6 @@ impl GuestRun {
             fixed_entropy: self.time == GuestTime::Virtual,
             sync: !self.keep.files.is_empty(),
         }
-    }
-
-    fn prepare_control(&self, control: &Path) -> Result<(), GuestError> {
-        let _ = fs::remove_dir_all(control);
-        fs::create_dir_all(control).map_err(scratch_error("make folder", control))?;
-        let link = |target: &Path, name: &str| {
-            std::os::unix::fs::symlink(target, control.join(name)).map_err(scratch_error("link", control.join(name)))
-        };
-        let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
-        link(&program, "modprobe")?;
-        // A fixed name, independent of the file's name here.
-        let programs = control.join(PROGRAMS);
-        fs::create_dir(&programs).map_err(scratch_error("make folder", &programs))?;
-        link(&program, &format!("{PROGRAMS}/senesce"))?;
-        link(&program, &format!("{PROGRAMS}/modprobe"))?;
-        link(&self.kernel.modules(), "modules")?;
-        link(&self.kernel.folder.join("modules.json"), "modules.json")
     }
 
     fn machine<'a>(

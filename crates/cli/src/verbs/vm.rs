@@ -135,9 +135,9 @@ impl Verb for Vm {
 fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
     let for_qemu = options.kernel.is_some() || !options.wanted.is_empty();
     if !for_qemu && options.engine.as_deref() != Some("qemu") {
-        let cached = cached_kernels()?.into_iter().find(Kernel::is_user_mode);
-        let fetched = cached.map_or_else(|| uml::fetch(&|message| session.progress().say(message)), Ok)?;
-        return Ok(show_kernel(&fetched));
+        let cached = senesce_guest::kernel::choose(None, Some(Engine::Uml));
+        let kernel = cached.or_else(|_| uml::fetch(&|message| session.progress().say(message)))?;
+        return Ok(show_kernel(&kernel));
     }
     senesce_guest::qemu::install(&|message| session.progress().say(message))?;
     let source = match (options.kernel, options.modules) {
@@ -150,6 +150,9 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
 
 fn show_kernel(kernel: &Kernel) -> Exit {
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
+    if kernel.is_user_mode() && !kernel.has_virtual_time() {
+        println!("It has no virtual time. A kernel with virtual time: senesce vm build 6.1");
+    }
     ExitCode::Done.into()
 }
 
@@ -159,14 +162,15 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
     if as_json {
         let list = kernels
             .iter()
-            .map(|kernel| json!({"release": kernel.version, "engine": engine_name(kernel), "folder": kernel.folder}));
+            .map(|kernel| json!({"release": kernel.version, "engine": engine_name(kernel), "virtual_time": kernel.has_virtual_time(), "folder": kernel.folder}));
         let list: Vec<_> = list.collect();
         println!("{}", json!({"qemu": qemu, "kernels": list}));
         return Ok(ExitCode::Done.into());
     }
     println!("qemu:    {}", qemu.as_deref().unwrap_or("not installed; apt-get install qemu-system-x86"));
     for kernel in &kernels {
-        println!("kernel:  {} for {} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
+        let clock = if kernel.has_virtual_time() { " with virtual time" } else { "" };
+        println!("kernel:  {} for {}{clock} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
     }
     if kernels.is_empty() {
         println!("kernel:  none; senesce vm setup");

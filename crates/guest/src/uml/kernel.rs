@@ -13,6 +13,13 @@ use std::process::Command;
 
 /// Options of the kernel in addition to its default configuration.
 const OPTIONS: &str = include_str!("../../../../data/kernel/user-mode.config");
+/// The same source and compiler give the same program, and so the same name.
+const SAME_BYTES: [(&str, &str); 4] = [
+    ("KBUILD_BUILD_TIMESTAMP", "2026-01-01"),
+    ("KBUILD_BUILD_USER", "senesce"),
+    ("KBUILD_BUILD_HOST", "senesce"),
+    ("KBUILD_BUILD_VERSION", "1"),
+];
 const PACKAGE: &str = "user-mode-linux";
 /// Modules that Debian's kernel needs and does not have built in.
 const BOOT: [&str; 3] = ["overlay", "loop", "f2fs"];
@@ -54,7 +61,7 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
     let objects = builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]));
     let make = |words: &[&str]| {
         let mut command = Command::new("make");
-        command.current_dir(&tree).args(["ARCH=um", &format!("O={}", objects.display())]).args(words);
+        command.current_dir(&tree).args(["ARCH=um", &format!("O={}", objects.display())]).args(words).envs(SAME_BYTES);
         run_program(&mut command)
     };
     fs::create_dir_all(&objects).map_err(io_error("make folder", &objects))?;

@@ -3,6 +3,7 @@
 
 mod confine;
 mod kernel;
+pub(crate) mod userland;
 
 pub(crate) use confine::{CANNOT_CONFINE, enter_if_confined};
 pub use kernel::{build, fetch};

@@ -1,0 +1,30 @@
+//! The folder by which host and guest report to each other. It also holds the programs that the guest finds first.
+
+use crate::error::{GuestError, io_error, scratch_error};
+use crate::kernel::Kernel;
+use crate::uml::userland::Userland;
+use std::fs;
+use std::path::Path;
+
+/// Folder of the programs that the guest's PATH lists first.
+pub(crate) const PROGRAMS: &str = "programs";
+
+pub(crate) fn prepare(control: &Path, kernel: &Kernel, userland: Option<&Userland>) -> Result<(), GuestError> {
+    let _ = fs::remove_dir_all(control);
+    fs::create_dir_all(control).map_err(scratch_error("make folder", control))?;
+    let link = |target: &Path, name: &str| {
+        std::os::unix::fs::symlink(target, control.join(name)).map_err(scratch_error("link", control.join(name)))
+    };
+    let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
+    link(&program, "modprobe")?;
+    // A fixed name, independent of the file's name here.
+    let programs = control.join(PROGRAMS);
+    fs::create_dir(&programs).map_err(scratch_error("make folder", &programs))?;
+    link(&program, &format!("{PROGRAMS}/senesce"))?;
+    link(&program, &format!("{PROGRAMS}/modprobe"))?;
+    for name in userland.map(|userland| userland.programs.as_slice()).unwrap_or_default() {
+        link(&program, &format!("{PROGRAMS}/{name}"))?;
+    }
+    link(&kernel.modules(), "modules")?;
+    link(&kernel.folder.join("modules.json"), "modules.json")
+}
