@@ -79,11 +79,22 @@ pub struct ExecuteOptions {
     pub window: u64,
     /// Maximum operations of the plan per second; `None`: unlimited.
     pub pace: Option<f64>,
+    /// Operations that arrive at once, at least 1. The pauses between bursts keep the pace.
+    pub burst: u64,
+}
+
+impl ExecuteOptions {
+    /// Time after the start at which the operation arrives that has `before` operations before it.
+    pub fn arrival(&self, before: u64) -> Duration {
+        let burst = self.burst.max(1);
+        let seconds = self.pace.map_or(0.0, |pace| (before / burst * burst) as f64 / pace);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
 }
 
 impl Default for ExecuteOptions {
     fn default() -> Self {
-        Self { fsync_every: 0, threads: 1, shard: None, window: 4096, pace: None }
+        Self { fsync_every: 0, threads: 1, shard: None, window: 4096, pace: None, burst: 1 }
     }
 }
 
@@ -265,9 +276,8 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 
     fn keep_pace(&self) {
-        let Some(pace) = self.options.pace else { return };
         let (begun, from) = self.from;
-        let due = Duration::from_secs_f64((self.parts.position() - from) as f64 / pace);
+        let due = self.options.arrival(self.parts.position() - from);
         while let Some(early) = due.checked_sub(begun.elapsed()).filter(|early| !early.is_zero()) {
             if self.interrupt.requested() {
                 return;

@@ -240,6 +240,15 @@ fn pace_ends_rounds_early_so_that_a_signal_is_noticed() {
 }
 
 #[test]
+fn operations_of_a_burst_arrive_together_and_keep_the_pace() {
+    let options = ExecuteOptions { pace: Some(2.0), burst: 10, ..ExecuteOptions::default() };
+    let arrivals: Vec<f64> = [0, 9, 10, 19, 1000].iter().map(|before| options.arrival(*before).as_secs_f64()).collect();
+    assert_eq!(arrivals, [0.0, 0.0, 5.0, 5.0, 500.0]);
+    assert_eq!(ExecuteOptions { burst: 1, ..options }.arrival(3).as_secs_f64(), 1.5);
+    assert!(ExecuteOptions { pace: None, ..options }.arrival(1000).is_zero());
+}
+
+#[test]
 fn files_grow_through_short_rounds_up_to_a_commit_or_the_end() {
     let plan = plan(clock("none", 700));
     let witness = Witness::default();

@@ -126,13 +126,8 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         let cleared = own.clear(&backends)?;
         context.record_now(Event::Reconciled(own.restore(&backends, cleared)?))?;
     }
-    let options = ExecuteOptions {
-        fsync_every: spec.fsync_every,
-        threads: spec.threads,
-        shard: own.shard,
-        pace: spec.pace(),
-        ..ExecuteOptions::default()
-    };
+    let options =
+        ExecuteOptions { fsync_every: spec.fsync_every, threads: spec.threads, shard: own.shard, ..spec.arrivals() };
     let interrupt = context.interrupt;
     let earlier = RecordedAging::of(context.recorded().events()).extents;
     let earlier = if execution.from == 0 { Vec::new() } else { earlier };
@@ -295,11 +290,12 @@ impl<'a, 'b> Watch<'a, 'b> {
 }
 
 fn virtual_leap(execution: &Execution<'_>, played: &Played) -> Option<Lost> {
-    let pace = execution.course.spec.pace().filter(|_| time_is_virtual())?;
-    let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let spec = &execution.course.spec;
+    spec.pace().filter(|_| time_is_virtual())?;
     // The first operation starts at once.
-    let pauses = (played.completed - execution.from).saturating_sub(1);
-    leap(seconds(played.seconds), seconds(pauses as f64 / pace))
+    let before_last = (played.completed - execution.from).saturating_sub(1);
+    let lasted = Duration::try_from_secs_f64(played.seconds).unwrap_or(Duration::MAX);
+    leap(lasted, spec.arrivals().arrival(before_last))
 }
 
 fn between_samples(execution: &Execution<'_>) -> Duration {

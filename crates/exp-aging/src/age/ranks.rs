@@ -240,7 +240,7 @@ fn play(
         threads: spec.threads,
         shard: own.shard,
         window: assignment.window,
-        pace: spec.pace(),
+        ..spec.arrivals()
     };
     let backends: Vec<_> = backends.into_iter().map(DirectoryTarget::prepared).collect();
     let step = Step { cluster, root, checked: Mutex::new(Instant::now()), lost: Mutex::default() };

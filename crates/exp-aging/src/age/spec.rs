@@ -13,8 +13,8 @@ use senesce_aging::measure::Measures;
 use senesce_aging::parts::{MOST_PARTS, part_capacity, part_seed};
 use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::{
-    AgingPlan, Churn, Clock, CommitShare, Compression, Data, Limit, PlanSpec, Planner, Profile, Shard, Summary, Tally,
-    Truncate,
+    AgingPlan, Churn, Clock, CommitShare, Compression, Data, ExecuteOptions, Limit, PlanSpec, Planner, Profile, Shard,
+    Summary, Tally, Truncate,
 };
 use senesce_core::environment::is_root;
 use senesce_core::machine::time_is_virtual;
@@ -126,6 +126,11 @@ pub struct AgeSpec {
     #[arg(long, value_name = "RATE", value_parser = words::time_scale, conflicts_with_all = ["pace", "commit_share", "sync_every"], help_heading = "Clock")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
+    /// Operations that arrive at once, with longer pauses between them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..),
+          hide_default_value = true, help_heading = "Clock")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub burst: u32,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024),
           help_heading = "Execution")]
@@ -200,8 +205,11 @@ impl AgeSpec {
     }
 
     /// # Errors
-    /// It has a time scale, and this machine has no virtual time.
+    /// It has bursts without a pace, or a time scale on a machine without virtual time.
     pub fn check_clock(&self) -> Result<(), Failure> {
+        if self.burst > 1 && self.pace().is_none() {
+            return Err(Failure::usage("--burst needs --time-scale or --pace"));
+        }
         if self.time_scale.is_none() || time_is_virtual() {
             return Ok(());
         }
@@ -214,6 +222,11 @@ impl AgeSpec {
     /// Maximum operations per second, of the machine's clock or of a virtual one.
     pub(crate) fn pace(&self) -> Option<f64> {
         self.pace.or(self.time_scale)
+    }
+
+    /// When operations arrive.
+    pub(crate) fn arrivals(&self) -> ExecuteOptions {
+        ExecuteOptions { pace: self.pace(), burst: self.burst.into(), ..ExecuteOptions::default() }
     }
 
     pub(crate) fn shard(&self) -> Option<Shard> {
