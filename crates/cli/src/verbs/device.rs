@@ -163,7 +163,7 @@ impl Verb for Device {
     const NAME: &'static str = "device";
     const ABOUT: &'static str = "Measure drives by reads; list, show and simulate drive models";
     const EXAMPLES: &'static [&'static str] =
-        &["senesce device list", "senesce device measure /dev/sdb --out sdb.toml"];
+        &["senesce device list", "sudo senesce device measure /dev/sdb --out sdb.toml"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {

@@ -74,7 +74,7 @@ pub(crate) struct Diagnose {
 impl Verb for Diagnose {
     const NAME: &'static str = "diagnose";
     const ABOUT: &'static str = "Show the cost of age, remedies, and how many files still fit";
-    const EXAMPLES: &'static [&'static str] = &["senesce diagnose /mnt/data", "senesce diagnose old.img --try"];
+    const EXAMPLES: &'static [&'static str] = &["senesce diagnose /mnt/data", "sudo senesce diagnose old.img --try"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let metrics = (self.prometheus.as_deref(), Format::Text, &b"# HELP senesce_"[..]);

@@ -159,7 +159,7 @@ impl Verb for Image {
     const EXAMPLES: &'static [&'static str] = &[
         "senesce image copy old.img copy.img",
         "senesce image pack old.img old.pack",
-        "senesce image twin /dev/sdb1 twin.img",
+        "sudo senesce image twin /dev/sdb1 twin.img",
     ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {

@@ -52,7 +52,7 @@ impl Verb for Layout {
     const NAME: &'static str = "layout";
     const ABOUT: &'static str = "Show extents, layout scores, free space and a layout map";
     const EXAMPLES: &'static [&'static str] =
-        &["senesce layout /mnt/data", "senesce layout fresh.img aged.img --svg map.svg"];
+        &["senesce layout /mnt/data", "sudo senesce layout fresh.img aged.img --svg map.svg"];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let (map, dies) = (self.svg.as_deref(), self.die_map.as_deref());

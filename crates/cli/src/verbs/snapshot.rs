@@ -74,9 +74,9 @@ impl Verb for Snapshot {
     const NAME: &'static str = "snapshot";
     const ABOUT: &'static str = "Save and restore the content of an image or a device";
     const EXAMPLES: &'static [&'static str] = &[
-        "senesce snapshot create old.img clean",
-        "senesce snapshot run old.img clean -- fio --directory={} job.fio",
-        "senesce snapshot restore old.img clean",
+        "sudo senesce snapshot create old.img clean",
+        "sudo senesce snapshot run old.img clean -- fio --directory={} job.fio",
+        "sudo senesce snapshot restore old.img clean",
     ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {

@@ -57,7 +57,7 @@ impl Verb for Study {
     const EXAMPLES: &'static [&'static str] = &[
         "senesce study --example >study.toml",
         "senesce study study.toml --dry-run",
-        "senesce study --for mail --max-time 30m",
+        "sudo senesce study --for mail --max-time 30m",
     ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {

@@ -53,8 +53,8 @@ impl Verb for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "Record the block requests of a command";
     const EXAMPLES: &'static [&'static str] = &[
-        "senesce trace old.img --json=result.json -- grep -r needle {}",
-        "senesce trace /mnt/data --text - -- ls -lR {}",
+        "sudo senesce trace old.img --json=result.json -- grep -r needle {}",
+        "sudo senesce trace /mnt/data --text - -- ls -lR {}",
     ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
