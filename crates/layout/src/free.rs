@@ -39,6 +39,7 @@ pub struct FreeSpace {
     /// Ascending by size, without empty ranges.
     pub buckets: Vec<Bucket>,
     /// Wrapping sum of a hash of each free extent's start and size. Equal free space has equal sums.
+    #[serde(default)]
     pub places: u64,
 }
 

@@ -126,7 +126,7 @@ pub struct AgeSpec {
     #[arg(long, value_name = "RATE", value_parser = words::time_scale, conflicts_with_all = ["pace", "commit_share", "sync_every"], help_heading = "Clock")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
-    /// Operations that arrive at once, with longer pauses between them
+    /// Operations that arrive at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..),
           hide_default_value = true, help_heading = "Clock")]
     #[serde(default = "one", skip_serializing_if = "is_one")]
