@@ -60,6 +60,7 @@ fmt:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@scripts/check-musl
 
 # That the fuzzers' lock is up to date, licences, sources and versions of what is used (deny.toml), what is named but not used, and
 # that each crate can be published.

@@ -7,6 +7,7 @@ use crate::tree::{self, Tree};
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use senesce_sys::descriptor;
 use senesce_sys::extents::{Extent as Mapped, ExtentMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -89,21 +90,13 @@ struct OwnDescriptors {
     owned: bool,
 }
 
-/// close_range(2) as a system call, because not every C library has it.
-///
-/// # Safety
-/// No other part of the thread uses the descriptors from `from` to `to`.
-unsafe fn close_range(from: u32, to: u32, flags: libc::c_uint) -> libc::c_long {
-    // SAFETY: the call takes three numbers; the caller owns the closed descriptors.
-    unsafe { libc::syscall(libc::SYS_close_range, from, to, flags) }
-}
-
 impl OwnDescriptors {
     /// A table with the standard streams and `kept`. Other descriptors are not copied, because that would keep their files open.
     fn keeping(kept: BorrowedFd<'_>) -> Self {
         let kept = kept.as_raw_fd().max(2) as u32;
         // SAFETY: the table is unshared before anything in it is closed, and this thread uses no other descriptor.
-        let close = |from, to| from > to || unsafe { close_range(from, to, libc::CLOSE_RANGE_UNSHARE) } == 0;
+        let close =
+            |from, to| from > to || unsafe { descriptor::close_range(from, to, libc::CLOSE_RANGE_UNSHARE) } == 0;
         Self { owned: close(kept + 1, u32::MAX) && close(3, kept - 1) }
     }
 }
@@ -114,7 +107,7 @@ impl Drop for OwnDescriptors {
     fn drop(&mut self) {
         if self.owned {
             // SAFETY: the table is this thread's own and the thread ends here.
-            unsafe { close_range(0, u32::MAX, 0) };
+            unsafe { descriptor::close_range(0, u32::MAX, 0) };
         }
     }
 }

@@ -26,12 +26,20 @@ pub fn inherited(number: u32) -> Result<OwnedFd> {
 /// Sets FD_CLOEXEC on all descriptors except the three standard ones (close_range(2), CLOSE_RANGE_CLOEXEC, Linux 5.11).
 pub fn keep_from_programs() -> Result<()> {
     const BEHIND_STANDARD_ERROR: libc::c_uint = 3;
-    let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: the call takes numbers; no descriptor is closed in this process.
-    match unsafe { libc::close_range(BEHIND_STANDARD_ERROR, libc::c_uint::MAX, flags) } {
+    match unsafe { close_range(BEHIND_STANDARD_ERROR, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
         0 => Ok(()),
         _ => Err(crate::errno::last()),
     }
+}
+
+/// close_range(2) as a system call, because the C library or its declarations may lack the function (musl).
+///
+/// # Safety
+/// With flags that close descriptors, their owners must not use them afterwards.
+pub unsafe fn close_range(from: u32, to: u32, flags: libc::c_uint) -> libc::c_long {
+    // SAFETY: as the caller promises; the call only takes numbers.
+    unsafe { libc::syscall(libc::SYS_close_range, from, to, flags) }
 }
 
 #[cfg(test)]
