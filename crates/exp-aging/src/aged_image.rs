@@ -18,8 +18,10 @@ use std::sync::Arc;
 
 /// Requirements of images of a size that `kind` makes. A file system in memory needs space only for written data: metadata, and
 /// the whole log or journal.
-pub(crate) fn needs(kind: &str, size: Size) -> Needs {
-    Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
+pub(crate) fn needs(kind: &str, file_systems: &[FileSystem], size: Size) -> Needs {
+    Needs::root(&format!("{kind} makes images on loop devices"))
+        .and_memory(Bytes(size.bytes() / 8))
+        .and_programs(file_systems.iter().map(|fs| fs.maker()))
 }
 
 pub(crate) fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {

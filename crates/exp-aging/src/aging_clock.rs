@@ -83,7 +83,7 @@ impl Run for AgingClock {
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
-        aged_image::needs(Self::KIND, spec.size)
+        aged_image::needs(Self::KIND, &spec.fs, spec.size)
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {

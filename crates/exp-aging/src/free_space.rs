@@ -135,7 +135,10 @@ impl Run for FreeSpaceExperiment {
 
     fn needs(spec: &Spec) -> Needs {
         match spec.natural {
-            None => Needs::root("free-space makes images on loop devices"),
+            None => {
+                let makers = spec.fs.iter().map(|fs| fs.maker());
+                Needs::root("free-space makes images on loop devices").and_programs(makers)
+            }
             Some(_) => Needs::default(),
         }
     }

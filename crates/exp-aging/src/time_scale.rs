@@ -104,7 +104,7 @@ impl Run for TimeScale {
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
-        Needs { virtual_time: true, ..aged_image::needs(Self::KIND, Size(Bytes(8 * spec.size.bytes()))) }
+        Needs { virtual_time: true, ..aged_image::needs(Self::KIND, &spec.fs, Size(Bytes(8 * spec.size.bytes()))) }
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {

@@ -26,6 +26,11 @@ impl Needs {
         self
     }
 
+    /// Programs with their packages.
+    pub fn and_programs<'a>(self, programs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        programs.fold(self, |needs, (program, package)| needs.and_program(program, package))
+    }
+
     pub fn and_memory(mut self, memory: Bytes) -> Self {
         self.memory = memory;
         self

@@ -60,6 +60,11 @@ impl FileSystem {
         self.entry().package
     }
 
+    /// The program that makes it, with its Debian package.
+    pub fn maker(self) -> (&'static str, &'static str) {
+        (self.entry().mkfs.first().copied().unwrap_or_default(), self.package())
+    }
+
     pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
         let entry = self.entry();
         let first = |command: &'static [&'static str], purpose| Some((*command.first()?, format!("{purpose} {self}")));
