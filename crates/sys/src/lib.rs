@@ -8,10 +8,13 @@ pub mod block;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
+#[cfg(target_arch = "x86_64")]
+pub mod confined;
 pub mod descriptor;
 pub mod deterministic;
 pub mod errno;
 pub mod extents;
+mod filter;
 pub mod fsmap;
 pub mod lease;
 pub mod lock;

@@ -5,11 +5,20 @@ use std::process::Command;
 
 /// Has the kernel kill the child when the calling thread ends, and gives it a session of its own: Ctrl-C reaches only this process.
 pub fn ends_with_parent(command: &mut Command) {
+    end_with_parent(command, libc::SIGKILL);
+}
+
+/// The same by SIGTERM, for a child that ends its own children first.
+pub fn terminates_with_parent(command: &mut Command) {
+    end_with_parent(command, libc::SIGTERM);
+}
+
+fn end_with_parent(command: &mut Command, signal: libc::c_int) {
     let parent = std::process::id();
     // SAFETY: prctl, setsid and getppid are async-signal-safe and touch no memory of the parent.
     unsafe {
         command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::prctl(libc::PR_SET_PDEATHSIG, signal);
             libc::setsid();
             if libc::getppid() as u32 != parent {
                 return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
