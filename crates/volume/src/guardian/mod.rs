@@ -84,6 +84,12 @@ impl Guardian {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
     }
 
+    /// Asks a child to end (SIGTERM), because it ends its own children first.
+    pub fn of_supervisor(child: &Child) -> Result<Self, TargetError> {
+        let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
+        Self::of(Owed::Supervisor { process: child.id(), start_ticks })
+    }
+
     pub(crate) fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("check the file of", path))?;
         Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })

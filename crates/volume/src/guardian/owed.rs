@@ -61,6 +61,11 @@ pub(super) enum Owed {
         process: u32,
         start_ticks: u64,
     },
+    /// A child process that ends its own children when it is asked to end.
+    Supervisor {
+        process: u32,
+        start_ticks: u64,
+    },
     /// A loop device, while it has this file.
     Loop {
         path: PathBuf,
@@ -84,7 +89,7 @@ impl fmt::Display for Owed {
             Self::ControlGroup { path, .. } => write!(f, "control group {}", path.display()),
             Self::Value { path, value, .. } => write!(f, "setting {} (back to {value})", path.display()),
             Self::Commands(members) => write!(f, "{members}"),
-            Self::Process { process, .. } => write!(f, "process {process}"),
+            Self::Process { process, .. } | Self::Supervisor { process, .. } => write!(f, "process {process}"),
             Self::Loop { path, .. } => write!(f, "loop device {}", path.display()),
             Self::Mapping { name } => write!(f, "mapped device {name}"),
             Self::Frozen { point } => write!(f, "frozen file system {}", point.display()),
@@ -143,7 +148,8 @@ impl Owed {
             Self::ControlGroup { path, before } => remove_group(path, before),
             Self::Value { path, value, ours } => put_back(path, value, ours.as_deref()),
             Self::Commands(members) => members.end(),
-            Self::Process { process, start_ticks } => end(*process, *start_ticks),
+            Self::Process { process, start_ticks } => end(*process, *start_ticks, Signal::KILL),
+            Self::Supervisor { process, start_ticks } => end(*process, *start_ticks, Signal::TERM),
             Self::Loop { path, device, inode } => loop_device::detach(path, *device, *inode),
             Self::Mapping { name } => remove_mapping(name),
             Self::Frozen { point } => thaw(point),
@@ -286,7 +292,7 @@ fn put_back(path: &Path, value: &str, ours: Option<&str>) -> io::Result<bool> {
     }
 }
 
-fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
+fn end(process: u32, start_ticks: u64, signal: Signal) -> io::Result<bool> {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(false) };
     let descriptor = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Ok(false),
@@ -297,7 +303,7 @@ fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
     if !is_it() {
         return Ok(false);
     }
-    match rustix::process::pidfd_send_signal(&descriptor, Signal::KILL) {
+    match rustix::process::pidfd_send_signal(&descriptor, signal) {
         Ok(()) | Err(Errno::SRCH) => {}
         Err(errno) => return Err(errno.into()),
     }
