@@ -42,6 +42,9 @@ impl Environment {
             facts.put("vm.accelerator", accelerator);
             facts.put("vm.clock", if crate::machine::time_is_virtual() { "virtual" } else { "real" });
             facts.put("vm.kernel", std::env::var(crate::machine::GUEST_KERNEL).unwrap_or_default());
+            if let Ok(method) = std::env::var(crate::machine::GUEST_CONFINEMENT) {
+                facts.put("vm.confinement", method);
+            }
             let userland = std::env::var(crate::machine::GUEST_USERLAND);
             facts.put("vm.userland", userland.unwrap_or_else(|_| "the host's".into()));
         }

@@ -25,6 +25,10 @@ pub const GUEST_KERNEL: &str = "SENESCE_VM_KERNEL";
 /// Environment variable that the host sets in its guest to the digest of the programs of the package senesce-kernel, if installed.
 pub const GUEST_USERLAND: &str = "SENESCE_VM_USERLAND";
 
+/// Environment variable that the host sets in its guest of user-mode Linux to the confinement of its kernel: `namespaces` or
+/// `landlock`.
+pub const GUEST_CONFINEMENT: &str = "SENESCE_VM_CONFINEMENT";
+
 /// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()

@@ -25,6 +25,9 @@ pub enum GuestError {
     /// A scratch directory cannot be created, or its cleanup cannot be registered.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
+    /// The kernel was not started: one method of confinement is not available here.
+    #[error("cannot confine the user-mode kernel: {0}")]
+    NotConfined(String),
     #[error("interrupted; the guest was ended")]
     Interrupted,
 }
@@ -44,7 +47,7 @@ impl Classify for GuestError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::Usage,
-            Self::Missing { .. } => ExitCode::Missing,
+            Self::Missing { .. } | Self::NotConfined(_) => ExitCode::Missing,
             Self::Target(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
             Self::Io(_) | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::CannotTell,

@@ -1,5 +1,6 @@
 use crate::control::PROGRAMS;
 use crate::modules::{ModuleIndex, canonical};
+use crate::uml::HostTree;
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
 use senesce_volume::guest::CONTROL;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 pub(crate) const JOB: &str = "/guest/job.json";
+/// Variable of the kernel's command line with the path of the job, if it is not [`JOB`].
+pub(crate) const JOB_VARIABLE: &str = "senesce_job";
 
 /// The task of the guest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,10 +28,12 @@ pub(crate) struct Job {
     pub environment: Vec<(String, String)>,
     /// Shared folders: tag and path in the guest.
     pub shares: Vec<(String, PathBuf)>,
-    /// Folder of kernel modules on the host.
-    pub modules: PathBuf,
+    /// Folder of the kernel modules to load first.
+    pub boot_modules: PathBuf,
     /// Whether the kernel is user-mode Linux, whose root is a tree of the host.
     pub user_mode: bool,
+    /// Set if that tree is the host's own root.
+    pub host_tree: Option<HostTree>,
     /// Whether every run of the guest has the same random numbers. Its kernel then has no other entropy.
     pub fixed_entropy: bool,
     /// Whether drives are kept, so that the guest's cache must be written to them.
@@ -39,7 +44,7 @@ pub(crate) struct Job {
 pub fn enter_if_guest() {
     crate::uml::enter_if_confined();
     let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
-    if std::process::id() == 1 && Path::new(JOB).exists() {
+    if std::process::id() == 1 && job_path().exists() {
         first_process();
     }
     if Path::new(CONTROL).join("modules.json").exists() {
@@ -49,6 +54,10 @@ pub fn enter_if_guest() {
     if by_the_command || name == Path::new(CONTROL).join("modprobe") {
         std::process::exit(load_on_demand());
     }
+}
+
+fn job_path() -> PathBuf {
+    std::env::var_os(JOB_VARIABLE).map_or_else(|| JOB.into(), PathBuf::from)
 }
 
 fn first_process() -> ! {
@@ -63,20 +72,27 @@ fn first_process() -> ! {
 }
 
 fn serve() -> Result<(), String> {
-    let text = fs::read(JOB).map_err(|error| format!("read {JOB}: {error}"))?;
-    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("{JOB}: {error}"))?;
+    let path = job_path();
+    let text = fs::read(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     if job.probe {
         return Ok(());
     }
-    load_boot_modules()?;
-    if job.user_mode { enter_shown_tree() } else { enter_host_tree() }?;
+    load_boot_modules(&job.boot_modules)?;
+    match &job.host_tree {
+        Some(tree) => tree.enter(),
+        None if job.user_mode => enter_shown_tree(),
+        None => enter_host_tree(),
+    }?;
     mount_rest();
     if job.fixed_entropy {
         seed()?;
     }
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
-    let attach_share = if job.user_mode { attach_shown } else { attach_share };
-    job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
+    job.shares.iter().try_for_each(|(tag, path)| match job.user_mode {
+        true => attach_shown(tag, path, job.host_tree.as_ref()),
+        false => attach_share(tag, path),
+    })?;
     make_static_nodes();
     let status = run_job(&job);
     // Data of background processes in the guest's cache must be in the shares before the guest ends.
@@ -90,12 +106,9 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn load_boot_modules() -> Result<(), String> {
-    let mut files: Vec<PathBuf> = fs::read_dir("/guest/modules")
-        .map_err(|error| format!("list modules: {error}"))?
-        .flatten()
-        .map(|e| e.path())
-        .collect();
+fn load_boot_modules(folder: &Path) -> Result<(), String> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).map_err(|error| format!("list modules: {error}"))?.flatten().map(|e| e.path()).collect();
     files.sort();
     files.iter().try_for_each(|file| load(file))
 }
@@ -110,9 +123,7 @@ fn load(file: &Path) -> Result<(), String> {
 }
 
 fn enter_host_tree() -> Result<(), String> {
-    for folder in ["/host", "/memory", "/root"] {
-        fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
-    }
+    ["/host", "/memory", "/root"].iter().try_for_each(|folder| folder_at(Path::new(folder)))?;
     attach("9p", "root", "/host", MountFlags::RDONLY, "trans=virtio,version=9p2000.L,msize=512000,cache=loose")?;
     attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
     enter_overlay()
@@ -133,32 +144,41 @@ fn seed() -> Result<(), String> {
 }
 
 fn enter_overlay() -> Result<(), String> {
-    for folder in ["/memory/upper", "/memory/work"] {
-        fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
-    }
+    ["/memory/upper", "/memory/work"].iter().try_for_each(|folder| folder_at(Path::new(folder)))?;
     let data = "lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
     // Owners on the host may be others in a user namespace, and a set-user-ID program would run as one of them.
     attach("overlay", "overlay", "/root", MountFlags::NOSUID, data)?;
-    std::os::unix::fs::chroot("/root").map_err(|error| format!("change root: {error}"))?;
+    enter(Path::new("/root"))
+}
+
+pub(crate) fn enter(root: &Path) -> Result<(), String> {
+    std::os::unix::fs::chroot(root).map_err(|error| format!("change root: {error}"))?;
     std::env::set_current_dir("/").map_err(|error| format!("enter the root: {error}"))
 }
 
+pub(crate) fn folder_at(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))
+}
+
 fn attach_share(tag: &str, path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))?;
+    folder_at(path)?;
     // Output reaches the host immediately; SQLite and others need mmap in the shares.
     let cache = if path == Path::new(CONTROL) { "none" } else { "mmap" };
     let data = format!("trans=virtio,version=9p2000.L,msize=512000,cache={cache}");
     attach("9p", tag, &path.to_string_lossy(), MountFlags::empty(), &data)
 }
 
-/// A share of user-mode Linux has the same path on the host. Output reaches the host immediately.
-fn attach_shown(tag: &str, path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))?;
-    let sync = if path == Path::new(CONTROL) { MountFlags::SYNCHRONOUS } else { MountFlags::empty() };
-    attach("hostfs", tag, &path.to_string_lossy(), sync | MountFlags::NOSUID, &path.to_string_lossy())
+/// A share of user-mode Linux has the same path in the kernel's tree, except the control folder in the host's tree. Output reaches
+/// the host immediately.
+fn attach_shown(tag: &str, path: &Path, tree: Option<&HostTree>) -> Result<(), String> {
+    folder_at(path)?;
+    let is_control = path == Path::new(CONTROL);
+    let sync = if is_control { MountFlags::SYNCHRONOUS } else { MountFlags::empty() };
+    let source = tree.filter(|_| is_control).map_or(path, |tree| tree.control.as_path());
+    attach("hostfs", tag, &path.to_string_lossy(), sync | MountFlags::NOSUID, &source.to_string_lossy())
 }
 
-fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) -> Result<(), String> {
+pub(crate) fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) -> Result<(), String> {
     let text = std::ffi::CString::new(data).map_err(|error| error.to_string())?;
     mount(source, place, kind, flags, Some(text.as_c_str()))
         .map_err(|errno| format!("mount {kind} {source} on {place}: {errno}"))

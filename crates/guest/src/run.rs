@@ -12,19 +12,17 @@ use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
-use crate::uml::userland::{self, Userland};
-use crate::uml::{self, GuestTime, UmlMachine};
-use crate::watch::{Ended, Limit, Watched, read_exit, started};
+use crate::uml::{self, GuestTime, Method, Started, userland};
+use crate::watch::{Ended, GuestProcess, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, machine};
+use senesce_volume::KeptDrive;
 use senesce_volume::guest::{CONTROL, CONTROL_TAG};
-use senesce_volume::{Guardian, KeptDrive};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone)]
@@ -62,6 +60,8 @@ pub struct GuestOutcome {
 struct Prepared {
     scratch: Scratch,
     accelerator: Accelerator,
+    /// Confinement of a user-mode kernel.
+    method: uml::Method,
     kept: Kept,
 }
 
@@ -97,10 +97,11 @@ impl GuestRun {
             Some(chosen) => chosen,
             None => self.probe(scratch.path(), errors)?,
         };
-        let prepared = Prepared { scratch, accelerator, kept: self.keep.open(&self.drives)? };
+        let (method, kept) = (uml::method_after(&[])?, self.keep.open(&self.drives)?);
+        let mut prepared = Prepared { scratch, accelerator, method, kept };
         let places: Vec<PathBuf> = self.growth()?.into_iter().map(|growth| growth.folder).collect();
         let mut room = Room { places: &places, was_full: None };
-        let ended = self.boot_until_it_ends(&prepared, &mut limit, &mut room, interrupt, out, errors);
+        let ended = self.boot_until_it_ends(&mut prepared, &mut limit, &mut room, interrupt, out, errors);
         let ended = with_full_place(ended, &room, errors);
         let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
         let synced = synced.map_err(Into::into).and_then(|()| self.sync_shares());
@@ -118,14 +119,14 @@ impl GuestRun {
 
     fn boot_until_it_ends(
         &self,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         limit: &mut Option<Limit>,
         room: &mut Room<'_>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<GuestOutcome, GuestError> {
-        let mut boots = 1;
+        let (mut boots, mut refusals) = (1, Vec::new());
         loop {
             match self.boot(prepared, limit, room, interrupt, out, errors) {
                 Err(GuestError::Guest { end, what, .. })
@@ -137,6 +138,15 @@ impl GuestRun {
                         errors,
                         "senesce: the guest {what} before it started the command; booted \
                         again"
+                    );
+                }
+                Err(GuestError::NotConfined(reason)) => {
+                    refusals.push(reason);
+                    prepared.method = uml::method_after(&refusals)?;
+                    let _ = writeln!(
+                        errors,
+                        "senesce: no namespaces ({}): Landlock confines the user-mode kernel",
+                        refusals.join("; ")
                     );
                 }
                 ended => return ended,
@@ -153,34 +163,36 @@ impl GuestRun {
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<GuestOutcome, GuestError> {
-        let Prepared { scratch, accelerator, .. } = prepared;
+        let Prepared { scratch, accelerator, method, .. } = prepared;
         let control = scratch.control();
         let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
         control::prepare(&control, &self.kernel, userland.as_ref())?;
         let begin = Instant::now();
-        let mut child = match accelerator {
-            Accelerator::Uml => self.start_user_mode(scratch, &control, userland)?,
+        let job = self.job(*accelerator);
+        let Started { child, memory: _memory } = match accelerator {
+            Accelerator::Uml => uml::start(self, job, scratch, *method, userland)?,
             Accelerator::Kvm | Accelerator::Tcg => {
                 let initramfs = scratch.path().join("initramfs");
-                initramfs::write(&initramfs, &self.kernel, &self.job(*accelerator))?;
-                self.machine(prepared, &initramfs, &control)?.start()?
+                initramfs::write(&initramfs, &self.kernel, &job)?;
+                Started { child: self.machine(prepared, &initramfs, &control)?.start()?, memory: None }
             }
         };
-        let _guardian = Guardian::of_child(&mut child)?;
+        let mut guest =
+            GuestProcess { child, is_supervisor: *accelerator == Accelerator::Uml && *method == Method::Landlock };
+        let _guardian = guest.guard()?;
         let (console, places) = (scratch.console(), room.places);
         let user_mode = *accelerator == Accelerator::Uml;
         let mut watched =
-            Watched { child, control: &control, console, user_mode, begin, boot_seconds: None, places, was_full: None };
+            Watched { guest, control: &control, console, user_mode, begin, boot_seconds: None, places, was_full: None };
         let ended = watched.watch(interrupt, *limit, out, errors);
         if let Some(limit) = limit {
             limit.waited += watched.waited();
         }
-        let _ = watched.child.kill();
-        let status = watched.child.wait().ok().and_then(|status| status.code());
+        let status = watched.guest.end().and_then(|status| status.code());
         room.was_full = watched.was_full.take().or(room.was_full.take());
         let exit_status = match ended? {
             Ended::ByItself if user_mode && status == Some(uml::CANNOT_CONFINE) && !started(&control) => {
-                return Err(uml::cannot_confine(console));
+                return Err(GuestError::NotConfined(uml::refusal(console)));
             }
             Ended::ByItself => read_exit(&control, console)?,
             Ended::ReaderGone => READER_GONE,
@@ -194,29 +206,6 @@ impl GuestRun {
             drives: self.drives.clone(),
             kept: self.keep.files.clone(),
         })
-    }
-
-    fn start_user_mode(
-        &self,
-        scratch: &Scratch,
-        control: &Path,
-        userland: Option<Userland>,
-    ) -> Result<Child, GuestError> {
-        let mut job = self.job(Accelerator::Uml);
-        job.environment.extend(userland.map(|userland| (machine::GUEST_USERLAND.into(), userland.digest)));
-        job.modules = "/guest/modules".into();
-        let own = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
-        let shares = self.shares.iter().map(|share| (share.clone(), share.clone()));
-        let machine = UmlMachine {
-            kernel: &self.kernel,
-            job: &job,
-            memory_mib: self.memory.0 >> 20,
-            time: self.time,
-            console: scratch.console(),
-            shares: std::iter::once((control.to_path_buf(), PathBuf::from(CONTROL))).chain(shares).collect(),
-            readable: [Some(own), uml::readable_directory(&job.directory)].into_iter().flatten().collect(),
-        };
-        machine.start(scratch.path())
     }
 
     fn check(&self) -> Result<(), GuestError> {
@@ -307,7 +296,8 @@ impl GuestRun {
             environment,
             user_mode: self.kernel.is_user_mode(),
             shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
-            modules: self.kernel.modules(),
+            boot_modules: uml::MODULES.into(),
+            host_tree: None,
             fixed_entropy: self.time == GuestTime::Virtual,
             sync: !self.keep.files.is_empty(),
         }
@@ -319,7 +309,7 @@ impl GuestRun {
         initramfs: &'a Path,
         control: &Path,
     ) -> Result<Machine<'a>, GuestError> {
-        let Prepared { scratch, accelerator, kept } = prepared;
+        let Prepared { scratch, accelerator, kept, .. } = prepared;
         let mut drives = Vec::new();
         for (number, drive) in self.drives.iter().enumerate() {
             drives.push((drive, image(scratch, number, drive, kept.get(&number))?));

@@ -2,13 +2,15 @@
 
 use crate::error::{GuestEnd, GuestError, io_error};
 use crate::space;
+use rustix::process::{Pid, Signal};
 use senesce_core::input::Within;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage;
+use senesce_volume::{Guardian, TargetError};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(10);
@@ -42,8 +44,40 @@ pub(crate) enum Ended {
     ReaderGone,
 }
 
-pub(crate) struct Watched<'a> {
+/// The process of the host that is the guest.
+pub(crate) struct GuestProcess {
     pub child: Child,
+    /// Whether it ends other processes before itself, so that it must not be killed.
+    pub is_supervisor: bool,
+}
+
+impl GuestProcess {
+    /// Ends the guest if this process is killed.
+    ///
+    /// # Errors
+    /// That cannot be recorded; the guest is ended.
+    pub(crate) fn guard(&mut self) -> Result<Guardian, TargetError> {
+        match self.is_supervisor {
+            true => Guardian::of_supervisor(&self.child).inspect_err(|_| {
+                self.end();
+            }),
+            false => Guardian::of_child(&mut self.child),
+        }
+    }
+
+    /// Ends the guest, if it has not ended. Returns its status.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        if !self.is_supervisor {
+            let _ = self.child.kill();
+        } else if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        self.child.wait().ok()
+    }
+}
+
+pub(crate) struct Watched<'a> {
+    pub guest: GuestProcess,
     pub control: &'a Path,
     pub console: &'a Path,
     pub begin: Instant,
@@ -70,7 +104,7 @@ impl Watched<'_> {
             if self.boot_seconds.is_none() && started(self.control) {
                 self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
             }
-            let ended = self.child.try_wait().map_err(io_error("wait for the guest of", self.control))?.is_some();
+            let ended = self.guest.child.try_wait().map_err(io_error("wait for the guest of", self.control))?.is_some();
             // User-mode Linux does not end by a panic.
             let ended = ended || (self.user_mode && said(self.console).contains("Kernel panic"));
             let reported = self.control.join("exit").exists();
@@ -102,7 +136,7 @@ impl Watched<'_> {
     }
 
     pub(crate) fn waited(&self) -> Duration {
-        usage::longest_wait_of(self.child.id()).unwrap_or_default()
+        usage::longest_wait_of(self.guest.child.id()).unwrap_or_default()
     }
 
     fn check_limits(&self, limit: Option<Limit>) -> Result<(), GuestError> {
@@ -116,7 +150,7 @@ impl Watched<'_> {
         if self.boot_seconds.is_some() {
             return Ok(());
         }
-        let (used, past) = (processor_time(self.child.id()), self.begin.elapsed());
+        let (used, past) = (processor_time(self.guest.child.id()), self.begin.elapsed());
         if used > BOOT_CPU_LIMIT || past > BOOT_LIMIT {
             let (used, past) = (used.as_secs(), past.as_secs());
             let what = format!("did not boot within {past} s ({used} s of processor time) and was ended");
@@ -224,7 +258,7 @@ mod tests {
         let begin = Instant::now().checked_sub(ago).unwrap();
         let console = temporary.path().join("console");
         let mut watched = Watched {
-            child,
+            guest: GuestProcess { child, is_supervisor: false },
             control: temporary.path(),
             console: &console,
             begin,
@@ -234,8 +268,7 @@ mod tests {
             was_full: None,
         };
         let checked = watched.check_limits(limit);
-        watched.child.kill().unwrap();
-        watched.child.wait().unwrap();
+        watched.guest.end().unwrap();
         match checked {
             Ok(()) => None,
             Err(GuestError::Guest { end, .. }) => Some(end),

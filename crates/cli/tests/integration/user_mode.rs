@@ -2,91 +2,136 @@
 
 use crate::common::{json, said, wait_until};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The program with the cache of this machine, which holds the user-mode kernel.
-fn senesce(folder: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
-    command.current_dir(folder).args(words).output().expect("run senesce")
+/// What the host permits, and so the confinement of the kernel.
+#[derive(Debug, Clone, Copy)]
+enum Host {
+    Namespaces,
+    /// A limit of this user namespace, not of the machine, forbids others.
+    NoNamespaces,
 }
 
-fn in_guest(folder: &Path, words: &[&str]) -> Output {
-    senesce(
-        folder,
-        &[&["vm", "run", "--engine", "uml", "--memory", "600M", "--time-limit", "5min", "--"], words].concat(),
-    )
+const HOSTS: [Host; 2] = [Host::Namespaces, Host::NoNamespaces];
+
+impl Host {
+    /// The program with the cache of this machine, which holds the user-mode kernel.
+    fn senesce(self, folder: &Path, words: &[&str]) -> Command {
+        let program = assert_cmd::cargo::cargo_bin!("senesce");
+        let mut command = Command::new(if matches!(self, Self::Namespaces) { program } else { Path::new("unshare") });
+        if matches!(self, Self::NoNamespaces) {
+            let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+            command.args(["-Ur", "sh", "-c", script]).arg(program);
+        }
+        command.current_dir(folder).args(words);
+        command
+    }
+
+    fn in_guest(self, folder: &Path, words: &[&str]) -> Output {
+        let run = ["vm", "run", "--engine", "uml", "--memory", "600M", "--time-limit", "5min", "--"];
+        self.senesce(folder, &[&run, words].concat()).output().expect("run senesce")
+    }
+}
+
+fn senesce(folder: &Path, words: &[&str]) -> Output {
+    Host::Namespaces.senesce(folder, words).output().expect("run senesce")
 }
 
 fn sh(folder: &Path, script: &str) -> Output {
-    in_guest(folder, &["sh", "-c", script])
+    Host::Namespaces.in_guest(folder, &["sh", "-c", script])
 }
 
 #[test]
 #[ignore = "needs the user-mode kernel"]
 fn exit_status_and_output_are_returned() {
     let folder = tempfile::tempdir().unwrap();
-    let output = sh(folder.path(), "echo out; echo err >&2; id -u; exit 7");
-    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n0\n");
-    assert!(said(&output).contains("err"));
+    for host in HOSTS {
+        let output = host.in_guest(folder.path(), &["sh", "-c", "echo out; echo err >&2; id -u; exit 7"]);
+        assert_eq!(output.status.code(), Some(7), "{host:?} {}", said(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n0\n");
+        assert!(said(&output).contains("err"));
+        assert_eq!(said(&output).contains("Landlock"), matches!(host, Host::NoNamespaces));
+    }
 }
 
 #[test]
 #[ignore = "needs the user-mode kernel"]
 fn guest_sees_programs_and_shares_only() {
     let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
+    let (work, secret) = (folder.path().join("work"), folder.path().join("secret"));
     std::fs::create_dir(&work).unwrap();
-    std::fs::write(folder.path().join("secret"), "1").unwrap();
-    // The kernel of the guest shows all that its own process may open.
+    std::fs::write(&secret, "1").unwrap();
+    let before = std::fs::metadata(&secret).unwrap();
+    // The kernel of the guest shows all that its own process may open. Landlock does not hide names.
     let script = format!(
         "mkdir /all && mount -t hostfs all /all -o / && cd /all && \
-         for path in etc/shadow etc/hosts root/.bashrc home/* tmp/* {secret} proc/1/environ; do \
-           [ -e \"$path\" ] && echo \"sees $path\"; done; \
+         for path in etc/shadow etc/hosts root/.bashrc home/* tmp/* {secret} proc/{process}/environ; do \
+           cat \"$path\" > /dev/null 2>&1 && echo \"sees $path\"; done; \
+         for path in home root {folder}; do ls -A $path 2>/dev/null; done; \
          for path in usr/x etc/x guest/x x; do (echo 1 > $path) 2>/dev/null && echo \"writes $path\"; done; \
+         for change in 'touch {folder}/x' 'chmod 777' 'touch -d 2001-01-01' 'chown 7' 'truncate -s 9' rm; do \
+           $change {secret} 2>/dev/null; done; \
          echo done > {results}/seen",
-        secret = &folder.path().join("secret").display().to_string()[1..],
+        folder = &folder.path().display().to_string()[1..],
+        secret = &secret.display().to_string()[1..],
+        process = std::process::id(),
         results = work.join("senesce-runs").display(),
     );
-    let output = sh(&work, &script);
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).replace("sees proc/1/environ\n", ""), "");
-    assert_eq!(std::fs::read_to_string(work.join("senesce-runs/seen")).unwrap(), "done\n");
+    for host in HOSTS {
+        let output = host.in_guest(&work, &["sh", "-c", &script]);
+        assert!(output.status.success(), "{host:?} {}", said(&output));
+        // In namespaces, the folder has nothing but the working directory.
+        assert_eq!(String::from_utf8_lossy(&output.stdout).replace("work\n", ""), "", "{host:?}");
+        assert_eq!(std::fs::read_to_string(work.join("senesce-runs/seen")).unwrap(), "done\n");
+        std::fs::remove_file(work.join("senesce-runs/seen")).unwrap();
+        let state =
+            |found: &std::fs::Metadata| (found.mode(), found.uid(), found.len(), found.ctime(), found.ctime_nsec());
+        assert_eq!(state(&std::fs::metadata(&secret).unwrap()), state(&before), "{host:?}");
+        assert!(!folder.path().join("x").exists(), "{host:?}");
+    }
 }
 
 #[test]
 #[ignore = "needs the user-mode kernel"]
 fn aging_of_an_image_stays_on_the_host_with_its_layout() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
-    let words = "senesce age image:senesce-runs/a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out senesce-runs/a --json";
-    let output = in_guest(folder.path(), &words.split(' ').collect::<Vec<_>>());
-    let aged = json(&output);
-    assert_eq!((&aged["stopped_by"], &aged["environment"]["vm.accelerator"]), (&"overwrites".into(), &"uml".into()));
-    let seen = json(&senesce(folder.path(), &["layout", "senesce-runs/a.img", "--json"]));
-    for key in ["extents", "fragmented_files", "files"] {
-        assert_eq!(seen[key], aged["layout"][key], "{key}");
+    for host in HOSTS {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
+        let words = "senesce age image:senesce-runs/a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out senesce-runs/a --json";
+        let output = host.in_guest(folder.path(), &words.split(' ').collect::<Vec<_>>());
+        let aged = json(&output);
+        let method = if matches!(host, Host::Namespaces) { "namespaces" } else { "landlock" };
+        let facts = &aged["environment"];
+        assert_eq!((&aged["stopped_by"], &facts["vm.accelerator"]), (&"overwrites".into(), &"uml".into()));
+        assert_eq!(facts["vm.confinement"], method);
+        let seen = json(&senesce(folder.path(), &["layout", "senesce-runs/a.img", "--json"]));
+        for key in ["extents", "fragmented_files", "files"] {
+            assert_eq!(seen[key], aged["layout"][key], "{key}");
+        }
+        let verified = senesce(folder.path(), &["verify", "senesce-runs/a"]);
+        assert!(verified.status.success(), "{host:?} {}", said(&verified));
     }
 }
 
 #[test]
 #[ignore = "needs the user-mode kernel"]
 fn guest_ends_with_a_killed_senesce() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
-    let marker = folder.path().join("senesce-runs/begun");
-    let script = format!("echo > {}; sync; sleep 1000", marker.display());
-    command.current_dir(folder.path()).args(["vm", "run", "--engine", "uml", "--", "sh", "-c", &script]);
-    let mut child = command.spawn().unwrap();
-    wait_until(|| marker.exists());
-    let guests = || kernels_below(child.id());
-    let running = guests();
-    assert!(!running.is_empty());
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::KILL).unwrap();
-    child.wait().unwrap();
-    let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}/exe")).exists();
-    wait_until(|| running.iter().all(is_gone));
+    for host in HOSTS {
+        let folder = tempfile::tempdir().unwrap();
+        let marker = folder.path().join("senesce-runs/begun");
+        let script = format!("echo > {}; sync; sleep 1000", marker.display());
+        let mut command = host.senesce(folder.path(), &["vm", "run", "--engine", "uml", "--", "sh", "-c", &script]);
+        let mut child = command.spawn().unwrap();
+        wait_until(|| marker.exists());
+        let running = kernels_below(child.id());
+        assert!(!running.is_empty(), "{host:?}");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+        let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}/exe")).exists();
+        wait_until(|| running.iter().all(is_gone));
+    }
 }
 
 #[test]
@@ -122,14 +167,18 @@ fn guest_keeps_no_mount_of_the_host_alive() {
 
 #[test]
 #[ignore = "needs root, the user-mode kernel"]
-fn forbidden_namespaces_are_a_missing_requirement() {
+fn landlock_confines_where_mounts_are_forbidden() {
     let folder = tempfile::tempdir().unwrap();
-    // A limit of this user namespace, not of the machine.
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" vm run --engine uml -- true";
+    // As in a chroot, which cannot make user namespaces; here its tree is a second view of the host's.
+    let script = "mount --rbind / \"$1\" && cd \"$1$2\" && exec chroot \"$1\" sh -c 'cd \"$1\" && exec \"$0\" vm run --engine uml \
+                  -- sh -c \"exit 7\"' \"$0\" \"$2\"";
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
     let mut command = Command::new("unshare");
-    command.current_dir(folder.path()).args(["-Ur", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce")).arg(root).arg(folder.path());
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+    assert!(said(&output).contains("Landlock"), "{}", said(&output));
 }
 
 /// In a mount namespace of its own, with a copy of /etc.
@@ -217,8 +266,8 @@ fn number(word: &str) -> u64 {
 fn kernels_below(parent: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     let children: Vec<u32> = children.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let is_kernel =
-        |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"/guest/linux"));
+    let is_linux = |line: String| line.split('\0').next().is_some_and(|program| program.ends_with("/linux"));
+    let is_kernel = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(is_linux);
     let own: Vec<u32> = children.iter().copied().filter(is_kernel).collect();
     own.into_iter().chain(children.into_iter().flat_map(kernels_below)).collect()
 }

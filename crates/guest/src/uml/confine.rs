@@ -1,6 +1,9 @@
 //! What a user-mode kernel may see and do, enforced by the host: its own user, mount, process and network namespaces, and a tree
-//! with nothing but the programs of the host (read-only) and the shared folders.
+//! with nothing but the programs of the host (read-only) and the shared folders. Without namespaces, [`super::landlock`] confines
+//! it.
 
+use super::landlock;
+use crate::guest::folder_at;
 use rustix::fs::{CWD, Mode};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
@@ -18,9 +21,9 @@ const SECOND: &str = "senesce-confined";
 pub(super) const PROGRAM: &str = "/guest/senesce";
 
 /// Programs and libraries of the host.
-const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+pub(super) const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 /// Their configuration. Nothing else of /etc is visible.
-const SETTINGS: [&str; 6] = [
+pub(super) const SETTINGS: [&str; 6] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -28,12 +31,12 @@ const SETTINGS: [&str; 6] = [
     "/etc/alternatives",
     "/etc/localtime",
 ];
-const DEVICES: [&str; 3] = ["null", "zero", "full"];
+pub(super) const DEVICES: [&str; 3] = ["null", "zero", "full"];
 /// Entropy of the host, which the kernel offers to its guest as a hardware generator.
-const ENTROPY: [&str; 2] = ["random", "urandom"];
-const FOLDERS: [&str; 12] =
+pub(super) const ENTROPY: [&str; 2] = ["random", "urandom"];
+pub(super) const FOLDERS: [&str; 12] =
     ["proc", "sys", "dev", "tmp", "etc", "guest", "host", "memory", "root", "run", "mnt", "var/tmp"];
-const ACCOUNTS: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
+pub(super) const ACCOUNTS: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Shown {
@@ -42,10 +45,31 @@ pub(super) struct Shown {
     pub writable: bool,
 }
 
+/// How the host confines a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Method {
+    Namespaces,
+    /// If namespaces are forbidden.
+    Landlock,
+}
+
+impl Method {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Confinement {
+    pub method: Method,
     /// Empty folder on the host, where the tree is made.
     pub root: PathBuf,
+    /// The kernel's folder for the file of its memory, and its home.
+    pub temporary: PathBuf,
     pub shown: Vec<Shown>,
     /// Files of the tree with their content.
     pub files: Vec<(PathBuf, String)>,
@@ -59,13 +83,18 @@ pub(super) struct Confinement {
 pub(crate) fn enter_if_confined() {
     let mut words = std::env::args_os();
     let role = words.next().unwrap_or_default();
-    let stage = match role.to_str() {
-        Some(FIRST) => make_namespaces,
-        Some(SECOND) => enter_tree,
+    let is_first = match role.to_str() {
+        Some(FIRST) => true,
+        Some(SECOND) => false,
         _ => return,
     };
     let Some(config) = words.next().map(PathBuf::from) else { return };
-    let ended = read(&config).and_then(|confinement| stage(&confinement, &config));
+    let ended = read(&config).and_then(|confinement| match (confinement.method, is_first) {
+        (Method::Namespaces, true) => make_namespaces(&confinement, &config),
+        (Method::Namespaces, false) => enter_tree(&confinement),
+        (Method::Landlock, true) => landlock::supervise(&config),
+        (Method::Landlock, false) => landlock::enter(&confinement),
+    });
     match ended {
         Ok(status) => std::process::exit(status),
         Err(problem) => {
@@ -102,14 +131,19 @@ fn make_namespaces(confinement: &Confinement, config: &Path) -> Result<i32, Stri
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(wrong("make private", "/"))?;
     make_tree(confinement)?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(SECOND).arg(config);
-    let status = command.status().map_err(|error| format!("start the first process: {error}"))?;
+    let status = second_role(config).status().map_err(|error| format!("start the first process: {error}"))?;
     Ok(status.code().unwrap_or(125))
 }
 
+/// This program in its second role.
+pub(super) fn second_role(config: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(SECOND).arg(config);
+    command
+}
+
 /// The first process of the namespaces. Processes of the host are not visible in its /proc, which is read-only.
-fn enter_tree(confinement: &Confinement, _config: &Path) -> Result<i32, String> {
+fn enter_tree(confinement: &Confinement) -> Result<i32, String> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|errno| format!("end with the parent: {errno}"))?;
     let root = &confinement.root;
@@ -121,18 +155,24 @@ fn enter_tree(confinement: &Confinement, _config: &Path) -> Result<i32, String> 
     rustix::mount::unmount("/host", UnmountFlags::DETACH).map_err(wrong("unmount", "/host"))?;
     let remount = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
     rustix::mount::mount_remount("/", remount, "").map_err(wrong("make read-only", "/"))?;
-    let (program, arguments) = confinement.kernel.split_first().ok_or("no kernel")?;
-    if confinement.deterministic {
-        senesce_sys::deterministic::make_deterministic().map_err(|errno| format!("exclude random numbers: {errno}"))?;
+    Err(start_kernel(confinement))
+}
+
+/// Becomes the kernel; otherwise returns the problem.
+pub(super) fn start_kernel(confinement: &Confinement) -> String {
+    let Some((program, arguments)) = confinement.kernel.split_first() else { return "no kernel".into() };
+    if confinement.deterministic
+        && let Err(errno) = senesce_sys::deterministic::make_deterministic()
+    {
+        // Docker's default profile of system calls forbids personality(2).
+        let problem = io::Error::from(errno);
+        return format!("fix addresses for virtual time: {problem} (Docker needs --security-opt seccomp=unconfined)");
     }
     let mut command = Command::new(program);
     // The memory of the guest is a file in TMPDIR; the kernel panics without a home.
-    command.args(arguments).env_clear().envs([
-        ("TMPDIR", "/tmp"),
-        ("HOME", "/tmp"),
-        ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-    ]);
-    Err(format!("start {program}: {}", command.exec()))
+    command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command.env("TMPDIR", &confinement.temporary).env("HOME", &confinement.temporary);
+    format!("start {program}: {}", command.exec())
 }
 
 fn make_tree(confinement: &Confinement) -> Result<(), String> {
@@ -189,10 +229,6 @@ fn show(root: &Path, from: &Path, to: &Path, access: Access) -> Result<(), Strin
 
 fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
-}
-
-fn folder_at(path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))
 }
 
 fn copy_link(from: &Path, to: &Path) -> Result<(), String> {

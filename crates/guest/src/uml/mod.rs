@@ -3,13 +3,18 @@
 
 mod confine;
 mod kernel;
+mod landlock;
+mod start;
+mod tree;
 pub(crate) mod userland;
 
-pub(crate) use confine::{CANNOT_CONFINE, enter_if_confined};
+pub(crate) use confine::{CANNOT_CONFINE, Method, enter_if_confined};
 pub use kernel::{build, fetch};
+pub(crate) use start::{Started, start};
+pub(crate) use tree::HostTree;
 
 use crate::error::{GuestError, scratch_error};
-use crate::guest::Job;
+use crate::guest::{JOB, JOB_VARIABLE, Job};
 use crate::kernel::Kernel;
 use confine::{Confinement, Shown};
 use std::fs::{self, File};
@@ -19,6 +24,7 @@ use std::process::{Child, Command, Stdio};
 
 /// Path of the kernel in the guest's tree.
 const KERNEL: &str = "/guest/linux";
+pub(crate) const MODULES: &str = "/guest/modules";
 
 /// Clock of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,15 +36,28 @@ pub enum GuestTime {
     Virtual,
 }
 
-/// The error of a kernel that was not started, from its console.
-pub(crate) fn cannot_confine(console: &Path) -> GuestError {
+/// The reason why a kernel was not started, from its console.
+pub(crate) fn refusal(console: &Path) -> String {
     let text = fs::read_to_string(console).unwrap_or_default();
     let last = text.lines().last().unwrap_or("cannot confine the user-mode kernel");
-    GuestError::Missing {
-        what: last.trim_start_matches("senesce: ").into(),
-        remedy:
-            "allow user namespaces (sysctl user.max_user_namespaces; a chroot cannot make them), or use --engine qemu"
-                .into(),
+    last.trim_start_matches("senesce: cannot confine the user-mode kernel: ").trim().into()
+}
+
+/// The method to try after those that were refused, with their reasons.
+///
+/// # Errors
+/// No method is left. A kernel never runs unconfined.
+pub(crate) fn method_after(refusals: &[String]) -> Result<Method, GuestError> {
+    match refusals {
+        [] => Ok(Method::Namespaces),
+        [_] => Ok(Method::Landlock),
+        reasons => Err(GuestError::Missing {
+            what: format!("cannot confine the user-mode kernel: {}", reasons.join("; ")),
+            remedy:
+                "allow user namespaces (sysctl user.max_user_namespaces; a chroot cannot make them), boot a kernel \
+                     with Landlock (Linux 6.7), or use --engine qemu"
+                    .into(),
+        }),
     }
 }
 
@@ -59,28 +78,37 @@ fn check_processor() -> Result<(), GuestError> {
     })
 }
 
-pub(crate) struct UmlMachine<'a> {
-    pub kernel: &'a Kernel,
-    pub job: &'a Job,
-    pub memory_mib: u64,
-    pub time: GuestTime,
-    pub console: &'a Path,
+struct UmlMachine<'a> {
+    kernel: &'a Kernel,
+    job: &'a Job,
+    memory_mib: u64,
+    time: GuestTime,
+    console: &'a Path,
+    method: Method,
+    /// The kernel's folder for the file of its memory.
+    temporary: PathBuf,
+    /// This program on the host.
+    program: PathBuf,
     /// Folders of the host that the guest may write: path on the host, and in the guest.
-    pub shares: Vec<(PathBuf, PathBuf)>,
+    shares: Vec<(PathBuf, PathBuf)>,
     /// Files and folders that it may read, at the same paths.
-    pub readable: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
 }
 
 impl UmlMachine<'_> {
     /// Starts the kernel. It ends with the calling thread, so call this from the main thread.
-    pub(crate) fn start(&self, scratch: &Path) -> Result<Child, GuestError> {
+    fn start(&self, scratch: &Path) -> Result<Child, GuestError> {
         let root = scratch.join("tree");
         fs::create_dir_all(&root).map_err(scratch_error("make folder", &root))?;
+        let (job, text) = (scratch.join("job.json"), serde_json::to_string(self.job).unwrap_or_default());
+        fs::write(&job, &text).map_err(scratch_error("write", &job))?;
         let confinement = Confinement {
+            method: self.method,
             root,
-            shown: self.shown(),
-            files: vec![(crate::guest::JOB.into(), serde_json::to_string(self.job).unwrap_or_default())],
-            kernel: self.arguments(),
+            temporary: self.temporary.clone(),
+            shown: self.shown(&job),
+            files: vec![(JOB.into(), text)],
+            kernel: self.arguments(&job)?,
             deterministic: self.time == GuestTime::Virtual,
         };
         let config = scratch.join("confinement.json");
@@ -91,41 +119,87 @@ impl UmlMachine<'_> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0(confine::FIRST).arg(&config).env_clear();
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        senesce_sys::process::ends_with_parent(&mut command);
+        match self.method {
+            Method::Namespaces => senesce_sys::process::ends_with_parent(&mut command),
+            Method::Landlock => senesce_sys::process::terminates_with_parent(&mut command),
+        }
         command.spawn().map_err(|error| GuestError::Missing {
             what: format!("the user-mode kernel cannot be started ({error})"),
             remedy: "senesce doctor".into(),
         })
     }
 
-    fn shown(&self) -> Vec<Shown> {
+    fn shown(&self, job: &Path) -> Vec<Shown> {
         let read = |path: &PathBuf| Shown { from: path.clone(), to: path.clone(), writable: false };
         let kernel = Shown { from: self.kernel.image(), to: KERNEL.into(), writable: false };
-        let modules = Shown { from: self.kernel.folder.join("boot"), to: "/guest/modules".into(), writable: false };
+        let modules = Shown { from: self.kernel.folder.join("boot"), to: MODULES.into(), writable: false };
         let write = |(from, to): &(PathBuf, PathBuf)| Shown { from: from.clone(), to: to.clone(), writable: true };
-        let readable = self.readable.iter().map(read);
+        let job = (self.method == Method::Landlock).then(|| read(&job.to_path_buf()));
+        let readable = self.readable.iter().map(read).chain(job);
         readable.chain([kernel, modules]).chain(self.shares.iter().map(write)).collect()
     }
 
-    fn arguments(&self) -> Vec<String> {
+    fn arguments(&self, job: &Path) -> Result<Vec<String>, GuestError> {
+        let host_kernel = self.kernel.image().to_string_lossy().into_owned();
+        let (kernel, program) = match self.method {
+            Method::Namespaces => (KERNEL.to_string(), Path::new(confine::PROGRAM)),
+            Method::Landlock => (host_kernel, self.program.as_path()),
+        };
         let mut words = vec![
-            KERNEL.to_string(),
+            kernel,
             format!("mem={}M", self.memory_mib),
             "root=/dev/root".into(),
             "rootfstype=hostfs".into(),
             "rootflags=/".into(),
             "ro".into(),
-            format!("init={}", confine::PROGRAM),
+            parameter("init", program)?,
             "con=null".into(),
             "con0=null,fd:1".into(),
             "ssl=null".into(),
             "panic=-1".into(),
             "quiet".into(),
         ];
+        if self.method == Method::Landlock {
+            words.push(parameter(JOB_VARIABLE, job)?);
+        }
         if self.time == GuestTime::Virtual {
             // A fixed start, so that equal runs have equal times: 2026-01-01.
             words.extend(["time-travel=inf-cpu".into(), "time-travel-start=1767225600".into()]);
         }
-        words
+        Ok(words)
+    }
+}
+
+/// A kernel parameter (Documentation/admin-guide/kernel-parameters.rst): quotes protect spaces, and nothing protects quotes.
+fn parameter(name: &str, path: &Path) -> Result<String, GuestError> {
+    match path.to_str().filter(|text| !text.contains(['"', '\n'])) {
+        Some(text) if text.contains(char::is_whitespace) => Ok(format!("{name}=\"{text}\"")),
+        Some(text) => Ok(format!("{name}={text}")),
+        None => Err(GuestError::Usage(format!("a kernel parameter cannot contain the path {}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
+
+    #[test]
+    fn kernel_is_refused_after_both_methods() {
+        let reasons = ["make namespaces: EPERM".to_string(), "Landlock: not supported".into()];
+        assert_eq!(method_after(&[]).unwrap(), Method::Namespaces);
+        assert_eq!(method_after(&reasons[..1]).unwrap(), Method::Landlock);
+        let refused = method_after(&reasons).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Missing);
+        for part in [&reasons[0], &reasons[1], "max_user_namespaces", "Linux 6.7"] {
+            assert!(refused.to_string().contains(part), "{refused}");
+        }
+    }
+
+    #[test]
+    fn paths_in_kernel_parameters_are_quoted() {
+        assert_eq!(parameter("init", Path::new("/a/b")).unwrap(), "init=/a/b");
+        assert_eq!(parameter("init", Path::new("/a b")).unwrap(), "init=\"/a b\"");
+        assert!(parameter("init", Path::new("/a\"b")).is_err());
     }
 }
