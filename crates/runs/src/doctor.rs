@@ -32,12 +32,16 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
 ];
 
 pub fn examine() -> Vec<Check> {
+    // Without root, these can be missing or only invisible.
+    let as_root = |remedy| if is_root() { remedy } else { "run as root: sudo senesce doctor" };
+    let tracefs_remedy = as_root("mount -t tracefs tracefs /sys/kernel/tracing");
+    let cgroups_remedy = as_root("mount a cgroup hierarchy with the memory controller");
     let mut checks = vec![
         fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without"),
         fact("/dev/loop-control", "images", exists("/dev/loop-control"), "modprobe loop"),
-        fact("tracefs", "block traces", tracefs(), "mount -t tracefs tracefs /sys/kernel/tracing"),
+        fact("tracefs", "block traces", tracefs(), tracefs_remedy),
         fact("/dev/fuse", "the tiered file system", exists("/dev/fuse"), "modprobe fuse"),
-        fact("memory limits", "runs with --memory", cgroups(), "mount a cgroup hierarchy with the memory controller"),
+        fact("memory limits", "runs with --memory", cgroups(), cgroups_remedy),
         fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), "run as root"),
     ];
     checks.push(left_by_other_boots());
@@ -87,7 +91,7 @@ fn drive(device: &BlockDevice) -> Check {
     let found = [Some(device.size().to_string()), device.serial().map(|serial| format!("serial {serial}"))];
     Check {
         what: device.path().display().to_string(),
-        needed_for: if device.is_zoned() { "a zoned drive: zns, zones, f2fs" } else { "a drive" }.into(),
+        needed_for: if device.is_zoned() { "a zoned drive" } else { "a drive" }.into(),
         state: State::Works,
         found: found.into_iter().flatten().collect::<Vec<_>>().join(", "),
         remedy: "none needed".into(),
