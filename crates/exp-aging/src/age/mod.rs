@@ -143,7 +143,7 @@ impl Run for Age {
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
                 .into_iter()
-                .chain(clock_words(rehearsal.summary.clock, spec.pace, spec.time_scale, Unasked::of(recorded.events())))
+                .chain(clock_words(rehearsal.summary.clock, spec, Unasked::of(recorded.events())))
                 .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
                 .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))
                 .collect(),
@@ -313,20 +313,21 @@ fn other_files(made: u64, seen: u64) -> Option<String> {
     })
 }
 
-fn clock_words(clock: Clock, pace: Option<f64>, time_scale: Option<f64>, unasked: Unasked) -> Option<String> {
+fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
     }
-    if let Some(pace) = time_scale {
+    let bursts = if spec.burst > 1 { format!(" in bursts of {}", spec.burst) } else { String::new() };
+    if let Some(pace) = spec.time_scale {
         return Some(format!(
-            "aged at {} of virtual time: freed blocks became available when the file system committed by its own timers; \
+            "aged at {} of virtual time{bursts}: freed blocks became available when the file system committed by its own timers; \
              the same kernel and seed give the same layout again (see --time-scale)",
             words::rate(pace)
         ));
     }
-    Some(match pace {
+    Some(match spec.pace {
         Some(pace) => format!(
-            "aged at {pace} operations per second or fewer: freed blocks became available when the file system \
+            "aged at {pace} operations per second or fewer{bursts}: freed blocks became available when the file system \
              committed by its own timers; the layout depends on this pace and these timers, and block addresses \
              need not repeat (see --pace)"
         ),
@@ -370,13 +371,16 @@ mod tests {
 
     #[test]
     fn pace_is_a_time_scale() {
-        let words = |clock, pace| clock_words(clock, pace, None, Unasked::Of(0));
+        let spec = |pace| super::spec::tests::age_spec(Data::Write, pace);
+        let words = |clock, pace| clock_words(clock, &spec(pace), Unasked::Of(0));
         assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
         let paced = words(Clock::NONE, Some(500.0)).unwrap();
         assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
         assert!(!paced.contains("speed of the machine"), "{paced}");
-        let virtual_time = clock_words(Clock::NONE, None, Some(0.5), Unasked::Of(0)).unwrap();
-        assert!(virtual_time.starts_with("aged at one operation per 2 s of virtual time"), "{virtual_time}");
+        let in_bursts = AgeSpec { time_scale: Some(0.5), burst: 50, ..spec(None) };
+        let virtual_time = clock_words(Clock::NONE, &in_bursts, Unasked::Of(0)).unwrap();
+        let expected = "aged at one operation per 2 s of virtual time in bursts of 50";
+        assert!(virtual_time.starts_with(expected), "{virtual_time}");
         assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));
     }
 
