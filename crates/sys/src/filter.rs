@@ -38,7 +38,7 @@ impl Filter {
         self.0.extend([jump(libc::BPF_JEQ, call as u32, 0, 1), end(failure(error))]);
     }
 
-    /// Answers a call with an error if an argument has one of the values, all other calls of it pass.
+    /// Answers a call with an error if an argument has one of the values. Its other calls pass.
     pub(crate) fn answer_if(&mut self, call: libc::c_long, argument: Argument, values: &[u32], error: libc::c_int) {
         self.compare(call, argument, values, [end(failure(error)), end(libc::SECCOMP_RET_ALLOW)]);
     }
@@ -48,7 +48,7 @@ impl Filter {
         self.compare(call, argument, &[value], [end(libc::SECCOMP_RET_ALLOW), end(failure(error))]);
     }
 
-    /// Ends with `equal` or `other`, because the call's number is no longer loaded.
+    /// Ends with `equal` or `other`: the argument has replaced the call's number.
     fn compare(
         &mut self,
         call: libc::c_long,
