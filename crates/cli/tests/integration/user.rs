@@ -110,3 +110,33 @@ fn root_does_not_follow_links_of_another_user() {
     assert_eq!(said(&succeeds(folder, LED[0])), "");
     assert!(folder.join("ours/out").is_file());
 }
+
+#[test]
+#[ignore = "needs root"]
+fn folder_of_runs_belongs_to_the_caller_of_sudo() {
+    let (directory, nobody) = scene();
+    let theirs = directory.path().join("theirs");
+    let line = "bench memory:64M varmail --create --scale 0.01 --time 100ms --reps 2";
+    let by_sudo = |folder: &std::path::Path| {
+        let number = nobody.to_string();
+        let mut command = crate::common::senesce(folder);
+        command.env("SUDO_UID", &number).env("SUDO_GID", &number).args(crate::common::words(line));
+        crate::common::ended(command.output().unwrap(), line, 0);
+        folder.join("senesce-runs")
+    };
+    let runs = by_sudo(&theirs);
+    assert_eq!(runs.metadata().unwrap().uid(), nobody);
+    let run = fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+    assert_eq!(run.metadata().unwrap().uid(), 0, "the record is of root");
+    assert_eq!(by_sudo(directory.path()).metadata().unwrap().uid(), 0, "the folder above is of root");
+    // Without sudo it stays with root, and the owner is named.
+    fs::remove_dir_all(&runs).unwrap();
+    fs::create_dir(&runs).unwrap();
+    let denied = "--user nobody demo --on simulator";
+    let ended = ends(&theirs, denied, 5);
+    assert!(
+        said(&ended).contains("senesce-runs belongs to root") && said(&ended).contains("--out"),
+        "{}",
+        said(&ended)
+    );
+}

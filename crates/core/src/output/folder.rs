@@ -72,7 +72,7 @@ impl Folder {
     /// # Errors
     /// As open(2); [`Planted`] for a link in its path that root does not follow.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Walk { links: 0, makes: false }.begin(path)
+        Walk { links: 0, makes: false, caller: None }.begin(path)
     }
 
     /// Opens it; creates missing folders of the path.
@@ -80,7 +80,16 @@ impl Folder {
     /// # Errors
     /// As [`Self::open`] and mkdir(2).
     pub fn make(path: &Path) -> io::Result<Self> {
-        Walk { links: 0, makes: true }.begin(path)
+        Walk { links: 0, makes: true, caller: None }.begin(path)
+    }
+
+    /// The same. A folder that root under sudo(8) creates in a folder of sudo's caller is given to the caller, who could not write
+    /// there otherwise.
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub(crate) fn make_for_caller(path: &Path) -> io::Result<Self> {
+        Walk { links: 0, makes: true, caller: Caller::of_sudo() }.begin(path)
     }
 
     /// Opens the parent of a file; returns the file's name there as well.
@@ -167,6 +176,48 @@ fn whole_or_here(path: Option<&Path>) -> PathBuf {
 struct Walk {
     links: usize,
     makes: bool,
+    /// The owner of created folders.
+    caller: Option<Caller>,
+}
+
+/// The user who called sudo(8).
+#[derive(Clone, Copy)]
+struct Caller {
+    user: u32,
+    group: u32,
+}
+
+impl Caller {
+    fn of_sudo() -> Option<Self> {
+        let number = |name| std::env::var(name).ok()?.parse().ok();
+        let caller = Self { user: number("SUDO_UID")?, group: number("SUDO_GID")? };
+        (rustix::process::geteuid().is_root() && caller.user != 0).then_some(caller)
+    }
+
+    /// Gives away a folder that was just created. The caller may have replaced it since: only an empty folder of root on the same
+    /// file system is given, and never through a link.
+    fn own(self, above: &OwnedFd, made: &OwnedFd) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(made, ".", flags, Mode::empty())?;
+        let (there, here) = (rustix::fs::fstat(above)?, rustix::fs::fstat(&made)?);
+        let is_new = here.st_uid == 0 && here.st_dev == there.st_dev && is_empty(&made)?;
+        match is_new && there.st_uid == self.user {
+            true => {
+                let (user, group) = (rustix::fs::Uid::from_raw(self.user), rustix::fs::Gid::from_raw(self.group));
+                rustix::fs::fchown(&made, Some(user), Some(group))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 struct At {
@@ -207,9 +258,15 @@ impl Walk {
         let open = || rustix::fs::openat(&at.folder, name, STEP | OFlags::NOFOLLOW, Mode::empty());
         let opened = match open() {
             Err(Errno::NOENT) if self.makes => {
-                match rustix::fs::mkdirat(&at.folder, name, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => open(),
-                    Err(errno) => Err(errno),
+                match (rustix::fs::mkdirat(&at.folder, name, Mode::from_raw_mode(0o777)), self.caller) {
+                    (Ok(()), Some(caller)) => {
+                        let made = open()?;
+                        // Some file systems have no owners; the folder is usable by root then.
+                        let _ = caller.own(&at.folder, &made);
+                        Ok(made)
+                    }
+                    (Ok(()) | Err(Errno::EXIST), _) => open(),
+                    (Err(errno), _) => Err(errno),
                 }
             }
             opened => opened,
@@ -381,6 +438,26 @@ mod tests {
         std::os::unix::fs::chown(&ours, Some(0), None).unwrap();
         std::os::unix::fs::lchown(theirs.join("link"), Some(0), None).unwrap();
         assert!(same(&Folder::open(&theirs.join("link")).unwrap(), &ours));
+    }
+
+    #[test]
+    fn only_new_folders_in_folders_of_the_caller_are_given_to_the_caller() {
+        let Some((_room, theirs, ours)) = scene() else { return };
+        let make = |path: &Path| {
+            let caller = Some(Caller { user: STRANGER, group: STRANGER });
+            Walk { links: 0, makes: true, caller }.begin(path).unwrap();
+            fs::metadata(path).unwrap().uid()
+        };
+        fs::create_dir(theirs.join("old")).unwrap();
+        assert_eq!([make(&theirs.join("new/one")), make(&theirs.join("new"))], [STRANGER; 2]);
+        assert_eq!([make(&ours.join("new")), make(&theirs.join("old"))], [0, 0]);
+        // Folders that the caller put in the place of the new one.
+        let opened = |path: &Path| Folder::open(path).unwrap().0;
+        let caller = Caller { user: STRANGER, group: STRANGER };
+        fs::create_dir_all(theirs.join("full/inner")).unwrap();
+        caller.own(&opened(&theirs), &opened(&theirs.join("full"))).unwrap();
+        caller.own(&opened(&theirs), &opened(Path::new("/proc"))).unwrap();
+        assert_eq!(fs::metadata(theirs.join("full")).unwrap().uid(), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::io_failure::IoFailure;
 use crate::output::Obstacle;
 use crate::units::Bytes;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Error of a run directory.
@@ -106,12 +107,25 @@ fn other_format(found: &str) -> String {
     }
 }
 
-fn remedy(source: &io::Error) -> &'static str {
+fn remedy(source: &io::Error, path: &Path) -> String {
     match source.raw_os_error() {
-        Some(28) => "free some space there or choose another place with --out",
-        Some(30) => "choose a writable place with --out",
-        Some(13) => "check the permissions or choose another place with --out",
-        _ => "",
+        Some(28) => "free some space there or choose another place with --out".into(),
+        Some(30) => "choose a writable place with --out".into(),
+        Some(13) => format!("{}choose another place with --out", foreign_folder(path)),
+        _ => String::new(),
+    }
+}
+
+/// Names the folder that belongs to another user and so denies access.
+fn foreign_folder(path: &Path) -> String {
+    let is_there = |at: &Path| Some((at.to_path_buf(), at.metadata().ok()?.uid()));
+    let (at, owner) = match path.ancestors().find_map(is_there) {
+        Some((at, owner)) if owner != rustix::process::geteuid().as_raw() => (at, owner),
+        _ => return "check the permissions or ".into(),
+    };
+    match owner {
+        0 => format!("{} belongs to root; ", at.display()),
+        other => format!("{} belongs to user {other}; ", at.display()),
     }
 }
 
@@ -130,7 +144,7 @@ impl Classify for RecordError {
 pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
     let path = path.to_path_buf();
     move |source| {
-        let remedy = remedy(&source);
+        let remedy = remedy(&source, &path);
         IoFailure::new(operation, path, source).with_remedy(remedy).into()
     }
 }

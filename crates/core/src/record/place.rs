@@ -60,7 +60,9 @@ impl RunFolder {
         let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
         let missing = |path: &Path| path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
         let made = Made(missing(&path.join(HISTOGRAMS)));
-        let folder = Folder::make(path).map_err(io_error("create run directory", path))?;
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        let folder = above.map_or(Ok(()), |above| Folder::make_for_caller(above).map(drop));
+        let folder = folder.and_then(|()| Folder::make(path)).map_err(io_error("create run directory", path))?;
         match rustix::fs::mkdirat(&folder, HISTOGRAMS, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => Ok((Self { folder, path: path.into() }, made)),
             Err(errno) => Err(io_error("make folder", &path.join(HISTOGRAMS))(errno.into())),
