@@ -51,8 +51,10 @@ pub enum Mean {
 pub enum Unit {
     /// Repetitions on one image (or in one run): the result holds for this image only.
     Repetition,
-    /// Images (or runs), each represented by the mean of its repetitions: the result holds for all images created alike.
+    /// Images, each represented by the mean of its repetitions: the result holds for all images created alike.
     Image,
+    /// Runs, each represented by the mean of its values.
+    Run,
     /// Rounds in which both sides were measured in sequence.
     Round,
 }
@@ -63,6 +65,7 @@ impl Unit {
         match self {
             Self::Repetition => "repetitions",
             Self::Image => "images",
+            Self::Run => "runs",
             Self::Round => "rounds",
         }
     }

@@ -20,7 +20,7 @@ use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
 use senesce_core::{Failure, Measurement, Record};
 use senesce_runner::Registry;
-use senesce_stats::arm::{Arm, Mean, Untestable};
+use senesce_stats::arm::{Arm, Mean, Unit, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
 use senesce_stats::ratio::Ratio;
@@ -279,10 +279,15 @@ fn judged_rows(
         rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
     judge(&mut rows, options);
+    let name_unit = |row: &mut Row| match row.decision.as_mut().and_then(|decision| decision.unit.as_mut()) {
+        Some(unit) if *unit == Unit::Image && row.runs.iter().all(|runs| *runs > 1) => *unit = Unit::Run,
+        _ => {}
+    };
     // A described metric gets its own interval.
     for row in rows.iter_mut().filter(|row| row.described.is_some()) {
         row.decision = direction(row.what.better).map(|better| decide(&ratio(row), Rule::new(better), FAMILY_ERROR));
     }
+    rows.iter_mut().for_each(name_unit);
     rows
 }
 

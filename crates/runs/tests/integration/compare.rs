@@ -269,8 +269,10 @@ fn runs_are_the_unit_of_several_runs_with_images() {
         })
     };
     let (base, other) = (side("base", 1.0), side("other", 0.85));
-    let row = &compare(&REGISTRY, &other, &base, &Options::default()).unwrap().rows[0];
+    let found = compare(&REGISTRY, &other, &base, &Options::default()).unwrap();
+    let row = &found.rows[0];
     assert_eq!((row.sample.len(), row.reference.len(), row.runs), (2, 2, [2, 2]));
+    assert_eq!(found.analysis().result["metrics"][0]["counted"], "runs");
     assert_eq!(row.judged().unwrap().verdict.word(), "undecided", "two runs a side");
     // The variation of several runs widens the interval of a run of images against them.
     let row = &compare(&REGISTRY, &other[..1], &base, &Options::default()).unwrap().rows[0];
