@@ -101,7 +101,7 @@ pub(crate) fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()>
 }
 
 /// Columns of the terminal or of `COLUMNS`; `None` if standard output is not a terminal.
-fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
     said.or_else(asked).filter(|width| *width > 0)

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Spaces between columns, and before the first one.
-const GAP: usize = 2;
+pub(crate) const GAP: usize = 2;
 
 /// A wider column of words is not narrowed further.
 const NARROWEST: usize = 10;
@@ -35,7 +35,7 @@ fn total(widths: &[usize]) -> usize {
 }
 
 /// The width of each column: columns of words shrink, the widest first; numbers do not.
-fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
+pub(crate) fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index)).map(|cell| length(cell)).max();
     let natural = |index: usize| cells(index).unwrap_or(0).max(length(&heads[index]));
     let mut widths: Vec<usize> = (0..heads.len()).map(natural).collect();
@@ -55,7 +55,7 @@ fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -
     Some(widths)
 }
 
-fn write_row(out: &mut impl Write, cells: &[String], numeric: &[bool], widths: &[usize]) -> io::Result<()> {
+pub(crate) fn write_row(out: &mut impl Write, cells: &[String], numeric: &[bool], widths: &[usize]) -> io::Result<()> {
     let wrapped: Vec<Vec<String>> = cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
     let lines = wrapped.iter().map(Vec::len).max().unwrap_or(0);
     for line in 0..lines {

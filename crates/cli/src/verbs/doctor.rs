@@ -1,12 +1,14 @@
 //! `senesce doctor`: reports the capabilities of this machine and how to add missing ones.
 
 use crate::Exit;
+use crate::display::terminal_width;
 use crate::output::output_failed;
 use crate::session::Session;
+use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_runs::doctor::{State, examine};
+use senesce_runs::doctor::{Check, State, examine};
 use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
 use serde_json::json;
 use std::io::{self, Write};
@@ -49,11 +51,26 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
             .collect();
         return writeln!(out, "{}", serde_json::Value::Array(list));
     }
-    for check in &checks {
-        let mark = if check.state == State::Works { "ok     " } else { "missing" };
-        writeln!(out, "{mark}  {:<22} {:<34} {}", check.what, check.found, check.needed_for)?;
+    write_checks(&mut out, &checks, terminal_width())
+}
+
+/// One row for each check, and below a missing one its remedy.
+fn write_checks(out: &mut impl Write, checks: &[Check], limit: Option<usize>) -> io::Result<()> {
+    let row = |check: &Check| {
+        let mark = if check.state == State::Works { "ok" } else { "missing" };
+        vec![mark.into(), check.what.clone(), check.found.clone(), check.needed_for.clone()]
+    };
+    let rows: Vec<Vec<String>> = checks.iter().map(row).collect();
+    let text = [false; 4];
+    let limit = limit.unwrap_or(usize::MAX);
+    let widths = text_table::fit(&[const { String::new() }; 4], &rows, &text, limit).unwrap_or_else(|| vec![20; 4]);
+    let indent = widths[0] + 2 * text_table::GAP;
+    for (check, row) in checks.iter().zip(&rows) {
+        text_table::write_row(out, row, &text, &widths)?;
         if check.state == State::Missing {
-            writeln!(out, "         {:<22} -> {}", "", check.remedy)?;
+            for line in wrap(&format!("-> {}", check.remedy), limit.saturating_sub(indent).max(1)) {
+                writeln!(out, "{:indent$}{line}", "")?;
+            }
         }
     }
     Ok(())
@@ -82,4 +99,45 @@ fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
         writeln!(out, "{}: {outcome}", one.what)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_fit_the_terminal_and_keep_all_words() {
+        let check = |what: &str, found: &str, needed_for: &str, state| Check {
+            what: what.into(),
+            needed_for: needed_for.into(),
+            state,
+            found: found.into(),
+            remedy: "modprobe loop, or run it in the guest: senesce vm run, which needs no modules of this kernel"
+                .into(),
+        };
+        let checks = [
+            check(
+                "self-test: cold read",
+                "8 MiB read cold: 8.1 MiB in 66 requests; read again: 0 B",
+                "cold",
+                State::Works,
+            ),
+            check("fusermount3", "/usr/bin/fusermount3", "the tiered file system as user", State::Missing),
+        ];
+        let written = |limit| {
+            let mut out = Vec::new();
+            write_checks(&mut out, &checks, limit).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let narrow = written(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(narrow.lines().any(|line| line.starts_with("  missing")) && narrow.contains("/usr/bin/fusermount3"));
+        let words = |text: &str| {
+            let mut words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+            words.sort();
+            words
+        };
+        assert_eq!(words(&narrow), words(&written(None)));
+        assert_eq!(written(None).lines().count(), 3);
+    }
 }
