@@ -70,6 +70,7 @@ impl Verb for Layout {
         let layouts = self.targets.iter().map(examine).collect::<Result<Vec<_>, _>>()?;
         if let Some(file) = &self.svg {
             self.output.write(file, Format::Svg, map_of(&layouts).as_bytes())?;
+            self.report_written("map", file);
         }
         let maps = match &self.die_map {
             Some(file) => self.draw_dies(file, &layouts)?,
@@ -95,7 +96,14 @@ impl Layout {
         };
         let map = die_map(&image, layout, &self.model, &writes)?;
         self.output.write(file, Format::Svg, senesce_report::render_svg(&map.figure()).as_bytes())?;
+        self.report_written("die map", file);
         Ok(vec![map])
+    }
+
+    fn report_written(&self, what: &str, file: &Path) {
+        if !self.json && file != Path::new("-") {
+            eprintln!("{what}: {}", file.display());
+        }
     }
 
     fn print(&self, layouts: &[Examined], maps: &[DieMap]) -> Result<(), Failure> {
