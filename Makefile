@@ -10,6 +10,7 @@ requirements:
 	@scripts/requirements test
 
 build:
+	@command -v $(firstword $(CARGO)) >/dev/null || { echo "cargo not found: install Rust (https://rustup.rs), or set CARGO" >&2; exit 1; }
 	@scripts/requirements demo
 	$(CARGO) build --release -p senesce-cli
 
