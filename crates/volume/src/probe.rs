@@ -2,6 +2,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::in_use::use_of;
 use senesce_devmodel::Probe;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -30,6 +31,11 @@ impl DeviceProbe {
             _ => TargetError::io("open for direct reads", path)(error),
         })?;
         Ok(Self { file, device, buffer: Vec::new() })
+    }
+
+    /// Why the device is in use, such as `it is mounted on /mnt`. `None`: unused, or unknown.
+    pub fn used(&self) -> Option<String> {
+        use_of(&self.device).ok().flatten()
     }
 
     pub fn rotational(&self) -> Option<bool> {

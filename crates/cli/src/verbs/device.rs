@@ -186,6 +186,12 @@ impl Measure {
     fn run(self, session: &Session) -> Result<String, Failure> {
         self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;
+        if let Some(used) = probe.used() {
+            eprintln!(
+                "note: {} is in use: {used}; reads of other programs change the result\nhint: measure it unmounted or idle",
+                self.device.display()
+            );
+        }
         if self.alignment {
             session.progress().phase(&format!("read {} at many alignments", self.device.display()), 0, "reads");
             let seen = measure_alignment(&mut probe, ALIGNED_READS, self.seed)?;

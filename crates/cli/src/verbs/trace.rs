@@ -75,6 +75,12 @@ impl Verb for Trace {
         let traced = trace::trace_command(&request)?;
         self.write(&traced)?;
         traced.summary.reservations().iter().for_each(|reason| eprintln!("note: {reason}"));
+        if !self.has_own_mount()? {
+            eprintln!(
+                "note: the counts include requests of other programs; their share is unknown, because the kernel names \
+                 the issuing thread, not the program that caused a request\nhint: trace an image or an unmounted device"
+            );
+        }
         let invalid = traced.trace.valid().err();
         if let Some(invalid) = &invalid {
             eprintln!("{invalid}");
@@ -114,6 +120,7 @@ impl Trace {
     fn write(&self, traced: &Traced) -> Result<(), Failure> {
         let mut result = traced.summary.to_json();
         result["exit_status"] = traced.exit_status.into();
+        result["only_command"] = self.has_own_mount()?.into();
         let valid = self.text.as_deref().filter(|_| traced.trace.is_valid());
         let text = valid.map(|path| text_of(traced, path)).transpose()?;
         self.check_outputs(text.as_deref())?;
@@ -138,6 +145,11 @@ impl Trace {
             eprintln!("{}", out.display());
         }
         Ok(())
+    }
+
+    /// Whether senesce mounts the target for the command, so that no other program uses it.
+    fn has_own_mount(&self) -> Result<bool, Failure> {
+        Ok(!matches!(TargetSpec::existing(&self.target)?, TargetSpec::Directory(_)))
     }
 
     fn spec(&self) -> trace::Spec {

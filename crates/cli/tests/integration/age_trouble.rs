@@ -1,6 +1,6 @@
 //! Tests failures of an aging: each has a message, a record and exit code 5. Tests that need root are skipped without it.
 
-use crate::common::{Started, json, said, start_aging, succeeds, temporary_directory};
+use crate::common::{Started, json, run_line, said, start_aging, succeeds, temporary_directory};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -126,4 +126,23 @@ fn few_descriptors_suffice_for_many_directories() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(json(&output)["stopped_by"], "operations");
     succeeds(directory.path(), "verify run");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn other_users_of_a_measured_device_are_named() {
+    let directory = temporary_directory();
+    let mounted = Mounted::new(directory.path());
+    let found = Command::new("findmnt").args(["-n", "-o", "SOURCE", &text(&mounted.point)]).output().expect("findmnt");
+    let device = String::from_utf8_lossy(&found.stdout).trim().to_string();
+    let measured = succeeds(directory.path(), &format!("device measure {device} --out measured.toml"));
+    assert!(said(&measured).contains(&text(&mounted.point)), "{}", said(&measured));
+    // Writing is refused.
+    let aged = run_line(directory.path(), &format!("age {device} --erase {device}"));
+    assert_eq!(aged.status.code(), Some(3), "{}", said(&aged));
+    assert!(said(&aged).contains(&text(&mounted.point)), "{}", said(&aged));
+    succeeds(directory.path(), &format!("trace {} --json traced.json -- true", mounted.point.display()));
+    let traced: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(directory.path().join("traced.json")).expect("result")).expect("JSON");
+    assert_eq!(traced["only_command"], false, "others may use the mount: {traced}");
 }

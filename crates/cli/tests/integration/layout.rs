@@ -1,6 +1,6 @@
 //! Tests layout, traces, snapshots and images from the command line.
 
-use crate::common::{assert_keys, ends, json, json_of, leftovers, run, run_line, succeeds, temporary_directory};
+use crate::common::{assert_keys, ends, json, json_of, leftovers, run, run_line, said, succeeds, temporary_directory};
 use serde_json::Value;
 use std::path::Path;
 
@@ -30,6 +30,8 @@ fn layout_does_not_change_the_image() {
     assert!(seen["files"].as_u64() > Some(100), "{seen}");
     assert!(std::fs::read_to_string(directory.path().join("map.svg")).expect("map").starts_with("<svg"));
     assert!(before == std::fs::read(&image).expect("read"), "the image was altered");
+    let written = succeeds(directory.path(), "layout old.img --svg other.svg");
+    assert!(said(&written).contains("other.svg"), "{}", said(&written));
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
@@ -45,6 +47,7 @@ fn trace_has_the_fields_of_the_contract_and_its_text_round_trips() {
     let stated: u64 = String::from_utf8_lossy(&traced.stdout).trim().parse().expect("only the command's output");
     let value = read_json(&directory.path().join("traced.json"));
     assert_keys(&value, "dynamic_layout_score discontinuities requests lost_events");
+    assert_eq!(value["only_command"], true);
     assert_keys(&value["bytes"], "read write discard");
     assert_keys(&value["modelled_seconds"], "hdd ssd");
     assert!(value["bytes"]["read"].as_u64() >= Some(stated), "{stated} bytes of files were read: {value}");
