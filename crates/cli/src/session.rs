@@ -89,7 +89,8 @@ struct Bar(ProgressBar, Mutex<String>);
 impl Progress for Bar {
     fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
         if let Ok(mut whole) = self.1.lock() {
-            let left = if seconds_left > 0.0 { format!(", {} left", duration(seconds_left)) } else { String::new() };
+            let left =
+                if seconds_left > 0.0 { format!(", about {} left", duration(seconds_left)) } else { String::new() };
             *whole = format!("[{number}/{count}{left}] ");
         }
         self.phase(text, 0, "");

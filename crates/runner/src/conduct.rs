@@ -10,7 +10,7 @@ use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Level, Peers, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -73,6 +73,8 @@ pub struct Outcome {
     pub verdict: ExitCode,
     /// Whether the same command starts it over if it was interrupted.
     pub starts_over: bool,
+    /// Why steps failed, and the number of steps; the most frequent reason first.
+    pub reasons: Vec<(String, usize)>,
 }
 
 impl Outcome {
@@ -181,7 +183,16 @@ fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let (spec, recorded) = (spec_of::<R>(&record)?, Recorded::of(&record)?);
     let (verdict, starts_over) = (R::exit_code(&spec, &recorded), (R::SPECIAL.starts_over)(&spec, &recorded));
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over })
+    let reasons = counted(recorded.failures().into_iter().map(|(_, reason)| reason));
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, reasons })
+}
+
+fn counted<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
+    let mut counts: Vec<(String, usize)> = counts.into_iter().map(|(reason, count)| (reason.into(), count)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
 }
 
 fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {
@@ -207,7 +218,7 @@ fn all_steps<R: Run>(
     only: Option<&[Value]>,
     context: &mut Context<'_, R>,
 ) -> Result<usize, Failure> {
-    let mut failed: Vec<R::Step> = Vec::new();
+    let (mut failed, mut pace): (Vec<R::Step>, Pace) = (Vec::new(), Pace::default());
     loop {
         (R::SPECIAL.before_next)(spec, context)?;
         let mut left = R::next(spec, &context.recorded)?;
@@ -217,7 +228,7 @@ fn all_steps<R: Run>(
             return Ok(failed.len());
         }
         let total: f64 = left.iter().map(|planned| planned.seconds).sum();
-        let mut course = StepProgress { number: 0, count: left.len(), seconds_left: total, estimated: 0.0, taken: 0.0 };
+        let mut course = StepProgress { number: 0, count: left.len(), seconds_left: total, pace: &mut pace };
         for planned in left {
             // An earlier step may have done it on another machine too.
             if context.recorded.is_done(&planned.step) {
@@ -276,28 +287,49 @@ fn leave_out_what_cannot_be_done<R: Run>(
     context.keep_pending()
 }
 
-struct StepProgress {
+struct StepProgress<'a> {
     number: usize,
     count: usize,
     seconds_left: f64,
-    estimated: f64,
-    taken: f64,
+    pace: &'a mut Pace,
 }
 
 /// Seconds of steps after which their pace replaces the estimates.
 const PACE_SECONDS: f64 = 5.0;
 
-impl StepProgress {
+/// Estimated and actual seconds of the completed steps.
+#[derive(Default)]
+struct Pace(Vec<(f64, f64)>);
+
+impl Pace {
+    /// Actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it little.
+    fn factor(&self) -> f64 {
+        let mut steps: Vec<(f64, f64)> = self.0.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
+        if steps.iter().map(|(_, taken)| taken).sum::<f64>() <= PACE_SECONDS {
+            return 1.0;
+        }
+        steps.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
+        let half = steps.iter().map(|(estimated, _)| estimated).sum::<f64>() / 2.0;
+        let mut before = 0.0;
+        for (estimated, taken) in &steps {
+            before += estimated;
+            if before >= half {
+                return taken / estimated;
+            }
+        }
+        1.0
+    }
+}
+
+impl StepProgress<'_> {
     fn note(&mut self, estimated: f64, taken: f64) {
         self.seconds_left -= estimated;
-        self.estimated += estimated;
-        self.taken += taken;
+        self.pace.0.push((estimated, taken));
     }
 
     /// Seconds left, at the pace of the steps so far.
     fn left(&self) -> f64 {
-        let pace = if self.taken > PACE_SECONDS && self.estimated > 0.0 { self.taken / self.estimated } else { 1.0 };
-        self.seconds_left * pace
+        self.seconds_left * self.pace.factor()
     }
 
     fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
@@ -352,13 +384,23 @@ mod tests {
 
     #[test]
     fn time_left_follows_the_pace() {
-        let mut course = StepProgress { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
-        assert_eq!(course.left(), 30.0);
+        let mut pace = Pace::default();
+        let mut course = StepProgress { number: 0, count: 8, seconds_left: 80.0, pace: &mut pace };
+        assert_eq!(course.left(), 80.0);
         course.note(10.0, 4.0);
-        assert_eq!(course.left(), 20.0, "too short for a pace");
-        course.note(10.0, 16.0);
-        assert_eq!(course.left(), 10.0);
-        course.note(5.0, 30.0);
-        assert_eq!(course.left(), 10.0, "twice as slow as estimated");
+        assert_eq!(course.left(), 70.0, "too short for a pace");
+        course.note(10.0, 20.0);
+        course.note(10.0, 20.0);
+        assert_eq!(course.left(), 100.0, "twice as slow as estimated");
+        course.note(10.0, 400.0);
+        assert_eq!(course.left(), 80.0, "one slow step changes nothing");
+        let later = StepProgress { number: 0, count: 1, seconds_left: 5.0, pace: &mut pace };
+        assert_eq!(later.left(), 10.0, "the pace holds for the steps that a study adds");
+    }
+
+    #[test]
+    fn reasons_are_counted_and_the_most_frequent_is_first() {
+        let reasons = counted(["no space", "steal", "steal"].into_iter());
+        assert_eq!(reasons, [("steal".to_string(), 2), ("no space".into(), 1)]);
     }
 }

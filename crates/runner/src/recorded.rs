@@ -168,6 +168,11 @@ impl<R: Run> Recorded<R> {
         })
     }
 
+    /// Whether the user ended the last part of the run.
+    pub fn was_interrupted(&self) -> bool {
+        matches!(self.entries.last(), Some((_, RecordedEvent::Common(Common::Interrupted))))
+    }
+
     /// The measured values, in order.
     pub fn measurements(&self) -> impl Iterator<Item = &Measurement> {
         self.common().filter_map(|common| match common {
