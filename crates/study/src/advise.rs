@@ -175,7 +175,7 @@ pub fn sentences(result: &Value) -> Vec<String> {
                 ", whatever the budget; reduce the variation of values: write longer workloads into the study, or \
                  measure on a quieter machine"
             }
-            true => "; give a larger --budget",
+            true => "; give a larger --max-time",
             false => ", whatever the budget",
         };
         said.push(format!("{} comparisons are undecided: {}{advice}.", open.len(), would_decide(&open)));
@@ -231,8 +231,8 @@ mod tests {
             let pair = json!({"verdict": "undecided", "counted": "repetitions", "repetitions_needed": needed});
             sentences(&json!({"answer": "a.", "pairs": [pair]})).remove(1)
         };
-        assert!(said(400).contains("--budget"), "{}", said(400));
-        assert!(!said(401).contains("--budget") && said(401).contains("longer workloads"), "{}", said(401));
+        assert!(said(400).contains("--max-time"), "{}", said(400));
+        assert!(!said(401).contains("--max-time") && said(401).contains("longer workloads"), "{}", said(401));
     }
 
     #[test]

@@ -318,6 +318,7 @@ fn result(results: &Results) -> Value {
         "runs_done": results.progress.0 - results.failed.len(),
         "runs_planned": results.progress.1,
         "runs_failed": results.failed.len(),
+        "interrupted": results.interrupted,
         "overhead_seconds": {
             "median": senesce_stats::median(&results.overhead_seconds),
             "largest": results.overhead_seconds.iter().copied().fold(0.0, f64::max),

@@ -41,7 +41,23 @@ pub(crate) fn sentence(results: &Results) -> String {
     if alone {
         all.push("the answer holds for this one image only".into());
     }
-    format!("{}.", all.join("; "))
+    let answer = format!("{}.", all.join("; "));
+    match results.interrupted {
+        true if is_tested(&results.answers) => format!("{} {answer}", interrupted_text(results)),
+        true => interrupted_text(results),
+        false => answer,
+    }
+}
+
+fn is_tested(answers: &[Answer]) -> bool {
+    answers.iter().any(|answer| !matches!(answer.decision.verdict, Verdict::NotTestable { .. }))
+}
+
+fn interrupted_text(results: &Results) -> String {
+    let done = results.progress.0 - results.failed.len();
+    let runs = if results.spec.until_decided { format!("{done}") } else { format!("{done} of {}", results.progress.1) };
+    let few = if is_tested(&results.answers) { "" } else { ", too few for a comparison" };
+    format!("interrupted: {runs} runs were measured and are kept{few}; the same command continues the study.")
 }
 
 fn is_measured(metric: &str) -> bool {

@@ -52,6 +52,8 @@ pub struct Results {
     pub guests: Vec<GuestCells>,
     pub failed: Vec<FailedRun>,
     pub progress: (usize, usize),
+    /// Whether the user ended it early.
+    pub interrupted: bool,
     /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
     pub times: Option<(f64, f64)>,
@@ -90,7 +92,8 @@ impl Results {
         });
         let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
         let times = fact(ESTIMATED).zip(fact(TOOK));
-        Self { times, remade, ..Self::gather(spec, &past, images, guests.collect()) }
+        let interrupted = recorded.was_interrupted();
+        Self { times, remade, interrupted, ..Self::gather(spec, &past, images, guests.collect()) }
     }
 
     pub(crate) fn gather(spec: StudySpec, past: &[Past], images: Vec<ImageFacts>, guests: Vec<GuestCells>) -> Self {
@@ -115,6 +118,7 @@ impl Results {
             idle_models,
             guests,
             progress: (events.len() + failed.len(), planned),
+            interrupted: false,
             failed,
             overhead_seconds,
             times: None,

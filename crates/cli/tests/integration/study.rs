@@ -107,7 +107,7 @@ fn interrupted_study_reports_how_to_continue() {
     assert_ne!(endless, STUDY);
     std::fs::write(directory.path().join("study.toml"), endless).expect("write the study");
     let mut command = senesce(directory.path());
-    let command = command.args(["study", "study.toml", "--out", "run"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(["study", "study.toml", "--out", "run", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("start");
     let events = directory.path().join("run/events.jsonl");
     wait_until(|| {
@@ -118,6 +118,9 @@ fn interrupted_study_reports_how_to_continue() {
     let ended = child.wait_with_output().expect("wait");
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert!(said(&ended).contains("continues it"), "{}", said(&ended));
+    let result = json(&ended);
+    assert_eq!(result["interrupted"], true, "{result}");
+    assert!(result["answer"].as_str().unwrap().starts_with("interrupted: "), "{result}");
 }
 
 #[test]
@@ -128,6 +131,8 @@ fn failed_cell_is_recorded_and_the_rest_continues() {
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     let result = json(&output);
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(2), &Value::from(2)));
+    assert_eq!(result["interrupted"], false);
+    assert!(said(&output).lines().any(|line| line.starts_with("  2: ")), "the reason: {}", said(&output));
     assert!(printed(directory.path(), "report run --format text").contains("Failed runs"));
 }
 
