@@ -3,10 +3,12 @@
 use crate::Exit;
 use crate::output::output_failed;
 use crate::session::Session;
+use crate::text_table::wrap;
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, Table};
 use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
@@ -43,23 +45,80 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> 
 }
 
 pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    session.clear();
-    let path = outcome.path.display();
-    if outcome.state == State::WasDone {
-        eprintln!("already done: result of {path}\nhint: --again runs it again");
-    }
+    begin_result(outcome, session);
     print_analysis(&outcome.analysis, json).map_err(output_failed)?;
     Ok(show_record(outcome))
 }
+
+/// The answer first, then the first table. The report has the rest; JSON is complete.
+pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
+    begin_result(outcome, session);
+    match json {
+        true => print_analysis(&outcome.analysis, true),
+        false => write_brief(&mut crate::output::stdout(), &outcome.analysis, terminal_width()),
+    }
+    .map_err(output_failed)?;
+    Ok(show_record(outcome))
+}
+
+fn begin_result(outcome: &Outcome, session: &Session) {
+    session.clear();
+    if outcome.state == State::WasDone {
+        eprintln!("already done: result of {}\nhint: --again runs it again", outcome.path.display());
+    }
+}
+
+/// Width of text if standard output is not a terminal.
+const TEXT_WIDTH: usize = 80;
+
+fn write_brief(out: &mut impl Write, analysis: &Analysis, width: Option<usize>) -> io::Result<()> {
+    let width = width.unwrap_or(TEXT_WIDTH);
+    // The answer is a paragraph of its own before the others.
+    let (answer, details) = match analysis.summary.split_once("\n\n") {
+        Some((answer, details)) => (Some(answer), details),
+        None => (None, analysis.summary.as_str()),
+    };
+    let mut paragraphs: Vec<String> = answer.into_iter().map(str::to_string).collect();
+    paragraphs.push(analysis.title.clone());
+    paragraphs.extend(details.lines().filter(|line| !line.is_empty()).map(str::to_string));
+    paragraphs.extend(analysis.caveats.iter().map(|caveat| format!("note: {caveat}")));
+    paragraphs.extend(verdict_counts(analysis));
+    for paragraph in paragraphs {
+        write_lines(out, &paragraph, width)?;
+    }
+    if let Some(table) = analysis.tables.first() {
+        writeln!(out)?;
+        write_lines(out, &table.title, width)?;
+        print_table(out, table)?;
+    }
+    Ok(())
+}
+
+fn write_lines(out: &mut impl Write, text: &str, width: usize) -> io::Result<()> {
+    wrap(&visible_line(text), width).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// `findings: 1 supported, 2 not testable here`.
+fn verdict_counts(analysis: &Analysis) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    analysis.findings.iter().for_each(|finding| *counts.entry(finding.verdict.text()).or_default() += 1);
+    let words: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+    (!words.is_empty()).then(|| format!("findings: {}", words.join(", ")))
+}
+
+/// Maximum number of printed reasons; the record has all.
+const MOST_REASONS: usize = 3;
 
 pub(crate) fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
         State::Failed(count) => {
-            eprintln!(
-                "senesce: {count} steps failed; the record {path} has the reasons\nhint: the same command repeats them"
-            );
+            eprintln!("senesce: {count} steps failed; the record {path} is kept");
+            for (reason, steps) in outcome.reasons.iter().take(MOST_REASONS) {
+                eprintln!("  {steps}: {}", visible_line(reason));
+            }
+            eprintln!("hint: the same command repeats only the failed steps; end other load first if it was the cause");
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }
@@ -134,6 +193,27 @@ pub(crate) fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_result_begins_with_the_answer_and_has_one_table() {
+        let mut first = Table::new("cost", "Cost", &["drive", "s"]);
+        first.row(("disk", 1.5));
+        let second = Table::new("layout", "Layout", &["measure", "value"]);
+        let analysis = Analysis {
+            title: "the title".into(),
+            summary: format!("The {}answer.\n\nThe details.", "long ".repeat(40)),
+            caveats: vec!["a caveat".into()],
+            tables: vec![first, second],
+            ..Analysis::default()
+        };
+        let mut out = Vec::new();
+        write_brief(&mut out, &analysis, None).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let place = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} is missing in {text}"));
+        let order = ["The long", "answer.", "the title", "The details.", "note: a caveat", "Cost"].map(place);
+        assert!(order.is_sorted() && order[0] == 0, "{text}");
+        assert!(!text.contains("Layout") && text.lines().all(|line| line.chars().count() <= TEXT_WIDTH), "{text}");
+    }
 
     #[test]
     fn numbers_have_at_most_four_digits() {

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_plan;
-use crate::display::show;
+use crate::display::show_brief;
 use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
@@ -105,7 +105,7 @@ impl Verb for Age {
         let interrupt = session.interrupt()?;
         let how = self.conduct(session.progress(), &interrupt, None);
         if let Some(path) = &self.resume {
-            return show(&resume(path, &self.spec.limits, &how)?, self.json, session);
+            return show_brief(&resume(path, &self.spec.limits, &how)?, self.json, session);
         }
         let spec = self.specification(session)?.on(self.target()?)?;
         if self.start.dry_run {
@@ -122,7 +122,7 @@ impl Verb for Age {
             }
             return Ok(ExitCode::Done.into());
         }
-        show(&self.start(&spec, &how)?, self.json, session)
+        show_brief(&self.start(&spec, &how)?, self.json, session)
     }
 }
 
@@ -224,7 +224,7 @@ impl Age {
             }
         });
         match led {
-            Ok(Some(outcome)) => show(&outcome, self.json, session),
+            Ok(Some(outcome)) => show_brief(&outcome, self.json, session),
             Err(failure) if cluster.is_first() => Err(failure),
             _ => Ok(ExitCode::Done.into()),
         }

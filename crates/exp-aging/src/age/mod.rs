@@ -215,10 +215,19 @@ fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> St
         return format!("{device}: an aging by the profile {profile} that has not ended");
     };
     let measures = &executed.measures;
-    let full = measures.fullness.end * 100.0;
     let overwrites = (measures.overwrites * 10.0).round() / 10.0;
-    let state = format!("{device}, {full:.0} % full, overwritten {overwrites} times ({profile})");
+    let full = fullness_words(measures.fullness.end, measures.fullness.target);
+    let state = format!("{device}, {full}, overwritten {overwrites} times ({profile})");
     if executed.is_whole() { state } else { format!("{state}, stopped before the end of the plan") }
+}
+
+/// Both shares, if they differ: whole files do not fit a small volume exactly.
+fn fullness_words(reached: f64, requested: f64) -> String {
+    let [reached, requested] = [reached, requested].map(|share| format!("{:.0} %", share * 100.0));
+    match reached == requested {
+        true => format!("{reached} full"),
+        false => format!("{reached} full (requested: {requested})"),
+    }
 }
 
 fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
@@ -368,6 +377,12 @@ fn rounding_words(rehearsal: &Rehearsal) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requested_fullness_is_named_if_another_was_reached() {
+        assert_eq!(fullness_words(0.802, 0.8), "80 % full");
+        assert_eq!(fullness_words(0.731, 0.7), "73 % full (requested: 70 %)");
+    }
 
     #[test]
     fn pace_is_a_time_scale() {
