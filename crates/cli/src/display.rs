@@ -106,6 +106,21 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
     (!words.is_empty()).then(|| format!("findings: {}", words.join(", ")))
 }
 
+/// Joins reasons that differ only in numbers and paths; the first stands for all.
+fn alike(reasons: &[(String, usize)]) -> Vec<(&str, usize)> {
+    let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
+    let mut groups: Vec<(Vec<&str>, &str, usize)> = Vec::new();
+    for (reason, steps) in reasons {
+        let words: Vec<&str> = reason.split_whitespace().filter(is_word).collect();
+        match groups.iter_mut().find(|(known, ..)| *known == words) {
+            Some((.., count)) => *count += steps,
+            None => groups.push((words, reason, *steps)),
+        }
+    }
+    groups.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
+    groups.into_iter().map(|(_, reason, count)| (reason, count)).collect()
+}
+
 /// Maximum number of printed reasons; the record has all.
 const MOST_REASONS: usize = 3;
 
@@ -115,7 +130,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
         State::Failed(count) => {
             eprintln!("senesce: {count} steps failed; the record {path} is kept");
-            for (reason, steps) in outcome.reasons.iter().take(MOST_REASONS) {
+            for (reason, steps) in alike(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {steps}: {}", visible_line(reason));
             }
             eprintln!("hint: the same command repeats only the failed steps; end other load first if it was the cause");
@@ -193,6 +208,13 @@ pub(crate) fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_that_differ_in_numbers_are_joined() {
+        let lost = |seconds: &str| format!("the host gave the processors to other guests (steal) for {seconds} s");
+        let reasons = [("no space".to_string(), 2), (lost("0.067"), 1), (lost("0.1"), 2)];
+        assert_eq!(alike(&reasons), [(lost("0.067").as_str(), 3), ("no space", 2)]);
+    }
 
     #[test]
     fn brief_result_begins_with_the_answer_and_has_one_table() {
