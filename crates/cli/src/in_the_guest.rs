@@ -5,12 +5,13 @@ mod shares;
 use crate::Exit;
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use clap::ArgMatches;
+use clap::{ArgMatches, FromArgMatches};
+use senesce_core::Record;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_exp_aging::age::spec_of_run;
+use senesce_exp_aging::age::{AgeSpec, spec_of_run};
 use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, GuestTime, Keep};
 use senesce_volume::TargetSpec;
@@ -24,18 +25,21 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
-    let aging = Aging::of(verb, arguments);
+    let aging = aging(verb, arguments);
     let experiment = experiment_in_virtual_time(verb, arguments);
-    let is_virtual = aging.as_ref().is_some_and(|aging| aging.has_time_scale) || experiment;
-    let kernel = senesce_guest::kernel::choose(None, is_virtual.then_some(Engine::Uml))?;
-    let image = aging.as_ref().and_then(Aging::image).filter(|_| kernel.is_user_mode());
+    let needs_virtual = aging.as_ref().is_some_and(Aging::needs_virtual_time) || experiment;
+    let kernel = senesce_guest::kernel::choose(None, needs_virtual.then_some(Engine::Uml))?;
+    // The layout repeats then, at no cost.
+    let may_be_virtual = kernel.has_virtual_time() && aging.as_ref().is_some_and(|aging| aging.spec.commits_by_plan());
+    let is_virtual = needs_virtual || may_be_virtual;
+    let image = aging.as_ref().and_then(image).filter(|_| kernel.is_user_mode());
     let shares = Shares::of(verb, arguments, &here)?.with_image(image, &here)?;
     let guest = GuestRun {
         kernel,
         drives: Vec::new(),
         keep: Keep::default(),
-        // One size for all, because layouts in virtual time depend on it.
-        memory: if is_virtual && !experiment { Bytes::gib(1) } else { Bytes::gib(2) },
+        // One size for all images, because layouts in virtual time depend on it.
+        memory: if is_virtual && image.is_some() { Bytes::gib(1) } else { Bytes::gib(2) },
         cpus: 2,
         accelerator: None,
         time: if is_virtual { GuestTime::Virtual } else { GuestTime::Real },
@@ -68,10 +72,10 @@ pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool 
 }
 
 fn reason(verb: &str, arguments: &ArgMatches) -> Option<&'static str> {
-    let aging = Aging::of(verb, arguments);
+    let aging = aging(verb, arguments);
     match aging {
         _ if guest_accelerator().is_some() => None,
-        Some(Aging { has_time_scale: true, .. }) => Some(VIRTUAL),
+        Some(aging) if aging.needs_virtual_time() => Some(VIRTUAL),
         _ if experiment_in_virtual_time(verb, arguments) => Some(VIRTUAL),
         _ if is_root() => None,
         aging => (aging.is_some() || is_demo_of_an_image(verb, arguments)).then_some("without root"),
@@ -92,34 +96,41 @@ fn is_demo_of_an_image(verb: &str, arguments: &ArgMatches) -> bool {
     verb == "demo" && on.is_none_or(|on| on == "image")
 }
 
-/// An aging of an image or of memory, which makes a file system.
-#[derive(Debug, PartialEq)]
+/// The aging of an image or of memory, which makes a file system, that the arguments start or continue.
+#[derive(Debug)]
 struct Aging {
-    target: TargetSpec,
-    has_time_scale: bool,
+    spec: AgeSpec,
+    /// It continues a run of virtual time.
+    is_virtual: bool,
 }
 
 impl Aging {
-    /// The aging that the arguments start or continue.
-    fn of(verb: &str, arguments: &ArgMatches) -> Option<Self> {
-        let is_set = |id| arguments.try_get_one::<bool>(id).ok().flatten().is_some_and(|set| *set);
-        if verb != "age" || is_set("plan_only") || is_set("dry_run") {
-            return None;
-        }
-        let (target, has_time_scale) = match arguments.get_one::<PathBuf>("resume") {
-            // A path without an aging is reported by the verb.
-            Some(run) => spec_of_run(run).ok().and_then(|spec| Some((spec.target?, spec.time_scale.is_some())))?,
-            None => (arguments.get_one::<String>("target")?.parse().ok()?, arguments.contains_id("time_scale")),
-        };
-        matches!(target, TargetSpec::Image { .. } | TargetSpec::Memory { .. })
-            .then_some(Self { target, has_time_scale })
+    fn needs_virtual_time(&self) -> bool {
+        self.spec.time_scale.is_some() || self.is_virtual
     }
+}
 
-    fn image(&self) -> Option<&Path> {
-        match &self.target {
-            TargetSpec::Image { path, .. } => Some(path),
-            _ => None,
+fn aging(verb: &str, arguments: &ArgMatches) -> Option<Aging> {
+    let is_set = |id| arguments.try_get_one::<bool>(id).ok().flatten().is_some_and(|set| *set);
+    if verb != "age" || is_set("plan_only") || is_set("dry_run") {
+        return None;
+    }
+    let (spec, is_virtual) = match arguments.get_one::<PathBuf>("resume") {
+        // A path without an aging is reported by the verb.
+        Some(run) => (spec_of_run(run).ok()?, Record::open(run).ok()?.environment.has_virtual_clock()),
+        None => {
+            let target = arguments.get_one::<String>("target")?.parse().ok()?;
+            (AgeSpec { target: Some(target), ..AgeSpec::from_arg_matches(arguments).ok()? }, false)
         }
+    };
+    let makes = matches!(spec.target, Some(TargetSpec::Image { .. } | TargetSpec::Memory { .. }));
+    makes.then_some(Aging { spec, is_virtual })
+}
+
+fn image(aging: &Aging) -> Option<&Path> {
+    match &aging.spec.target {
+        Some(TargetSpec::Image { path, .. }) => Some(path),
+        _ => None,
     }
 }
 
@@ -202,20 +213,27 @@ mod tests {
         ] {
             let matches = crate::command().try_get_matches_from([&["senesce"], words].concat()).unwrap();
             let (verb, arguments) = matches.subcommand().unwrap();
-            let aging = Aging::of(verb, arguments);
+            let aging = aging(verb, arguments);
             assert_eq!(aging.is_some() || is_demo_of_an_image(verb, arguments), expected, "{words:?}");
             let is_image = words.iter().any(|word| word.starts_with("image:"));
-            assert_eq!(aging.as_ref().and_then(Aging::image), is_image.then(|| Path::new("a.img")));
+            assert_eq!(aging.as_ref().and_then(image), is_image.then(|| Path::new("a.img")));
         }
     }
 
     #[test]
-    fn time_scale_needs_virtual_time() {
-        for (words, expected) in [(&["--time-scale", "1/min"][..], true), (&[], false)] {
+    fn layout_repeats_if_the_plan_commits() {
+        for (words, needs, may) in [
+            (&["--time-scale", "1/min"][..], true, false),
+            (&[], false, true),
+            (&["--sync-every", "5"], false, true),
+            (&["--commit-share", "none"], false, false),
+            (&["--pace", "10", "--commit-share", "1%"], false, false),
+        ] {
             let words = [&["senesce", "age", "image:a.img,size=1G"], words].concat();
-            let matches = crate::command().try_get_matches_from(words).unwrap();
+            let matches = crate::command().try_get_matches_from(words.clone()).unwrap();
             let (verb, arguments) = matches.subcommand().unwrap();
-            assert_eq!(Aging::of(verb, arguments).map(|aging| aging.has_time_scale), Some(expected));
+            let aging = aging(verb, arguments).unwrap();
+            assert_eq!((aging.needs_virtual_time(), aging.spec.commits_by_plan()), (needs, may), "{words:?}");
         }
     }
 

@@ -161,13 +161,16 @@ impl LineState {
             0 => format!("{done} {}", self.unit),
             total => format!("{:.0} %", done as f64 * 100.0 / total as f64),
         };
-        // Planning takes no virtual time.
+        // Work takes no virtual time; only a pace and timers do.
         let rate = match elapsed.as_secs_f64() {
-            ..1e-3 => String::new(),
-            seconds => format!(", {} {}/s", significant(done as f64 / seconds), self.unit),
+            ..1.0 => String::new(),
+            seconds => {
+                let left = time_left(done, self.total, elapsed);
+                format!(", {} {}/s{left}", significant(done as f64 / seconds), self.unit)
+            }
         };
         let note = if note.is_empty() { String::new() } else { format!(", {note}") };
-        format!("{}: {share}{rate}{}{note}", self.name, time_left(done, self.total, elapsed))
+        format!("{}: {share}{rate}{note}", self.name)
     }
 }
 

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+/// Value of `vm.clock` in virtual time.
+const VIRTUAL: &str = "virtual";
+
 /// Named facts, stored as `env.json`. Names are dotted paths ("kernel.release", "queue.scheduler").
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -40,7 +43,7 @@ impl Environment {
         // Set by the host in its guest: numbers under emulation must be marked.
         if let Some(accelerator) = crate::machine::guest_accelerator() {
             facts.put("vm.accelerator", accelerator);
-            facts.put("vm.clock", if crate::machine::time_is_virtual() { "virtual" } else { "real" });
+            facts.put("vm.clock", if crate::machine::time_is_virtual() { VIRTUAL } else { "real" });
             facts.put("vm.kernel", std::env::var(crate::machine::GUEST_KERNEL).unwrap_or_default());
             if let Ok(method) = std::env::var(crate::machine::GUEST_CONFINEMENT) {
                 facts.put("vm.confinement", method);
@@ -54,6 +57,11 @@ impl Environment {
     /// Whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
         self.0.get("vm.accelerator").and_then(Value::as_str).is_some_and(crate::machine::has_no_real_times)
+    }
+
+    /// Whether the clock is that of a guest in virtual time.
+    pub fn has_virtual_clock(&self) -> bool {
+        self.0.get("vm.clock").and_then(Value::as_str) == Some(VIRTUAL)
     }
 
     /// Caveats that a report must show before any number.

@@ -3,11 +3,19 @@
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::Kernel;
 use crate::uml::userland::Userland;
+use senesce_volume::guest::HOST_SECONDS;
 use std::fs;
 use std::path::Path;
 
 /// Folder of the programs that the guest's PATH lists first.
 pub(crate) const PROGRAMS: &str = "programs";
+
+/// Reports `seconds` since the guest's start to it. Readers see the whole number or the previous one.
+pub(crate) fn put_host_seconds(control: &Path, seconds: u64) -> Result<(), GuestError> {
+    let (part, whole) = (control.join("host-seconds.part"), control.join(HOST_SECONDS));
+    fs::write(&part, seconds.to_string()).map_err(scratch_error("write", &part))?;
+    fs::rename(&part, &whole).map_err(scratch_error("write", &whole))
+}
 
 pub(crate) fn prepare(control: &Path, kernel: &Kernel, userland: Option<&Userland>) -> Result<(), GuestError> {
     let _ = fs::remove_dir_all(control);

@@ -167,6 +167,9 @@ impl GuestRun {
         let control = scratch.control();
         let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
         control::prepare(&control, &self.kernel, userland.as_ref())?;
+        if self.time == GuestTime::Virtual {
+            control::put_host_seconds(&control, 0)?;
+        }
         let begin = Instant::now();
         let job = self.job(*accelerator);
         let Started { child, memory: _memory } = match accelerator {
@@ -182,8 +185,18 @@ impl GuestRun {
         let _guardian = guest.guard()?;
         let (console, places) = (scratch.console(), room.places);
         let user_mode = *accelerator == Accelerator::Uml;
-        let mut watched =
-            Watched { guest, control: &control, console, user_mode, begin, boot_seconds: None, places, was_full: None };
+        let mut watched = Watched {
+            guest,
+            control: &control,
+            console,
+            user_mode,
+            time: self.time,
+            host_seconds: 0,
+            begin,
+            boot_seconds: None,
+            places,
+            was_full: None,
+        };
         let ended = watched.watch(interrupt, *limit, out, errors);
         if let Some(limit) = limit {
             limit.waited += watched.waited();

@@ -1,7 +1,9 @@
 //! Watches a guest from boot to end: forwards its output and enforces its limits.
 
+use crate::control;
 use crate::error::{GuestEnd, GuestError, io_error};
 use crate::space;
+use crate::uml::GuestTime;
 use rustix::process::{Pid, Signal};
 use senesce_core::input::Within;
 use senesce_core::interrupt::Interrupt;
@@ -83,6 +85,9 @@ pub(crate) struct Watched<'a> {
     pub begin: Instant,
     pub boot_seconds: Option<f64>,
     pub user_mode: bool,
+    pub time: GuestTime,
+    /// Seconds of the host that the guest in virtual time was last sent.
+    pub host_seconds: u64,
     pub places: &'a [PathBuf],
     pub was_full: Option<PathBuf>,
 }
@@ -122,10 +127,20 @@ impl Watched<'_> {
             if interrupt.requested() {
                 return Err(GuestError::Interrupted);
             }
+            self.send_host_seconds()?;
             self.look_for_room();
             self.check_limits(limit)?;
             std::thread::sleep(POLL);
         }
+    }
+
+    fn send_host_seconds(&mut self) -> Result<(), GuestError> {
+        let seconds = self.begin.elapsed().as_secs();
+        if self.time == GuestTime::Virtual && seconds > self.host_seconds {
+            self.host_seconds = seconds;
+            control::put_host_seconds(self.control, seconds)?;
+        }
+        Ok(())
     }
 
     /// Output that the guest could not write is missing even if there is space again at its end.
@@ -264,6 +279,8 @@ mod tests {
             begin,
             boot_seconds,
             user_mode: false,
+            time: GuestTime::Real,
+            host_seconds: 0,
             places: &[],
             was_full: None,
         };

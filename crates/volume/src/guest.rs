@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 pub const CONTROL: &str = "/run/senesce-guest";
 
+/// File of [`CONTROL`] with the seconds since the guest's start by the clock of the host, for guests in virtual time.
+pub const HOST_SECONDS: &str = "host-seconds";
+
 pub const CONTROL_TAG: &str = "control";
 
 pub const SERIAL: &str = "senesce-";
@@ -26,6 +29,19 @@ pub enum DriveChoice {
     Zoned,
     Smallest,
     Largest,
+}
+
+/// Seconds since this guest in virtual time started, by the clock of the host (steps of a second).
+pub fn host_seconds() -> Option<f64> {
+    fs::read_to_string(Path::new(CONTROL).join(HOST_SECONDS)).ok()?.parse().ok()
+}
+
+/// Faults of the kernel since the guest's boot: bugs, warnings, reports of sanitizers and of lock checks. Empty outside of a guest.
+pub fn kernel_faults() -> Vec<String> {
+    match Guest::here() {
+        Some(_) => crate::kernel_log::faults(),
+        None => Vec::new(),
+    }
 }
 
 /// A device by path. `auto` is a drive of the guest, and refused on other machines.

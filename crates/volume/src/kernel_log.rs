@@ -13,6 +13,30 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+/// Parts of messages by which the kernel reports a fault of its own: BUG, WARN, a sanitizer, lockdep, a hung task.
+const FAULTS: [&str; 7] = ["BUG: ", "kernel BUG at", "WARNING: ", "UBSAN: ", "Oops", "INFO: task ", "Call Trace:"];
+
+/// All messages in the ring buffer that report a fault of the kernel.
+pub(crate) fn faults() -> Vec<String> {
+    let Ok(mut file) = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg") else {
+        return vec!["cannot read /dev/kmsg: faults of the kernel are unknown".into()];
+    };
+    let (mut found, mut record) = (Vec::new(), [0; 8192]);
+    // Each read returns one record; EPIPE means that older ones were overwritten.
+    loop {
+        match file.read(&mut record) {
+            Ok(length) => found.extend(fault(&String::from_utf8_lossy(&record[..length]))),
+            Err(error) if error.raw_os_error() == Some(Errno::PIPE.raw_os_error()) => {}
+            Err(_) => return found,
+        }
+    }
+}
+
+fn fault(record: &str) -> Option<String> {
+    let (_, message) = record.lines().next()?.split_once(';')?;
+    FAULTS.iter().any(|part| message.contains(part)).then(|| message.to_string())
+}
+
 #[derive(Debug)]
 pub(crate) struct KernelLog {
     messages: Option<Arc<Mutex<Messages<File>>>>,

@@ -302,7 +302,7 @@ fn virtual_time_gives_the_same_layout_again() {
         assert_eq!((&aged["timing_valid"], &aged["environment"]["vm.clock"]), (&true.into(), &"virtual".into()));
         aged["layout_digest"].clone()
     };
-    let start = "age image:r.img,size=128M --overwrites 1 --time-scale 10/s --max-time 30s --no-cost --out senesce-runs/r --json";
+    let start = "age image:r.img,size=128M --overwrites 4 --time-scale 10/s --max-time 1s --no-cost --out senesce-runs/r --json";
     let stopped = json(&senesce(folder.path(), &start.split(' ').collect::<Vec<_>>()));
     let words = ["age", "--resume", "senesce-runs/r", "--max-time", "10h", "--json"];
     let resumed = json(&senesce(folder.path(), &words));

@@ -153,6 +153,9 @@ pub struct Executed {
     /// Time that this execution lost, if it is too much: then its speed is invalid. The aged state is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
+    /// Played in virtual time without a pace: work takes no time, so seconds and rates are undefined.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_timeless: bool,
     /// Peak memory of this process, or the maximum over the ranks.
     pub peak_rss_bytes: u64,
     /// The participating ranks; empty for a single process.
@@ -173,6 +176,16 @@ pub struct Executed {
 impl Executed {
     pub(crate) fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
+    }
+
+    /// Whether its seconds and rates are defined and valid.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.untimed_reason().is_none()
+    }
+
+    pub(crate) fn untimed_reason(&self) -> Option<String> {
+        let timeless = self.is_timeless.then(|| "virtual time without a pace".to_string());
+        self.lost.map(|lost| lost.to_string()).or(timeless)
     }
 
     pub(crate) fn has_settled(&self) -> bool {
@@ -254,6 +267,7 @@ pub(super) mod tests {
             changes: None,
             estimated_seconds: None,
             lost: None,
+            is_timeless: false,
             peak_rss_bytes: 0,
             ranks: Vec::new(),
             window: 0,

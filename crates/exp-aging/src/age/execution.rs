@@ -18,6 +18,7 @@ use senesce_core::{Bytes, Failure};
 use senesce_runner::Context;
 use senesce_sys::usage;
 use senesce_volume::ClaimedDirectory;
+use senesce_volume::guest::host_seconds;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -39,9 +40,22 @@ pub(crate) struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    fn is_out_of_time(&self, now: Instant) -> bool {
-        let most = self.course.limits().max_time();
-        most.is_some_and(|most| now.saturating_duration_since(self.begun) >= most)
+    /// Whether the clock stands still while operations run.
+    fn is_timeless(&self) -> bool {
+        time_is_virtual() && self.course.spec.pace().is_none()
+    }
+
+    /// `passed` is the wall time of this part of the run.
+    fn is_out_of_time(&self, passed: impl FnOnce() -> Duration) -> bool {
+        self.course.limits().max_time().is_some_and(|most| passed() >= most)
+    }
+
+    /// Wall time since the start of this part of the run. In virtual time the host counts it, and the part began with the guest.
+    fn passed(&self) -> Duration {
+        match time_is_virtual() {
+            false => self.begun.elapsed(),
+            true => host_seconds().map_or(Duration::MAX, Duration::from_secs_f64),
+        }
     }
 }
 
@@ -81,6 +95,7 @@ pub(crate) fn run(
         changes: played.changes,
         estimated_seconds: played.estimated_seconds,
         lost,
+        is_timeless: execution.is_timeless(),
         peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
         ranks: played.ranks,
         window: played.window,
@@ -169,7 +184,8 @@ pub(crate) struct Watch<'a, 'b> {
     execution: &'a Execution<'a>,
     context: &'a mut Context<'b, Age>,
     begun: Instant,
-    sampled: Option<Instant>,
+    /// Time and operation of the last sample.
+    sampled: Option<(Instant, u64)>,
     between_samples: Duration,
     checkpointed: Instant,
     measure_at: Instant,
@@ -210,15 +226,23 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
+    fn is_sample_due(&self, (last, operation): (Instant, u64), completed: u64) -> bool {
+        if self.execution.is_timeless() {
+            let operations = (self.execution.len - self.execution.from) as f64;
+            return completed.saturating_sub(operation) as f64 >= operations / VIRTUAL_SAMPLES;
+        }
+        last.elapsed() >= self.between_samples
+    }
+
     pub(crate) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        let wanted = self.sampled.is_none_or(|last| last.elapsed() >= self.between_samples);
+        let wanted = self.sampled.is_none_or(|last| self.is_sample_due(last, completed));
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);
             return ControlFlow::Break(());
         }
-        if self.execution.is_out_of_time(Instant::now()) {
+        if self.execution.is_out_of_time(|| self.execution.passed()) {
             self.timed_out = true;
             return ControlFlow::Break(());
         }
@@ -262,7 +286,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
-        self.sampled = Some(Instant::now());
+        self.sampled = Some((Instant::now(), completed));
         space::watch((self.execution.free)(), self.execution.writes, completed, self.execution.len)?;
         self.estimate(completed, seconds);
         let begun = Instant::now();
@@ -281,7 +305,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         let note = format!("fullness {:.1} %, {:.1} overwrites{distance}", sample.fullness * 100.0, sample.overwrites);
         self.context.progress.position(completed, &note);
         self.context.record_now(Event::Sample(sample))?;
-        if self.checkpointed.elapsed() >= BETWEEN_CHECKPOINTS {
+        if self.execution.is_timeless() || self.checkpointed.elapsed() >= BETWEEN_CHECKPOINTS {
             self.checkpointed = Instant::now();
             self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
         }
@@ -346,7 +370,7 @@ mod tests {
                 free: &|| None,
                 writes: None,
             };
-            execution.is_out_of_time(begun + Duration::from_secs(seconds))
+            execution.is_out_of_time(|| Duration::from_secs(seconds))
         };
         assert!(!is_out_of_time(&spec, 1 << 30));
         spec.limits.max_seconds = Some(60.0);

@@ -54,60 +54,67 @@ fn distribution(id: &str, title: &str, x: Axis, histogram: &Histogram, device: &
     }
 }
 
-pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
-    let x = || Axis::linear("operations (thousands)").from_zero();
-    let at = |sample: &Sample| sample.operations as f64 / 1e3;
-    let fullness: Vec<(f64, f64)> = samples.iter().map(|sample| (at(sample), sample.fullness * 100.0)).collect();
+fn operations_axis() -> Axis {
+    Axis::linear("operations (thousands)").from_zero()
+}
+
+fn thousands(sample: &Sample) -> f64 {
+    sample.operations as f64 / 1e3
+}
+
+/// Fullness reached, and the target.
+pub fn fullness(samples: &[Sample], target: f64, device: &str) -> Figure {
+    let fullness: Vec<(f64, f64)> = samples.iter().map(|sample| (thousands(sample), sample.fullness * 100.0)).collect();
     let ends = fullness
         .first()
         .zip(fullness.last())
         .map_or(Vec::new(), |(first, last)| vec![(first.0, target * 100.0), (last.0, target * 100.0)]);
+    Figure {
+        id: "fullness".into(),
+        title: "Fullness".into(),
+        caption: "Allocated bytes of live files over the raw size: filled first, then held while files are replaced."
+            .into(),
+        device: device.into(),
+        better: Better::Neither,
+        kind: FigureKind::Lines {
+            x: operations_axis(),
+            y: Axis::linear("fullness (%)").from_zero(),
+            series: vec![
+                Series { name: "reached".into(), mark: Mark::Measured, points: fullness, ..Series::default() },
+                Series { name: "target".into(), mark: Mark::Predicted, points: ends, ..Series::default() },
+            ],
+        },
+    }
+}
+
+pub fn speed(samples: &[Sample], device: &str) -> Figure {
     let speed: Vec<(f64, f64)> = samples
         .windows(2)
         .filter(|pair| pair[1].seconds > pair[0].seconds && pair[1].operations > pair[0].operations)
         .map(|pair| {
             let done = (pair[1].operations - pair[0].operations) as f64;
-            (at(&pair[1]), done / (pair[1].seconds - pair[0].seconds) / 1e3)
+            (thousands(&pair[1]), done / (pair[1].seconds - pair[0].seconds) / 1e3)
         })
         .collect();
-    vec![
-        Figure {
-            id: "fullness".into(),
-            title: "Fullness".into(),
-            caption:
-                "Allocated bytes of live files over the raw size: filled first, then held while files are replaced."
-                    .into(),
-            device: device.into(),
-            better: Better::Neither,
-            kind: FigureKind::Lines {
-                x: x(),
-                y: Axis::linear("fullness (%)").from_zero(),
-                series: vec![
-                    Series { name: "reached".into(), mark: Mark::Measured, points: fullness, ..Series::default() },
-                    Series { name: "target".into(), mark: Mark::Predicted, points: ends, ..Series::default() },
-                ],
-            },
+    Figure {
+        id: "speed".into(),
+        title: "Speed of aging".into(),
+        caption: "Creates and deletes per second. A slower rate over time is caused by the aged file system \
+             itself."
+            .into(),
+        device: device.into(),
+        better: Better::Higher,
+        kind: FigureKind::Lines {
+            x: operations_axis(),
+            y: Axis::linear("thousand operations per second").from_zero(),
+            series: vec![Series {
+                name: "operations".into(),
+                mark: Mark::Measured,
+                points: speed,
+                ..Series::default()
+            }],
         },
-        Figure {
-            id: "speed".into(),
-            title: "Speed of aging".into(),
-            caption: "Creates and deletes per second. A slower rate over time is caused by the aged file system \
-                 itself."
-                .into(),
-            device: device.into(),
-            better: Better::Higher,
-            kind: FigureKind::Lines {
-                x: x(),
-                y: Axis::linear("thousand operations per second").from_zero(),
-                series: vec![Series {
-                    name: "operations".into(),
-                    mark: Mark::Measured,
-                    points: speed,
-                    ..Series::default()
-                }],
-            },
-        },
-    ]
+    }
 }
 
 pub(crate) fn extents(seen: &[ExtentsSeen], device: &str) -> Figure {

@@ -135,6 +135,8 @@ impl Run for Age {
         let (executed, seen) = (found.executed, found.layout);
         let device = device_words(spec, recorded);
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
+        let repeats = recorded.environment.has_virtual_clock();
+        let unasked = if repeats { Unasked::Of(0) } else { Unasked::of(recorded.events()) };
         let mut analysis = Analysis {
             title: title(&device, rehearsal, executed),
             summary: answer(spec, recorded, &found).map(|words| words + "\n\n").unwrap_or_default()
@@ -143,7 +145,7 @@ impl Run for Age {
             result: result::result(recorded, rehearsal, &found),
             caveats: caveats(spec, &found)
                 .into_iter()
-                .chain(clock_words(rehearsal.summary.clock, spec, Unasked::of(recorded.events())))
+                .chain(clock_words(rehearsal.summary.clock, spec, unasked))
                 .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
                 .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))
                 .collect(),
@@ -164,7 +166,10 @@ impl Run for Age {
             analysis.figures.extend(figures::distributions(&executed.measures, &device));
         }
         if found.samples.len() > 1 {
-            analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
+            analysis.figures.push(figures::fullness(&found.samples, rehearsal.measures.fullness.target, &device));
+            if executed.is_none_or(|executed| !executed.is_timeless) {
+                analysis.figures.push(figures::speed(&found.samples, &device));
+            }
         }
         if found.extents.len() > 1 {
             analysis.figures.push(figures::extents(&found.extents, &device));
@@ -243,13 +248,15 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
         );
         return format!("Planned: {planned} The execution has not ended, and its end was not measured. {reached}");
     };
+    let time = match executed.is_timeless {
+        true => "in virtual time".into(),
+        false => format!("in {:.1} s ({})", executed.execute_seconds, words::rate(executed.ops_per_second)),
+    };
     format!(
-        "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({}); fullness {:.1} %.",
+        "Planned: {planned} Stopped by {} with {} files after {} operations {time}; fullness {:.1} %.",
         executed.stopped_by,
         executed.measures.files_live,
         executed.measures.operations,
-        executed.execute_seconds,
-        words::rate(executed.ops_per_second),
         executed.measures.fullness.end * 100.0
     )
 }

@@ -33,7 +33,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
 
 pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
     let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
-    let timed = executed.filter(|executed| executed.lost.is_none());
+    let timed = executed.filter(|executed| executed.is_timed());
     let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
     json!({
         "operations": measures.operations,
@@ -64,8 +64,8 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
         "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
         "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
         "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
-        "timing_valid": executed.map(|executed| executed.lost.is_none()),
-        "timing_reason": executed.and_then(|executed| executed.lost).map(|lost| lost.to_string()),
+        "timing_valid": executed.map(Executed::is_timed),
+        "timing_reason": executed.and_then(Executed::untimed_reason),
         "execute_seconds": timed.map(|executed| executed.execute_seconds),
         "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
         "ops_per_second": timed.map(|executed| executed.ops_per_second),

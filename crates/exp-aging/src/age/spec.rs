@@ -204,6 +204,11 @@ impl AgeSpec {
         Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
     }
 
+    /// Whether all commits follow from the plan, none from a timer of the file system.
+    pub fn commits_by_plan(&self) -> bool {
+        self.pace().is_none() && !self.clock().is_none()
+    }
+
     /// # Errors
     /// It has bursts without a pace, or a time scale on a machine without virtual time.
     pub fn check_clock(&self) -> Result<(), Failure> {

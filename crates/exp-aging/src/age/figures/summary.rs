@@ -9,8 +9,10 @@ use serde::Serialize;
 pub(crate) fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);
-    lines.add("execution (s)", executed.execute_seconds, "");
-    lines.add("operations per second", executed.ops_per_second, "");
+    if !executed.is_timeless {
+        lines.add("execution (s)", executed.execute_seconds, "");
+        lines.add("operations per second", executed.ops_per_second, "");
+    }
     lines.table
 }
 
