@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = &[
     ("bench-language", include_str!("../docs/verbs/bench-language.md")),
     ("bench-results", include_str!("../docs/verbs/bench-results.md")),
     ("study", include_str!("../docs/verbs/study.md")),
+    ("gate", include_str!("../docs/verbs/gate.md")),
     ("study-file", include_str!("../docs/verbs/study-file.md")),
     ("study-statistics", include_str!("../docs/verbs/study-statistics.md")),
     ("reproduce", include_str!("../docs/verbs/reproduce.md")),

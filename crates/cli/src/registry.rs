@@ -12,7 +12,13 @@ pub(crate) const REGISTRY: Registry = Registry {
         senesce_exp_tier::EXPERIMENTS,
         senesce_exp_zns::EXPERIMENTS,
     ],
-    verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
+    verbs: &[
+        senesce_exp_aging::VERBS,
+        senesce_exp_zns::VERBS,
+        senesce_runs::VERBS,
+        senesce_study::VERBS,
+        senesce_gate::VERBS,
+    ],
 };
 
 pub(crate) const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];

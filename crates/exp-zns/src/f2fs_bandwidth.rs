@@ -12,7 +12,7 @@ use senesce_core::analysis::Better;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_guest::carry::{GuestSpec, run_in_guest};
-use senesce_guest::drives;
+use senesce_guest::{GuestTime, drives};
 use senesce_runner::{Context, Experiment, Planned, Run};
 use senesce_volume::BlockDevice;
 use senesce_volume::guest::{DriveChoice, find};
@@ -217,6 +217,7 @@ impl Run for F2fsBandwidth {
                     kernel: None,
                     drives: drives::slowed(drives::emulated_with(spec.size.0, ZONES), spec.guest_latency),
                     memory: spec.guest_memory.0,
+                    time: GuestTime::Real,
                     time_limit: spec.time_limit.0,
                     events_name_guest: false,
                 };

@@ -14,7 +14,7 @@ use senesce_claims::Facts;
 use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_guest::carry::{GuestSpec, NotDone, steps_in_guest};
-use senesce_guest::drives;
+use senesce_guest::{GuestTime, drives};
 use senesce_runner::{Context, Experiment, Planned, Run};
 use senesce_volume::guest::Guest as InsideGuest;
 use serde::{Deserialize, Serialize};
@@ -251,6 +251,7 @@ impl ZnsRocksdb {
                 kernel: None,
                 drives: drives::slowed(drives::emulated(spec.size.0), spec.guest_latency),
                 memory: Bytes::gib(1),
+                time: GuestTime::Real,
                 time_limit: spec.time_limit.0,
                 events_name_guest: false,
             };

@@ -1,8 +1,9 @@
 //! Runs steps of a run in the guest and takes over their records.
 
-use crate::{Drive, GuestOutcome, GuestRun, Keep, kernel};
+use crate::{Drive, GuestOutcome, GuestRun, GuestTime, Keep, kernel};
 use senesce_core::failure::failed;
-use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Environment, ExitCode, Failure, Record, Seed};
 use senesce_runner::{Context, Recorded, Run, new_plan};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +34,7 @@ pub struct GuestSpec {
     /// Drives, as in `senesce vm run --drive`.
     pub drives: Vec<String>,
     pub memory: Bytes,
+    pub time: GuestTime,
     pub time_limit: Duration,
     /// Whether events name the guest that measured them. Otherwise the whole run counts as measured in a guest.
     pub events_name_guest: bool,
@@ -127,15 +129,44 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     steps: Option<&[G::Step]>,
     context: &mut Context<'_, R>,
 ) -> Result<Vec<(G::Step, String)>, Failure> {
-    let share = fresh_share(share(context.path(), context.recorded().elsewhere().count() + 1))?;
+    let share = share(context.path(), context.recorded().elsewhere().count() + 1);
+    let job = GuestJob { spec, seed: context.seed, steps, share };
+    let (recorded, outcome) = record_of_guest::<G>(guest, &job, context.interrupt)?;
+    let booted = GuestBooted { steps: recorded.steps_done(), ..GuestBooted::of(&outcome) };
+    let failures = recorded.failures().into_iter();
+    let failed = failures.filter_map(|(step, reason)| Some((step?, reason.to_string()))).collect();
+    take_over::<G, R>(recorded, booted, guest.events_name_guest, context)?;
+    Ok(failed)
+}
+
+/// A run in a guest.
+pub struct GuestJob<'a, G: Run> {
+    pub spec: &'a G::Spec,
+    pub seed: Seed,
+    /// None: all.
+    pub steps: Option<&'a [G::Step]>,
+    /// Folder for the guest's record; an existing one is replaced.
+    pub share: PathBuf,
+}
+
+/// Does a run, or some of its steps, in a guest of its own. Several may run at the same time.
+///
+/// # Errors
+/// The guest does not boot, or a step in it fails and the kind does not continue after failures.
+pub fn record_of_guest<G: Run>(
+    guest: &GuestSpec,
+    job: &GuestJob<'_, G>,
+    interrupt: &Interrupt,
+) -> Result<(Recorded<G>, GuestOutcome), Failure> {
+    let share = fresh_share(job.share.clone())?;
     // The guest plans for itself, because it has its own kernel and programs.
-    let plan = new_plan::<G>(spec, context.seed)?;
+    let plan = new_plan::<G>(job.spec, job.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
     let (plan_file, inside) = (share.join("plan.toml"), share.join(RECORD));
     fs::write(&plan_file, text).map_err(failed("write", &plan_file))?;
     let mut command =
         vec![own_program()?, "-q".into(), "runs".into(), "repeat".into(), plan_file.display().to_string()];
-    if let Some(steps) = steps {
+    if let Some(steps) = job.steps {
         let file = share.join("steps.json");
         let text = serde_json::to_string(steps).map_err(|error| Failure::usage(error.to_string()))?;
         fs::write(&file, text).map_err(failed("write", &file))?;
@@ -149,15 +180,16 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         memory: guest.memory,
         cpus: 2,
         accelerator: None,
-        time: crate::GuestTime::Real,
+        time: guest.time,
         command,
         shares: vec![share],
         time_limit: Some(guest.time_limit),
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
-    let outcome = run.run(context.interrupt, &mut out, &mut errors)?;
-    let some_failed = G::GOES_ON && outcome.exit_status == ExitCode::RunFailed as u8;
-    if outcome.exit_status != 0 && !some_failed {
+    let outcome = run.run(interrupt, &mut out, &mut errors)?;
+    // A part of a run may have failed steps, or no verdict.
+    let is_kept = [ExitCode::RunFailed, ExitCode::CannotTell, ExitCode::Negative].map(|code| code as u8);
+    if outcome.exit_status != 0 && !(G::GOES_ON && is_kept.contains(&outcome.exit_status)) {
         let said = String::from_utf8_lossy(&errors);
         let tail: Vec<&str> = said.lines().rev().take(3).collect();
         let words = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
@@ -168,12 +200,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         let words = format!("the guest replaced its record {} by a link, and links are not followed", inside.display());
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
-    let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
-    let booted = GuestBooted { steps: recorded.steps_done(), ..GuestBooted::of(&outcome) };
-    let failures = recorded.failures().into_iter();
-    let failed = failures.filter_map(|(step, reason)| Some((step?, reason.to_string()))).collect();
-    take_over::<G, R>(recorded, booted, guest.events_name_guest, context)?;
-    Ok(failed)
+    Ok((Recorded::<G>::of(&Record::open(&inside)?)?, outcome))
 }
 
 /// A folder that the guest may write. Files of an interrupted guest are deleted, because its drives are gone.

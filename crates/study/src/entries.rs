@@ -4,8 +4,8 @@ use crate::command::metric::MetricSpec;
 use crate::device_state::DeviceState;
 use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::parameter::suggest;
-use senesce_core::{Bytes, Span};
-use senesce_volume::{CustomFileSystem, FileSystem, OpenOptions};
+use senesce_core::{Bytes, Failure, Span};
+use senesce_volume::{CustomFileSystem, FileSystem, MountedTarget, OpenOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +26,10 @@ pub struct FileSystemSpec {
     /// Mount options; of a custom one the command that mounts `$DEVICE` on `$MNT`.
     #[serde(default)]
     pub mount: String,
+    /// Shell command after each mount: `$MNT`, `$DEVICE`, and `$SYSFS`, the folder of the file system's settings
+    /// (`/sys/fs/ext4/loop0`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after_mount: String,
     /// Custom: the command that unmounts `$MNT`; default: umount(2).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unmount: String,
@@ -212,7 +216,7 @@ pub struct CellSpec {
     pub set: BTreeMap<String, String>,
 }
 
-pub(crate) const CUSTOM: &str = "custom";
+pub const CUSTOM: &str = "custom";
 
 const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
 
@@ -231,7 +235,14 @@ impl FileSystemSpec {
     }
 
     /// Options to make it or, with `keep_existing`, to mount it again; `before` are mkfs options before its own.
-    pub(crate) fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
+    pub fn run_hook(&self, target: &MountedTarget) -> Result<(), Failure> {
+        if self.after_mount.is_empty() {
+            return Ok(());
+        }
+        Ok(target.run_hook(&self.after_mount)?)
+    }
+
+    pub fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
         Ok(match self.custom() {
             Some(custom) => OpenOptions { custom: Some(custom), ..OpenOptions::default() },
             None => OpenOptions {
@@ -242,7 +253,7 @@ impl FileSystemSpec {
         })
     }
 
-    pub(crate) fn kind(&self) -> Result<FileSystem, String> {
+    pub fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
             let known: Vec<&str> = FileSystem::ALL

@@ -7,7 +7,7 @@ use crate::matrix_run::{Event, memory_needed};
 use crate::spec::{CellSpec, StudySpec};
 use senesce_core::{Bytes, Failure};
 use senesce_guest::carry::{GuestSpec, steps_in_guest};
-use senesce_guest::kernel;
+use senesce_guest::{GuestTime, kernel};
 use senesce_runner::{Context, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,6 +66,7 @@ fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Re
         drives: drives(spec, wanted),
         memory: memory(spec, wanted),
         // Emulation is slower by a factor of ten to thirty.
+        time: GuestTime::Real,
         time_limit: Duration::from_secs_f64(300.0 + 30.0 * matrix::seconds_of(part)?),
         events_name_guest: true,
     })

@@ -100,18 +100,20 @@ impl Images {
     /// Mounts the result of [`Self::restore`]: the image, or the drives that are filled from it.
     pub(crate) fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
         let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
-        match ZonedDrives::of(fs)? {
+        let target = match ZonedDrives::of(fs)? {
             Some(drives) => {
                 drives.load(&self.working())?;
                 // The superblock of a zoned btrfs has another position.
-                drives.open(OpenOptions { file_system: Some(drives.file_system()), ..options })
+                drives.open(OpenOptions { file_system: Some(drives.file_system()), ..options })?
             }
             None => {
                 let erase = Some(self.working().to_string_lossy().into_owned());
                 let image = TargetSpec::Image { path: self.working(), size: None };
-                Ok(open(&image, &OpenOptions { erase, ..options })?)
+                open(&image, &OpenOptions { erase, ..options })?
             }
-        }
+        };
+        fs.run_hook(&target)?;
+        Ok(target)
     }
 
     pub fn forget(&self, key: &str) -> Result<(), Failure> {
@@ -186,6 +188,7 @@ impl Images {
             Some(drives) => drives.open(options)?,
             None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
         };
+        fs.run_hook(&target)?;
         if is_planned(state) {
             let plan = Arc::new(aging_plan(spec, state, id.image)?);
             let made = Making { spec, plan: &plan, target: &target, name, progress, interrupt };

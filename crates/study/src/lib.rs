@@ -31,6 +31,7 @@ mod verdicts;
 mod zoned;
 
 pub use matrix_run::{Event, Matrix};
+pub use ready::slow_append;
 pub use spec::StudySpec;
 pub use support::needs;
 

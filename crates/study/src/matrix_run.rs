@@ -230,7 +230,11 @@ fn one<R: Run>(
     let device_state = exception.device_state.unwrap_or_default();
     device_state.prepare(&images.working(), Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
     let mut target = match &fs.device {
-        Some(device) => on_device(fs, device, word_for(spec, device, context.erase()))?,
+        Some(device) => {
+            let target = on_device(fs, device, word_for(spec, device, context.erase()))?;
+            fs.run_hook(&target)?;
+            target
+        }
         None => images.open_restored(fs)?,
     };
     if device_state == DeviceState::Discard {
@@ -244,6 +248,7 @@ fn one<R: Run>(
     let measured = subject.run(&mut target, seed, context.progress, context.interrupt, |target| {
         let begun = Instant::now();
         target.remount()?;
+        fs.run_hook(target)?;
         overhead += begun.elapsed().as_secs_f64();
         limits = apply_limits(&exception)?;
         trace = start_trace(spec, target)?;

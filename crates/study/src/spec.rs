@@ -12,7 +12,7 @@ use senesce_core::{Bytes, Failure, Span};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub use crate::entries::{CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
+pub use crate::entries::{CUSTOM, CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
 
 /// A study: file systems x states x workloads x images x repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

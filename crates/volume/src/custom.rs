@@ -1,9 +1,10 @@
 //! A file system that the user defines by commands, such as bcachefs or ZFS.
 
+use crate::MountedTarget;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-use crate::file_system::CheckReport;
 use crate::file_system::programs::{Ended, run};
+use crate::file_system::{CheckReport, FileSystem};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -75,6 +76,22 @@ impl Beneath {
 /// Unmounts after the end of the process that mounted, within a minute: the clean-up must not wait for ever.
 pub(crate) fn unmount_for(command: &str, device: &Path, point: &Path) -> Result<(), TargetError> {
     done(in_shell(&["timeout", "--kill-after=5", "60", "sh", "-c"], command, device, Some(point))?)
+}
+
+impl MountedTarget {
+    /// Runs a shell command after the mount: `$MNT` is the mount point, `$DEVICE` the device, and `$SYSFS` the folder of settings of
+    /// the file system (`/sys/fs/ext4/loop0`).
+    ///
+    /// # Errors
+    /// It ends with another status than 0; a target that is not mounted from a device.
+    pub fn run_hook(&self, command: &str) -> Result<(), TargetError> {
+        let device = self.block_device_info().ok_or_else(|| {
+            TargetError::Usage(format!("cannot run '{command}' after the mount: the target has no block device"))
+        })?;
+        let kind = self.file_system().map_or("", FileSystem::name);
+        let settings = format!("SYSFS=/sys/fs/{kind}/{}", device.name());
+        done(in_shell(&[&settings, "sh", "-c"], command, device.path(), Some(self.mount_point()))?)
+    }
 }
 
 fn shell(command: &str, device: &Path, point: Option<&Path>) -> Result<Ended, TargetError> {

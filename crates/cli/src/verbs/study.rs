@@ -1,5 +1,6 @@
 //! `senesce study`: a matrix of file systems, states and workloads.
 
+mod gate;
 mod purpose;
 
 use crate::Exit;
@@ -10,6 +11,7 @@ use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Seed, Span};
+use senesce_gate::GateSpec;
 use senesce_runner::{Conduct, Run, conduct};
 use senesce_study::{Study as StudyRun, StudySpec};
 use std::path::PathBuf;
@@ -18,12 +20,15 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["study", "example", "purpose"]))]
 pub(crate) struct Study {
-    /// Study to run (format: senesce help study)
+    /// Study or gate to run (format: senesce help study, gate)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
-    /// Print a study that runs as it is
-    #[arg(long, help_heading = "Output")]
-    example: bool,
+    /// Print a file that runs as it is: study (default) or gate
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "study", value_parser = ["study", "gate"],
+          hide_possible_values = true, help_heading = "Output")]
+    example: Option<String>,
+    #[command(flatten)]
+    gate: gate::GateOptions,
     #[command(flatten)]
     advice: purpose::Advice,
     /// Confirm data loss: path or serial number
@@ -67,12 +72,17 @@ impl Verb for Study {
         if self.advice.purpose.is_some() {
             return self.advise(session);
         }
-        let Some(path) = &self.study else {
-            println!("{}", senesce_study::EXAMPLE.trim_end());
+        let Some(path) = self.study.clone() else {
+            let is_gate = self.example.is_some_and(|kind| kind == "gate");
+            println!("{}", if is_gate { senesce_gate::EXAMPLE } else { senesce_study::EXAMPLE }.trim_end());
             return Ok(ExitCode::Done.into());
         };
-        let text = senesce_core::input::text(path)
+        let text = senesce_core::input::text(&path)
             .map_err(|error| Failure::usage(format!("cannot read {}: {}", path.display(), errno_message(&error))))?;
+        if GateSpec::is_gate(&text) {
+            return self.run_gate(&path, &text, session);
+        }
+        self.gate.check_unused()?;
         let spec = StudySpec::parse_with(&path.to_string_lossy(), &text, |spec| {
             spec.until_decided |= self.until_decided;
             spec.max_time = self.max_time.or(spec.max_time);

@@ -9,6 +9,7 @@ use super::volume::VolumeSource;
 use super::{Procedure, Round};
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Seed};
+use senesce_guest::GuestTime;
 use senesce_guest::carry::{GuestSpec, run_in_guest};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_runs::cold::NotCold;
@@ -157,6 +158,7 @@ fn in_guest<P: Procedure>(
         kernel: None,
         drives: Vec::new(),
         memory: Bytes(spec.common.size.bytes() * 3 + (1 << 30)),
+        time: GuestTime::Real,
         time_limit: Duration::from_secs(6 * 3600),
         events_name_guest: true,
     };

@@ -82,6 +82,22 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
     install(&objects.join("linux"), None, work.path())
 }
 
+/// Puts the kernel that was built in a tree (`make ARCH=um`) into the cache.
+///
+/// # Errors
+/// The tree has no program `linux`, or it does not run.
+pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
+    super::check_processor()?;
+    let program = tree.join("linux");
+    if !program.is_file() {
+        let problem = format!("no kernel in {}: {} not found\nhint: make ARCH=um", tree.display(), program.display());
+        return Err(GuestError::Usage(problem));
+    }
+    let work = ScratchDirectory::create(&kernels_folder()?, "setup")?;
+    let program = program.canonicalize().map_err(io_error("find", &program))?;
+    install(&program, None, work.path())
+}
+
 fn is_version(text: &str) -> bool {
     !text.is_empty() && text.split('.').all(|part| part.parse::<u32>().is_ok())
 }

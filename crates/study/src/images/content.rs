@@ -21,7 +21,7 @@ pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> 
         fs.kind,
         fs.mkfs,
         version,
-        fs.mount,
+        [fs.mount.as_str(), fs.after_mount.as_str()].join(" ").trim_end(),
         spec.size.0,
         state.kind.word(),
     );

@@ -1,11 +1,14 @@
 //! Built-in workloads other than personalities: everyday work of programs.
 
+mod append;
 mod build;
 mod database;
 mod layers;
 mod log;
 mod objects;
 mod pgbench;
+
+pub use append::slow_append;
 
 use crate::command::is_installed;
 use crate::command::process::{self, How, NO_END};
@@ -34,16 +37,18 @@ enum ReadyKind {
     FsyncLog,
     Objects,
     Pgbench,
+    SlowAppend,
 }
 
 /// Name, kind, and rough bytes written and seconds at scale 1.
-const KINDS: [(&str, ReadyKind, u64, f64); 6] = [
+const KINDS: [(&str, ReadyKind, u64, f64); 7] = [
     ("build", ReadyKind::Build, 24 << 20, 5.0),
     ("database", ReadyKind::Database, 16 << 20, 4.0),
     ("container-layers", ReadyKind::ContainerLayers, 96 << 20, 3.0),
     ("fsync-log", ReadyKind::FsyncLog, 16 << 20, 2.0),
     ("objects", ReadyKind::Objects, 32 << 20, 3.0),
     ("pgbench", ReadyKind::Pgbench, 160 << 20, 10.0),
+    ("slow-append", ReadyKind::SlowAppend, 17 << 20, 1.0),
 ];
 
 const FOLDER: &str = "senesce-ready";
@@ -92,7 +97,9 @@ impl Ready {
             ReadyKind::Build => (is_installed("cc"), ("cc", "gcc")),
             ReadyKind::Database => (is_installed("sqlite3"), ("sqlite3", "sqlite3")),
             ReadyKind::Pgbench => (pgbench::programs().is_some(), ("pgbench", "postgresql")),
-            ReadyKind::ContainerLayers | ReadyKind::FsyncLog | ReadyKind::Objects => return None,
+            ReadyKind::ContainerLayers | ReadyKind::FsyncLog | ReadyKind::Objects | ReadyKind::SlowAppend => {
+                return None;
+            }
         };
         (!here).then_some(needed)
     }
@@ -120,6 +127,7 @@ impl Ready {
             ReadyKind::FsyncLog => log::run(&place),
             ReadyKind::Objects => objects::run(&place),
             ReadyKind::Pgbench => pgbench::run(&place),
+            ReadyKind::SlowAppend => append::run(&place),
         }
     }
 }

@@ -1,0 +1,201 @@
+//! Ages one image in memory, and measures what it became.
+
+use crate::spec::{AgingSpec, GateSpec};
+use senesce_aging::execute::CommitWitness;
+use senesce_aging::{AgingPlan, Data, DirectoryTarget, ExecuteOptions, Stop, execute};
+use senesce_core::failure::failed;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Progress};
+use senesce_devmodel::DeviceModel;
+use senesce_diagnose::reading::{Order, ReadTimes};
+use senesce_layout::{FileRuns, Layout, Options};
+use senesce_runner::interrupted;
+use senesce_runs::kernel_log::fail_on;
+use senesce_study::slow_append;
+use senesce_study::spec::FileSystemSpec;
+use senesce_volume::{BlockDevice, DeviceStat, MountedTarget, TargetSpec, open};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::sync::Arc;
+
+pub(crate) const DISK: &str = "st500dm002";
+pub(crate) const SSD: &str = "850-evo";
+
+/// An aged image, and how it got there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Aged {
+    pub files: u64,
+    pub extents: u64,
+    /// Gaps between consecutive blocks of all files in tree order.
+    pub discontinuities: u64,
+    pub free_extents: Option<u64>,
+    pub mean_free_bytes: Option<f64>,
+    /// Free extents in buckets: smallest size in bytes, and number.
+    pub free_histogram: Vec<(u64, u64)>,
+    /// Modelled seconds of reading every file once in path order.
+    pub disk_seconds: f64,
+    pub ssd_seconds: f64,
+    /// Extents per file of slowly appended files.
+    pub append_extents: f64,
+    /// Allocated blocks of the file system that hold no file, in bytes.
+    pub metadata_bytes: u64,
+    /// Creates and deletes of the aging; 0: unknown, a command aged it.
+    pub operations: u64,
+    /// Requests that the aging sent to its device.
+    pub requests: u64,
+    pub written_bytes: u64,
+    pub flushes: u64,
+    /// Commits, if the file system counts them.
+    pub commits: Option<u64>,
+    /// Digest of the layout.
+    pub digest: Option<String>,
+}
+
+/// Makes, ages and measures the image of one seed. With `sham`, a file is created and deleted before.
+///
+/// # Errors
+/// Any failure of mkfs, mount, a hook, or the aging; a full volume; a warning of the kernel; an interrupt.
+pub(crate) fn age(
+    spec: &GateSpec,
+    fs: &FileSystemSpec,
+    seed: u32,
+    sham: bool,
+    (progress, interrupt): (&dyn Progress, &Interrupt),
+) -> Result<Aged, Failure> {
+    let options = fs.open_options("").map_err(Failure::usage)?;
+    let mut target = open(&TargetSpec::Memory { size: spec.size }, &options)?;
+    fs.run_hook(&target)?;
+    if sham {
+        create_and_delete(&target)?;
+    }
+    let device = target.block_device_info().ok_or_else(|| broken("the image has no block device"))?;
+    let before = Counters::of(&device, &target)?;
+    let operations = match spec.aging.command.as_slice() {
+        [] => by_plan(spec, &target, seed, (progress, interrupt))?,
+        [program, arguments @ ..] => by_command(program, arguments, seed, &target)?,
+    };
+    target.sync()?;
+    let used = Counters::of(&device, &target)?.since(before);
+    // The layout that later mounts show: preallocated blocks are free.
+    target.settle()?;
+    let layout = Layout::examine(target.mount_point(), &Options { runs: true, extents: true, ..Options::default() })?;
+    let metadata_bytes = metadata(&target, layout.summary.blocks)?;
+    let digest = layout.digest();
+    let runs = layout.runs.unwrap_or_default();
+    let (disk_seconds, ssd_seconds) = (read_seconds(DISK, &runs)?, read_seconds(SSD, &runs)?);
+    fs.run_hook(&target)?;
+    let append_extents = append(&target)?;
+    fail_on(target.kernel_warnings())?;
+    fail_on(senesce_volume::guest::kernel_faults())?;
+    target.close()?;
+    let (summary, free_space) = (&layout.summary, layout.summary.free_space.as_ref());
+    Ok(Aged {
+        files: summary.files,
+        extents: summary.extents,
+        discontinuities: summary.discontinuities.count,
+        free_extents: free_space.map(|free| free.extents),
+        mean_free_bytes: free_space.map(|free| free.avg_bytes),
+        free_histogram: free_space
+            .map(|free| free.buckets.iter().map(|bucket| (bucket.from_bytes, bucket.extents)).collect())
+            .unwrap_or_default(),
+        disk_seconds,
+        ssd_seconds,
+        append_extents,
+        metadata_bytes,
+        operations,
+        requests: used.stat.reads + used.stat.writes + used.stat.discards,
+        written_bytes: used.stat.write_bytes,
+        flushes: used.stat.flushes,
+        commits: used.commits,
+        digest,
+    })
+}
+
+fn broken(words: &str) -> Failure {
+    Failure::new(ExitCode::RunFailed, words)
+}
+
+fn create_and_delete(target: &MountedTarget) -> Result<(), Failure> {
+    const SHAM: [u8; 4096] = [1; 4096];
+    let path = target.mount_point().join("sham");
+    fs::write(&path, SHAM).map_err(failed("write", &path))?;
+    target.sync()?;
+    fs::remove_file(&path).map_err(failed("delete", &path))?;
+    Ok(target.sync()?)
+}
+
+fn by_plan(
+    spec: &GateSpec,
+    target: &MountedTarget,
+    seed: u32,
+    (progress, interrupt): (&dyn Progress, &Interrupt),
+) -> Result<u64, Failure> {
+    let plan = Arc::new(AgingPlan::new(&spec.plan_spec(seed)?)?);
+    let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write);
+    let AgingSpec { operations_per_second: pace, .. } = spec.aging;
+    progress.phase("aging", plan.len(), "operations");
+    let mut planner = plan.operations();
+    let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
+    let outcome = execute(&mut planner, &back_end, &options, interrupt, &mut |planner, done| {
+        progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+        ControlFlow::Continue(())
+    });
+    match outcome.result? {
+        Stop::Finished => Ok(outcome.completed),
+        _ => Err(interrupted()),
+    }
+}
+
+/// `$SEED` differs between pairs and is the same for both file systems.
+fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTarget) -> Result<u64, Failure> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(target.mount_point());
+    command.env("MNT", target.mount_point()).env("SEED", seed.to_string());
+    let ended = command.output().map_err(|error| broken(&format!("cannot start {program}: {error}")))?;
+    if ended.status.success() {
+        return Ok(0);
+    }
+    let last = String::from_utf8_lossy(&ended.stderr).lines().last().unwrap_or_default().to_string();
+    Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
+}
+
+fn append(target: &MountedTarget) -> Result<f64, Failure> {
+    let folder = target.mount_point().join("senesce-append");
+    slow_append(&folder)?;
+    target.sync()?;
+    let summary = Layout::examine(&folder, &Options::default())?.summary;
+    Ok(summary.extents as f64 / summary.files.max(1) as f64)
+}
+
+fn metadata(target: &MountedTarget, blocks: u64) -> Result<u64, Failure> {
+    let point = target.mount_point();
+    let found = rustix::fs::statvfs(point).map_err(|errno| failed("check the space of", point)(errno.into()))?;
+    let used = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+    Ok(used.saturating_sub(blocks * 4096))
+}
+
+fn read_seconds(drive: &str, files: &FileRuns) -> Result<f64, Failure> {
+    let order = Order::Path.of(files);
+    Ok(ReadTimes::of(&DeviceModel::builtin(drive)?, files, &order, &order).aged)
+}
+
+/// What the kernel counted until a moment.
+struct Counters {
+    stat: DeviceStat,
+    commits: Option<u64>,
+}
+
+impl Counters {
+    fn of(device: &BlockDevice, target: &MountedTarget) -> Result<Self, Failure> {
+        let witness = CommitWitness::of(target.directory().as_fd());
+        let commits = witness.as_ref().and_then(CommitWitness::count);
+        Ok(Self { stat: DeviceStat::of(device)?, commits })
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        let commits = self.commits.zip(earlier.commits).map(|(now, before)| now.saturating_sub(before));
+        Self { stat: self.stat.since(&earlier.stat), commits }
+    }
+}

@@ -1,0 +1,104 @@
+//! Tables and the result of a gate.
+
+use crate::Gate;
+use crate::judge::{ALARM, Judged};
+use crate::metric::METRICS;
+use crate::run::{AgedStep, Agings, answer, judge_all};
+use crate::spec::GateSpec;
+use crate::words::{percent, sentence};
+use senesce_core::analysis::{Analysis, Table};
+use senesce_core::{Finite, Measurement};
+use senesce_runner::Recorded;
+use serde_json::{Value, json};
+
+pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
+    let agings = Agings::of(recorded.events());
+    let judged = judge_all(spec, &agings);
+    let failed: Vec<String> = recorded
+        .failures()
+        .into_iter()
+        .map(|(step, reason)| {
+            let step = step.map(|step| format!("{}, seed {}: ", spec.file_system[step.side].name, step.seed));
+            format!("{}{reason}", step.unwrap_or_default())
+        })
+        .collect();
+    Analysis {
+        title: spec.name.clone(),
+        summary: sentence(spec, &judged),
+        tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
+        caveats: failed.iter().map(|words| format!("an aging failed: {words}")).collect(),
+        result: result(spec, &agings, &judged, &failed),
+        ..Analysis::default()
+    }
+}
+
+fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {
+    let title = format!(
+        "Is B worse by more than {} %? Equal sides fail in {} % of gates or fewer; * decides",
+        spec.gate.minimum_effect * 100.0,
+        ALARM * 100.0
+    );
+    let columns = ["metric", "A", "B", "B/A - 1", "interval", "verdict"];
+    let mut table = Table::new("gate", &title, &columns).leading();
+    for one in judged {
+        let name = format!("{}{}", if one.primary { "* " } else { "" }, one.metric);
+        let change = one.ratio.map(|ratio| percent(ratio.value));
+        let interval = one.ratio.map(|ratio| format!("{} to {}", percent(ratio.low), percent(ratio.high)));
+        table.row((name, one.reference, one.variant, change, interval, one.verdict.word()));
+    }
+    table
+}
+
+fn sides(spec: &GateSpec) -> Table {
+    let mut table =
+        Table::new("sides", "What is compared", &["side", "name", "mkfs", "mount", "after mount", "kernel"]);
+    for (side, fs) in ["A", "B"].into_iter().zip(&spec.file_system) {
+        table.row((side, &fs.name, &fs.mkfs, &fs.mount, &fs.after_mount, &fs.kernel));
+    }
+    table
+}
+
+fn values(spec: &GateSpec, agings: &[AgedStep]) -> Table {
+    let names = METRICS.iter().map(|metric| metric.name);
+    let columns: Vec<&str> = ["aging", "seed"].into_iter().chain(names).chain(["layout digest"]).collect();
+    let mut table = Table::new("agings", "Each aging", &columns);
+    for AgedStep { step, aged } in agings {
+        let name = &spec.file_system[step.side].name;
+        let mut row: Vec<Value> =
+            vec![if step.sham { format!("{name}, sham") } else { name.clone() }.into(), step.seed.into()];
+        row.extend(METRICS.iter().map(|metric| json!((metric.value)(aged))));
+        row.push(json!(aged.digest));
+        table.row(row);
+    }
+    table
+}
+
+fn result(spec: &GateSpec, agings: &Agings, judged: &[Judged], failed: &[String]) -> Value {
+    json!({
+        "answer": answer(judged),
+        "pairs": agings.pairs().count(),
+        "shams": agings.shams().count(),
+        "minimum_effect": spec.gate.minimum_effect,
+        "alarm": ALARM,
+        "metrics": judged,
+        "agings": agings.all(),
+        "failed": failed,
+    })
+}
+
+/// The values of all agings but shams, for comparisons between gates.
+pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Measurement> {
+    let agings = Agings::of(recorded.events());
+    let plain = agings.all().iter().filter(|one| !one.step.sham);
+    let of = |one: &AgedStep| -> Vec<Measurement> {
+        let values = METRICS.iter().filter_map(|metric| Some((metric, Finite::new((metric.value)(&one.aged)?).ok()?)));
+        let (fs, image) = (&spec.file_system[one.step.side].name, one.step.seed);
+        let of = |(metric, value): (&crate::metric::Metric, Finite)| {
+            let measured = Measurement::new(metric.name, metric.unit, metric.better, value.get()).ok()?;
+            let measured = Measurement { image, ..measured.under("fs", fs) };
+            Some(if metric.primary { measured.primary() } else { measured })
+        };
+        values.filter_map(of).collect()
+    };
+    plain.flat_map(of).collect()
+}

@@ -1,0 +1,232 @@
+//! The verdict on each metric, from agings of both sides and from shams.
+//!
+//! A sham repeats an aging of the reference after a file was created and deleted: allocation is chaotic, so its layout differs by
+//! noise only. The variance of one aging is that between seeds, or that of shams if that is larger. Agings are paired by seed only
+//! if, in the reference, noise is less than half of the variance between seeds: otherwise pairs gain nothing.
+
+use crate::metric::Metric;
+use crate::run::Agings;
+use senesce_core::analysis::Better;
+use senesce_stats::ratio::RESOLUTION;
+use senesce_stats::{Interval, Ratio, Unit, pearson, standard_deviation};
+use serde::{Deserialize, Serialize};
+
+/// Probability that a gate of equal sides fails, over all primary metrics and analyses.
+pub(crate) const ALARM: f64 = 0.002;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    /// The whole interval is beyond the minimum effect.
+    Worse,
+    Better,
+    /// The whole interval is within the minimum effect.
+    Equivalent,
+    /// The interval holds the minimum effect.
+    Undecided,
+    /// A value is missing, or not above zero.
+    NotTestable,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Equivalent => "equivalent",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable",
+        }
+    }
+}
+
+/// The verdict on a metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    pub metric: &'static str,
+    pub primary: bool,
+    pub verdict: Verdict,
+    /// Geometric means of both sides.
+    pub reference: Option<f64>,
+    pub variant: Option<f64>,
+    /// Variant over reference.
+    pub ratio: Option<Interval>,
+    pub paired: bool,
+    /// Standard deviation of one aging by shams, as a logarithm.
+    pub sham_deviation: Option<f64>,
+    /// Correlation of both sides within seeds.
+    pub correlation: Option<f64>,
+}
+
+/// Judges a metric with two-sided intervals that miss the ratio with probability `error`.
+pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error: f64) -> Judged {
+    let logs = Logs::of(metric, agings);
+    let none = Judged {
+        metric: metric.name,
+        primary: metric.primary,
+        verdict: Verdict::NotTestable,
+        reference: None,
+        variant: None,
+        ratio: None,
+        paired: false,
+        sham_deviation: None,
+        correlation: None,
+    };
+    let Some(logs) = logs else { return none };
+    let (sham, paired) = (logs.sham_variance(), logs.is_paired());
+    let Some(ratio) = logs.ratio(paired) else { return none };
+    let interval = ratio.interval(error);
+    Judged {
+        verdict: verdict(&interval, metric.better, minimum_effect),
+        reference: mean(&logs.reference).map(f64::exp),
+        variant: mean(&logs.variant).map(f64::exp),
+        ratio: Some(interval),
+        paired,
+        sham_deviation: sham.map(f64::sqrt),
+        correlation: pearson(&logs.reference, &logs.variant).map(|found| found.value),
+        ..none
+    }
+}
+
+fn verdict(interval: &Interval, better: Better, effect: f64) -> Verdict {
+    let (low, high) = (1.0 - effect, 1.0 + effect);
+    let (is_above, is_below) = (interval.low > high, interval.high < low);
+    match (is_above, is_below, better) {
+        (true, _, Better::Lower) | (_, true, Better::Higher) => Verdict::Worse,
+        (true, ..) | (_, true, _) => Verdict::Better,
+        _ if interval.low > low && interval.high < high => Verdict::Equivalent,
+        _ => Verdict::Undecided,
+    }
+}
+
+/// Logarithms of a metric: both sides of each seed, and shams with the plain agings that they repeat.
+struct Logs {
+    reference: Vec<f64>,
+    variant: Vec<f64>,
+    shams: Vec<(f64, f64)>,
+}
+
+impl Logs {
+    /// `None` if a value is missing or not above zero, or fewer than two seeds have both sides.
+    fn of(metric: &Metric, agings: &Agings) -> Option<Self> {
+        let log = |aged| (metric.value)(aged).filter(|value| value.is_finite() && *value > 0.0).map(f64::ln);
+        let pairs: Vec<(f64, f64)> =
+            agings.pairs().map(|(one, other)| Some((log(one)?, log(other)?))).collect::<Option<_>>()?;
+        let shams = agings.shams().map(|(plain, sham)| Some((log(plain)?, log(sham)?))).collect::<Option<_>>()?;
+        let (reference, variant) = pairs.into_iter().unzip();
+        let logs = Self { reference, variant, shams };
+        (logs.reference.len() > 1).then_some(logs)
+    }
+
+    /// Variance of one aging without other causes than noise.
+    fn sham_variance(&self) -> Option<f64> {
+        let squares: Vec<f64> = self.shams.iter().map(|(plain, sham)| (sham - plain).powi(2) / 2.0).collect();
+        mean(&squares)
+    }
+
+    fn is_paired(&self) -> bool {
+        let of_seeds = standard_deviation(&self.reference).map(|deviation| deviation * deviation);
+        self.sham_variance().zip(of_seeds).is_some_and(|(noise, of_seeds)| noise < of_seeds / 2.0)
+    }
+
+    fn ratio(&self, paired: bool) -> Option<Ratio> {
+        let count = self.reference.len();
+        let floor = self.sham_variance().unwrap_or(0.0);
+        let square = |values: &[f64]| standard_deviation(values).map(|deviation| deviation * deviation);
+        let spread = match paired {
+            true => {
+                let differences: Vec<f64> =
+                    self.variant.iter().zip(&self.reference).map(|(one, other)| one - other).collect();
+                [square(&differences)?.max(2.0 * floor), 0.0]
+            }
+            false => [((square(&self.reference)? + square(&self.variant)?) / 2.0).max(floor); 2],
+        };
+        let log_ratio = mean(&self.variant)? - mean(&self.reference)?;
+        let (units, unit) = ([count; 2], Unit::Image);
+        Some(Ratio { log_ratio, spread, units, unit, floor: None, resolution: RESOLUTION })
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    senesce_stats::mean(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::METRICS;
+    use crate::run::tests::{agings, gate};
+    use crate::run::{Answer, answer, judge_all};
+    use senesce_core::Seed;
+
+    /// Sum of uniform numbers with the given standard deviation.
+    fn noise(rng: &mut impl FnMut() -> f64, deviation: f64) -> f64 {
+        deviation * ((0..12).map(|_| rng()).sum::<f64>() - 6.0)
+    }
+
+    fn uniform(name: &str) -> impl FnMut() -> f64 + use<> {
+        use rand::Rng;
+        let mut rng = Seed(7).stream(name);
+        move || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn answers(name: &str, change: f64, deviation: f64, count: u32) -> Vec<Answer> {
+        let mut rng = uniform(name);
+        let mut value = |side: usize| {
+            let change: f64 = if side == 1 { change } else { 1.0 };
+            1000.0 * change * noise(&mut rng, deviation).exp()
+        };
+        (0..count).map(|_| answer(&judge_all(&gate(8), &agings(8, &mut |step| value(step.side))))).collect()
+    }
+
+    #[test]
+    fn equal_sides_do_not_fail() {
+        for deviation in [0.001, 0.02, 0.1] {
+            let failed = answers("null", 1.0, deviation, 1000).iter().filter(|one| **one == Answer::Worse).count();
+            assert!(failed <= 5, "{failed} of 1000 at {deviation}");
+        }
+    }
+
+    #[test]
+    fn changes_are_found() {
+        let found = |change, deviation| {
+            let all = answers("change", change, deviation, 100);
+            all.iter().filter(|one| **one == Answer::Worse).count()
+        };
+        assert!(found(1.25, 0.03) >= 99);
+        assert!(found(1.08, 0.015) >= 80);
+        assert_eq!(found(0.8, 0.03), 0, "fewer is better");
+    }
+
+    #[test]
+    fn missing_value_is_not_testable() {
+        let judged = judge_all(&gate(4), &agings(4, &mut |_| 0.0));
+        assert_eq!(answer(&judged), Answer::NotTestable);
+        assert_eq!(answer(&[]), Answer::NotTestable);
+        assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0))), Answer::NotTestable);
+    }
+
+    #[test]
+    fn direction_decides_between_worse_and_better() {
+        let interval = |low, high| Interval { value: low, low, high, confidence: 0.99 };
+        for (low, high, better, expected) in [
+            (1.04, 1.2, Better::Lower, Verdict::Worse),
+            (1.04, 1.2, Better::Higher, Verdict::Better),
+            (0.8, 0.96, Better::Higher, Verdict::Worse),
+            (0.98, 1.02, Better::Lower, Verdict::Equivalent),
+            (0.98, 1.04, Better::Lower, Verdict::Undecided),
+        ] {
+            assert_eq!(verdict(&interval(low, high), better, 0.03), expected);
+        }
+    }
+
+    #[test]
+    fn shams_set_a_floor_and_pairs_need_less_noise_than_seeds() {
+        let seeds = |step: &crate::run::GateStep| 1000.0 * (1.0 + f64::from(step.seed));
+        let quiet = judge(&METRICS[0], &agings(4, &mut |step| seeds(&step)), 0.03, 0.001);
+        assert!(quiet.paired && quiet.verdict == Verdict::Equivalent, "{quiet:?}");
+        let noisy = |step: crate::run::GateStep| seeds(&step) * if step.sham { 3.0 } else { 1.0 };
+        let noisy = judge(&METRICS[0], &agings(4, &mut |step| noisy(step)), 0.03, 0.001);
+        assert!(!noisy.paired && noisy.verdict == Verdict::Undecided, "{noisy:?}");
+    }
+}

@@ -1,0 +1,48 @@
+//! The measured quantities of an aged image. Each is declared here only.
+
+use crate::aged::{Aged, DISK, SSD};
+use senesce_core::analysis::Better;
+
+pub(crate) struct Metric {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub better: Better,
+    /// Whether it decides the gate.
+    pub primary: bool,
+    pub value: fn(&Aged) -> Option<f64>,
+}
+
+const fn primary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
+    Metric { name, unit, better: Better::Lower, primary: true, value }
+}
+
+const fn secondary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
+    Metric { primary: false, ..primary(name, unit, value) }
+}
+
+fn per_operation(aged: &Aged, count: u64) -> Option<f64> {
+    (aged.operations > 0).then(|| count as f64 / aged.operations as f64)
+}
+
+/// Primary ones first. Modelled times are of reading all files in path order.
+pub(crate) const METRICS: [Metric; 12] = [
+    primary("discontinuities", "", |aged| Some(aged.discontinuities as f64)),
+    primary("free extents", "", |aged| aged.free_extents.map(|count| count as f64)),
+    primary("disk read (s)", DISK, |aged| Some(aged.disk_seconds)),
+    primary("extents of a slow append", "", |aged| Some(aged.append_extents)),
+    secondary("extents per file", "", |aged| Some(aged.extents as f64 / aged.files.max(1) as f64)),
+    Metric {
+        better: Better::Higher,
+        ..secondary("mean free extent (KiB)", "", |aged| Some(aged.mean_free_bytes? / 1024.0))
+    },
+    secondary("SSD read (s)", SSD, |aged| Some(aged.ssd_seconds)),
+    secondary("requests per operation", "", |aged| per_operation(aged, aged.requests)),
+    secondary("KiB written per operation", "", |aged| Some(per_operation(aged, aged.written_bytes)? / 1024.0)),
+    secondary("flushes per operation", "", |aged| per_operation(aged, aged.flushes)),
+    secondary("commits per operation", "", |aged| per_operation(aged, aged.commits?)),
+    secondary("metadata (MiB)", "", |aged| Some(aged.metadata_bytes as f64 / f64::from(1 << 20))),
+];
+
+pub(crate) fn primaries() -> usize {
+    METRICS.iter().filter(|metric| metric.primary).count()
+}

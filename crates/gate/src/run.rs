@@ -1,0 +1,175 @@
+//! The agings of a gate: which are still to do, and those that are done.
+
+use crate::aged::Aged;
+use crate::judge::{ALARM, Judged, Verdict, judge};
+use crate::metric::{METRICS, primaries};
+use crate::spec::GateSpec;
+use serde::{Deserialize, Serialize};
+
+/// One aging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GateStep {
+    /// Seed: the number of its pair.
+    pub seed: u32,
+    /// Index of the file system.
+    pub side: usize,
+    /// Whether a file was created and deleted before.
+    pub sham: bool,
+}
+
+/// Result of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// An image was aged.
+    Aged(Box<AgedStep>),
+}
+
+/// An image and the step that aged it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgedStep {
+    pub step: GateStep,
+    pub aged: Aged,
+}
+
+/// All steps of the seeds below `pairs`: both sides, and a sham of the reference.
+pub(crate) fn steps(pairs: u32) -> impl Iterator<Item = GateStep> {
+    (0..pairs).flat_map(|seed| {
+        [(0, false), (1, false), (0, true)].into_iter().map(move |(side, sham)| GateStep { seed, side, sham })
+    })
+}
+
+/// The agings that are done.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Agings(Vec<AgedStep>);
+
+impl Agings {
+    pub(crate) fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
+        Self(events.map(|Event::Aged(one)| (**one).clone()).collect())
+    }
+
+    pub(crate) fn all(&self) -> &[AgedStep] {
+        &self.0
+    }
+
+    fn get(&self, step: GateStep) -> Option<&Aged> {
+        self.0.iter().find(|one| one.step == step).map(|one| &one.aged)
+    }
+
+    fn seeds(&self) -> impl Iterator<Item = u32> {
+        0..self.0.iter().map(|one| one.step.seed + 1).max().unwrap_or(0)
+    }
+
+    /// Reference and variant of each seed that has both.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&Aged, &Aged)> {
+        let side = |seed, side| self.get(GateStep { seed, side, sham: false });
+        self.seeds().filter_map(move |seed| Some((side(seed, 0)?, side(seed, 1)?)))
+    }
+
+    /// Reference and its sham of each seed that has both.
+    pub(crate) fn shams(&self) -> impl Iterator<Item = (&Aged, &Aged)> {
+        let one = |seed, sham| self.get(GateStep { seed, side: 0, sham });
+        self.seeds().filter_map(move |seed| Some((one(seed, false)?, one(seed, true)?)))
+    }
+
+    /// Those of seeds below `pairs`.
+    fn below(&self, pairs: u32) -> Self {
+        Self(self.0.iter().filter(|one| one.step.seed < pairs).cloned().collect())
+    }
+}
+
+/// The verdicts after the last analysis, each with its share of the error.
+pub(crate) fn judge_all(spec: &GateSpec, agings: &Agings) -> Vec<Judged> {
+    let rules = &spec.gate;
+    let analyses = if rules.max_pairs > rules.pairs { 2.0 } else { 1.0 };
+    // An alarm is one end of an interval.
+    let error = 2.0 * ALARM / (primaries() as f64 * analyses);
+    METRICS.iter().map(|metric| judge(metric, agings, rules.minimum_effect, error)).collect()
+}
+
+/// Number of pairs that are needed: the maximum if the first analysis leaves a primary metric open.
+pub(crate) fn pairs_needed(spec: &GateSpec, agings: &Agings) -> u32 {
+    let first = agings.below(spec.gate.pairs);
+    let is_complete = first.pairs().count() as u32 == spec.gate.pairs;
+    let judged = judge_all(spec, &first);
+    let is_worse = judged.iter().any(|one| one.primary && one.verdict == Verdict::Worse);
+    let is_open = judged.iter().any(|one| one.primary && one.verdict == Verdict::Undecided);
+    if is_complete && is_open && !is_worse { spec.gate.max_pairs } else { spec.gate.pairs }
+}
+
+/// The answer to the question of the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// A primary metric is worse.
+    Worse,
+    /// None is worse.
+    NotWorse,
+    /// A primary metric has no verdict.
+    NotTestable,
+}
+
+pub(crate) fn answer(judged: &[Judged]) -> Answer {
+    let any = |verdict| judged.iter().any(|one| one.primary && one.verdict == verdict);
+    if any(Verdict::Worse) {
+        Answer::Worse
+    } else if judged.is_empty() || any(Verdict::NotTestable) {
+        Answer::NotTestable
+    } else {
+        Answer::NotWorse
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn gate(max_pairs: u32) -> GateSpec {
+        let text = crate::EXAMPLE.replace("max_pairs = 8", &format!("max_pairs = {max_pairs}"));
+        toml::from_str(&text).unwrap()
+    }
+
+    /// Agings whose every measured value is `value` of their step.
+    pub(crate) fn agings(pairs: u32, value: &mut dyn FnMut(GateStep) -> f64) -> Agings {
+        let aged = |value: f64| Aged {
+            files: 1,
+            extents: value as u64,
+            discontinuities: value as u64,
+            free_extents: Some(value as u64),
+            mean_free_bytes: Some(value),
+            free_histogram: Vec::new(),
+            disk_seconds: value,
+            ssd_seconds: value,
+            append_extents: value,
+            metadata_bytes: value as u64,
+            operations: 1,
+            requests: 1,
+            written_bytes: 1,
+            flushes: 0,
+            commits: None,
+            digest: None,
+        };
+        Agings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
+    }
+
+    #[test]
+    fn undecided_gate_is_extended_once() {
+        let spec = gate(8);
+        let spread = |step: GateStep| 1000.0 + 200.0 * f64::from((step.seed * 7 + step.side as u32 * 3) % 5);
+        assert_eq!(pairs_needed(&spec, &agings(0, &mut |_| 1.0)), 4);
+        assert_eq!(pairs_needed(&spec, &agings(4, &mut |step| spread(step))), 8, "undecided");
+        assert_eq!(pairs_needed(&spec, &agings(8, &mut |step| spread(step))), 8);
+        assert_eq!(pairs_needed(&spec, &agings(4, &mut |_| 1000.0)), 4, "equivalent");
+        let worse = |step: GateStep| if step.side == 1 { 2000.0 } else { 1000.0 };
+        assert_eq!(pairs_needed(&spec, &agings(4, &mut |step| worse(step))), 4, "worse");
+    }
+
+    #[test]
+    fn each_seed_has_both_sides_and_a_sham() {
+        let all: Vec<GateStep> = steps(3).collect();
+        assert_eq!(all.len(), 9);
+        let agings = agings(3, &mut |_| 1.0);
+        assert_eq!((agings.pairs().count(), agings.shams().count()), (3, 3));
+        assert!(all.iter().all(|step| !(step.sham && step.side == 1)));
+    }
+}

@@ -1,0 +1,138 @@
+//! The result for the cover letter of a patch, and for test harnesses.
+
+use crate::Gate;
+use crate::judge::{Judged, Verdict};
+use crate::run::{Agings, Answer, answer, judge_all};
+use crate::spec::GateSpec;
+use senesce_core::Failure;
+use senesce_core::record::Record;
+use senesce_report::junit::{Case, Status};
+use senesce_runner::{Recorded, Run, spec_of};
+use std::fmt::Write;
+
+pub(crate) fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// One sentence.
+pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged]) -> String {
+    let effect = spec.gate.minimum_effect * 100.0;
+    let names = |verdict| {
+        let all = judged.iter().filter(|one| one.primary && one.verdict == verdict);
+        all.map(|one| one.metric).collect::<Vec<_>>().join(", ")
+    };
+    let [reference, variant] = [0, 1].map(|side| spec.file_system.get(side).map_or("", |fs| fs.name.as_str()));
+    match answer(judged) {
+        Answer::Worse => {
+            format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
+        }
+        Answer::NotTestable => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
+        Answer::NotWorse if names(Verdict::Undecided).is_empty() => {
+            format!("{variant} does not age worse than {reference}: no primary metric is worse by {effect} %.")
+        }
+        Answer::NotWorse => format!(
+            "{variant} was not found to age worse than {reference}; more than {effect} % is not excluded for {}.",
+            names(Verdict::Undecided)
+        ),
+    }
+}
+
+/// A table of at most 72 columns.
+///
+/// # Errors
+/// The record is not that of a gate.
+pub fn patch_text(record: &Record) -> Result<String, Failure> {
+    let (spec, agings) = of(record)?;
+    let judged = judge_all(&spec, &agings);
+    let [reference, variant] = [0, 1].map(|side| spec.file_system[side].name.as_str());
+    let mut text = format!(
+        "{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
+        wrapped(&sentence(&spec, &judged)),
+        agings.pairs().count(),
+        spec.size,
+        spec.aging.profile,
+        spec.aging.overwrites,
+    );
+    let _ = writeln!(text, "{:<26}{:>10}{:>10}{:>9}  verdict", "metric (* decides)", "A", "B", "B/A - 1");
+    for one in &judged {
+        let number = |value: Option<f64>| value.map_or_else(|| "-".into(), significant);
+        let change = one.ratio.map_or_else(|| "-".into(), |ratio| percent(ratio.value));
+        let name = format!("{}{}", if one.primary { "* " } else { "  " }, one.metric);
+        let (a, b) = (number(one.reference), number(one.variant));
+        let _ = writeln!(text, "{name:<26}{a:>10}{b:>10}{change:>9}  {}", one.verdict.word());
+    }
+    Ok(text)
+}
+
+fn significant(value: f64) -> String {
+    match value.abs() {
+        1000.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.3}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// Lines of at most 72 characters.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.is_empty() => last.push_str(word),
+            Some(last) if last.len() + word.len() < 72 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// One test per primary metric.
+///
+/// # Errors
+/// The record is not that of a gate.
+pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
+    let (spec, agings) = of(record)?;
+    let judged = judge_all(&spec, &agings);
+    let case = |one: &Judged| {
+        let details = one.ratio.map_or_else(String::new, |ratio| {
+            format!("{} ({} to {})", percent(ratio.value), percent(ratio.low), percent(ratio.high))
+        });
+        let status = match one.verdict {
+            Verdict::Worse => Status::Failed(details.clone()),
+            Verdict::NotTestable => Status::Skipped(one.verdict.word().into()),
+            _ => Status::Passed,
+        };
+        Case { class: spec.name.clone(), name: one.metric.into(), status, details }
+    };
+    Ok(judged.iter().filter(|one| one.primary).map(case).collect())
+}
+
+fn of(record: &Record) -> Result<(GateSpec, Agings), Failure> {
+    if record.plan.kind != Gate::KIND {
+        return Err(Failure::usage(format!("{} is not the record of a gate", record.plan.kind)));
+    }
+    let recorded = Recorded::<Gate>::of(record)?;
+    Ok((spec_of::<Gate>(record)?, Agings::of(recorded.events())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::{agings, gate};
+
+    #[test]
+    fn sentence_names_the_metrics_that_decide() {
+        let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
+        let text = sentence(&gate(8), &worse);
+        assert!(text.contains("discontinuities, free extents") && !text.contains("metadata"), "{text}");
+    }
+
+    #[test]
+    fn lines_fit_into_a_letter() {
+        let text = wrapped(&"word ".repeat(60));
+        assert!(text.lines().count() > 3 && text.lines().all(|line| line.len() <= 72));
+    }
+}
