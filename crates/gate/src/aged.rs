@@ -5,7 +5,7 @@ use senesce_aging::execute::CommitWitness;
 use senesce_aging::{AgingPlan, Data, DirectoryTarget, ExecuteOptions, Stop, execute};
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{ExitCode, Failure, Progress};
+use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::reading::{Order, ReadTimes};
 use senesce_layout::{FileRuns, Layout, Options};
@@ -86,7 +86,7 @@ pub(crate) fn age(
     let runs = layout.runs.unwrap_or_default();
     let (disk_seconds, ssd_seconds) = (read_seconds(DISK, &runs)?, read_seconds(SSD, &runs)?);
     fs.run_hook(&target)?;
-    let append_extents = append(&target)?;
+    let append_extents = append(&target, spec)?;
     fail_on(target.kernel_warnings())?;
     fail_on(senesce_volume::guest::kernel_faults())?;
     target.close()?;
@@ -161,9 +161,11 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
 }
 
-fn append(target: &MountedTarget) -> Result<f64, Failure> {
+/// A quarter of the free space, or 16 MiB.
+fn append(target: &MountedTarget, spec: &GateSpec) -> Result<f64, Failure> {
+    let free = Bytes((spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64);
     let folder = target.mount_point().join("senesce-append");
-    slow_append(&folder)?;
+    slow_append(&folder, Bytes(free.0 / 4))?;
     target.sync()?;
     let summary = Layout::examine(&folder, &Options::default())?.summary;
     Ok(summary.extents as f64 / summary.files.max(1) as f64)

@@ -64,6 +64,8 @@ fn age_one(spec: &GateSpec, seed: Seed, step: GateStep, folder: &Path, interrupt
 fn inside(spec: &GateSpec) -> GateSpec {
     let mut own = spec.clone();
     own.gate.host = true;
+    // In the guest, steps of the second analysis are open from the beginning.
+    own.gate.pairs = own.gate.max_pairs;
     for one in &mut own.file_system {
         one.kernel.clear();
     }
@@ -78,4 +80,19 @@ fn result(recorded: &Recorded<Gate>, step: GateStep) -> Result<Aged, Failure> {
     }
     let reason = recorded.failures().into_iter().map(|(_, reason)| reason.to_string()).next_back();
     Err(Failure::new(ExitCode::RunFailed, reason.unwrap_or_else(|| "the guest recorded no result".into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::{agings, gate};
+    use crate::run::{pairs_needed, steps};
+
+    #[test]
+    fn all_steps_are_open_in_the_guest() {
+        let own = inside(&gate(8));
+        assert_eq!(pairs_needed(&own, &agings(0, &mut |_| 1.0)), 8);
+        assert_eq!(steps(8).map(|step| step.seed).max(), Some(7));
+        assert!(own.gate.host && own.file_system.iter().all(|fs| fs.kernel.is_empty()));
+    }
 }

@@ -58,7 +58,7 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
             return Err(GuestError::Usage(problem));
         }
     };
-    let objects = builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]));
+    let objects = objects_of(&tree, &builds);
     let make = |words: &[&str]| {
         let mut command = Command::new("make");
         command.current_dir(&tree).args(["ARCH=um", &format!("O={}", objects.display())]).args(words).envs(SAME_BYTES);
@@ -82,20 +82,27 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
     install(&objects.join("linux"), None, work.path())
 }
 
-/// Puts the kernel that was built in a tree (`make ARCH=um`) into the cache.
+/// Puts the kernel of a tree into the cache: that of `make ARCH=um` in the tree, else the last one of [`build`].
 ///
 /// # Errors
-/// The tree has no program `linux`, or it does not run.
+/// No kernel was built, or it does not run.
 pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
     super::check_processor()?;
-    let program = tree.join("linux");
-    if !program.is_file() {
-        let problem = format!("no kernel in {}: {} not found\nhint: make ARCH=um", tree.display(), program.display());
-        return Err(GuestError::Usage(problem));
-    }
-    let work = ScratchDirectory::create(&kernels_folder()?, "setup")?;
-    let program = program.canonicalize().map_err(io_error("find", &program))?;
+    let kernels = kernels_folder()?;
+    let tree = tree.canonicalize().map_err(io_error("find", tree))?;
+    let built = [tree.clone(), objects_of(&tree, &kernels.with_file_name("build"))];
+    let program = built.into_iter().map(|folder| folder.join("linux")).find(|program| program.is_file());
+    let program = program.ok_or_else(|| {
+        let tree = tree.display();
+        GuestError::Usage(format!("no kernel was built from {tree}\nhint: senesce vm build {tree}"))
+    })?;
+    let work = ScratchDirectory::create(&kernels, "setup")?;
     install(&program, None, work.path())
+}
+
+/// The folder of the objects that were compiled from a tree.
+fn objects_of(tree: &Path, builds: &Path) -> PathBuf {
+    builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]))
 }
 
 fn is_version(text: &str) -> bool {
@@ -177,6 +184,13 @@ mod tests {
         {
             assert_eq!(is_version(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn tree_without_a_kernel_is_a_usage_error() {
+        let tree = tempfile::tempdir().unwrap();
+        let refused = of_tree(tree.path()).unwrap_err();
+        assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
     }
 
     #[test]

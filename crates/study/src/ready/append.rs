@@ -2,7 +2,7 @@
 
 use super::{ReadySetup, failed, wrong};
 use senesce_core::analysis::Better;
-use senesce_core::{Failure, Measurement};
+use senesce_core::{Bytes, Failure, Measurement};
 use senesce_layout::{Layout, Options};
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,13 +16,14 @@ const ROUNDS_PER_FSYNC: u32 = 8;
 /// Rounds at scale 1: 16 MiB.
 const ROUNDS: u32 = 64;
 
-/// Appends to new files in a new folder. Returns the bytes written.
+/// Appends to new files in a new folder: 16 MiB, or less if `most` is less. Returns the bytes written.
 ///
 /// # Errors
 /// As mkdir(2), open(2), write(2) and fsync(2).
-pub fn slow_append(folder: &Path) -> Result<u64, Failure> {
+pub fn slow_append(folder: &Path, most: Bytes) -> Result<u64, Failure> {
     fs::create_dir(folder).map_err(failed("make folder", folder))?;
-    rounds(folder, ROUNDS, &mut |_| Ok(()))
+    let count = (most.0 / (FILES * STEP) as u64).clamp(u64::from(ROUNDS_PER_FSYNC), u64::from(ROUNDS));
+    rounds(folder, count as u32, &mut |_| Ok(()))
 }
 
 fn rounds(folder: &Path, count: u32, each: &mut dyn FnMut(u32) -> Result<(), Failure>) -> Result<u64, Failure> {
@@ -71,11 +72,12 @@ mod tests {
     fn each_file_gets_the_bytes_of_all_rounds() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("logs");
-        let written = slow_append(&folder).unwrap();
+        let written = slow_append(&folder, Bytes::mib(4)).unwrap();
+        assert_eq!(written, 4 << 20);
         let lengths: Vec<u64> =
             fs::read_dir(&folder).unwrap().map(|one| one.unwrap().metadata().unwrap().len()).collect();
         assert_eq!((lengths.len(), lengths.iter().sum::<u64>()), (FILES, written));
         assert!(lengths.iter().all(|length| *length == lengths[0]));
-        assert!(slow_append(&folder).is_err(), "existing files are not appended to");
+        assert!(slow_append(&folder, Bytes::mib(4)).is_err(), "existing files are not appended to");
     }
 }
