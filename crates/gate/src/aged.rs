@@ -17,11 +17,15 @@ use senesce_volume::{BlockDevice, DeviceStat, MountedTarget, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 pub(crate) const DISK: &str = "st500dm002";
 pub(crate) const SSD: &str = "850-evo";
+
+const APPEND_PASSES: u32 = 4;
 
 /// An aged image, and how it got there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,7 +85,7 @@ pub(crate) fn age(
     // The layout that later mounts show: preallocated blocks are free.
     target.settle()?;
     let layout = Layout::examine(target.mount_point(), &Options { runs: true, extents: true, ..Options::default() })?;
-    let metadata_bytes = metadata(&target, layout.summary.blocks)?;
+    let metadata_bytes = metadata(&target)?;
     let digest = layout.digest();
     let runs = layout.runs.unwrap_or_default();
     let (disk_seconds, ssd_seconds) = (read_seconds(DISK, &runs)?, read_seconds(SSD, &runs)?);
@@ -161,21 +165,42 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
 }
 
-/// A quarter of the free space, or 16 MiB.
+/// Appends, to files of a quarter of the free space, or 16 MiB. Repeated, because one pass depends on the place where it begins.
 fn append(target: &MountedTarget, spec: &GateSpec) -> Result<f64, Failure> {
     let free = Bytes((spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64);
-    let folder = target.mount_point().join("senesce-append");
-    slow_append(&folder, Bytes(free.0 / 4))?;
-    target.sync()?;
-    let summary = Layout::examine(&folder, &Options::default())?.summary;
-    Ok(summary.extents as f64 / summary.files.max(1) as f64)
+    let (mut extents, mut files) = (0, 0);
+    for pass in 0..APPEND_PASSES {
+        let folder = target.mount_point().join(format!("senesce-append{pass}"));
+        slow_append(&folder, Bytes(free.0 / 4))?;
+        target.sync()?;
+        let summary = Layout::examine(&folder, &Options::default())?.summary;
+        (extents, files) = (extents + summary.extents, files + summary.files);
+        fs::remove_dir_all(&folder).map_err(failed("delete", &folder))?;
+        target.sync()?;
+    }
+    Ok(extents as f64 / files.max(1) as f64)
 }
 
-fn metadata(target: &MountedTarget, blocks: u64) -> Result<u64, Failure> {
+/// Used bytes of the file system that are not allocated to regular files.
+fn metadata(target: &MountedTarget) -> Result<u64, Failure> {
     let point = target.mount_point();
     let found = rustix::fs::statvfs(point).map_err(|errno| failed("check the space of", point)(errno.into()))?;
     let used = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
-    Ok(used.saturating_sub(blocks * 4096))
+    Ok(used.saturating_sub(allocated(point)?))
+}
+
+fn allocated(folder: &Path) -> Result<u64, Failure> {
+    const UNIT: u64 = 512;
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).map_err(failed("list", folder))? {
+        let path = entry.map_err(failed("list", folder))?.path();
+        let found = path.symlink_metadata().map_err(failed("check", &path))?;
+        bytes += match found.is_dir() {
+            true => allocated(&path)?,
+            false => found.blocks() * UNIT,
+        };
+    }
+    Ok(bytes)
 }
 
 fn read_seconds(drive: &str, files: &FileRuns) -> Result<f64, Failure> {

@@ -22,6 +22,8 @@ pub(crate) enum Verdict {
     Better,
     /// The whole interval is within the minimum effect.
     Equivalent,
+    /// The layouts of every pair are the same.
+    Identical,
     /// The interval holds the minimum effect.
     Undecided,
     /// A value is missing, or not above zero.
@@ -34,6 +36,7 @@ impl Verdict {
             Self::Worse => "worse",
             Self::Better => "better",
             Self::Equivalent => "equivalent",
+            Self::Identical => "identical",
             Self::Undecided => "undecided",
             Self::NotTestable => "not testable",
         }
@@ -77,7 +80,10 @@ pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error
     let Some(ratio) = logs.ratio(paired) else { return none };
     let interval = ratio.interval(error);
     Judged {
-        verdict: verdict(&interval, metric.better, minimum_effect),
+        verdict: match agings.are_identical() {
+            true => Verdict::Identical,
+            false => verdict(&interval, metric.better, minimum_effect),
+        },
         reference: mean(&logs.reference).map(f64::exp),
         variant: mean(&logs.variant).map(f64::exp),
         ratio: Some(interval),
@@ -196,6 +202,22 @@ mod tests {
         assert!(found(1.25, 0.03) >= 99);
         assert!(found(1.08, 0.015) >= 80);
         assert_eq!(found(0.8, 0.03), 0, "fewer is better");
+    }
+
+    #[test]
+    fn equal_layouts_are_identical_whatever_the_shams_say() {
+        let values = |step: crate::run::GateStep| 1000.0 + f64::from(step.seed) * if step.sham { 300.0 } else { 1.0 };
+        let mut same = agings(4, &mut |step| values(step));
+        assert!(!same.are_identical(), "without digests");
+        same.set_digests(|step| format!("{}", step.seed));
+        assert!(
+            judge_all(&gate(8), &same)
+                .iter()
+                .all(|one| [Verdict::Identical, Verdict::NotTestable].contains(&one.verdict))
+        );
+        assert_eq!(answer(&judge_all(&gate(8), &same)), Answer::NotWorse);
+        same.set_digests(|step| format!("{} {}", step.seed, step.side));
+        assert!(!same.are_identical());
     }
 
     #[test]

@@ -72,6 +72,16 @@ impl Agings {
         self.seeds().filter_map(move |seed| Some((one(seed, false)?, one(seed, true)?)))
     }
 
+    /// Whether both sides of every pair have the same layout, also of the slow append.
+    pub(crate) fn are_identical(&self) -> bool {
+        let is_same = |(one, other): (&Aged, &Aged)| {
+            one.digest.is_some()
+                && one.digest == other.digest
+                && one.append_extents.total_cmp(&other.append_extents).is_eq()
+        };
+        self.pairs().count() > 0 && self.pairs().all(is_same)
+    }
+
     /// Those of seeds below `pairs`.
     fn below(&self, pairs: u32) -> Self {
         Self(self.0.iter().filter(|one| one.step.seed < pairs).cloned().collect())
@@ -150,6 +160,12 @@ pub(crate) mod tests {
             digest: None,
         };
         Agings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
+    }
+
+    impl Agings {
+        pub(crate) fn set_digests(&mut self, digest: impl Fn(GateStep) -> String) {
+            self.0.iter_mut().for_each(|one| one.aged.digest = Some(digest(one.step)));
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged]) -> String {
             format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
         }
         Answer::NotTestable => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
+        Answer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
+            format!("{variant} ages as {reference} does: the layouts of every pair are identical.")
+        }
         Answer::NotWorse if names(Verdict::Undecided).is_empty() => {
             format!("{variant} does not age worse than {reference}: no primary metric is worse by {effect} %.")
         }

@@ -316,3 +316,50 @@ fn virtual_time_gives_the_same_layout_again() {
         }
     }
 }
+
+const GATE: &str = "name = 't'\nsize = '64M'\n[gate]\npairs = 3\nmax_pairs = 3\n[aging]\nfullness = 0.5\noverwrites = 1\n\
+     [[file_system]]\nname = 'a'\nkind = 'ext4'\n[[file_system]]\nname = 'b'\nkind = 'ext4'\n";
+
+#[test]
+#[ignore = "long: a minute, and a kernel of vm build; needs the user-mode kernel"]
+fn gate_finds_a_worse_variant_and_names_what_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = |variant: &str| -> (Option<i32>, Value) {
+        std::fs::write(folder.path().join("gate.toml"), format!("{GATE}{variant}\n")).unwrap();
+        let output = senesce(folder.path(), &["study", "gate.toml", "--json", "--ktap", "k", "--force"]);
+        (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
+    };
+    // Files with gaps between them, made before the aging.
+    let gaps = "after_mount = '[ -e $MNT/x ] || { mkdir $MNT/x; for i in $(seq 400); do head -c 8192 /dev/zero >$MNT/x/$i; \
+                done; sync; rm $MNT/x/*[02468]; sync; }'";
+    let (code, worse) = gate(gaps);
+    assert_eq!((code, &worse["answer"], &worse["pairs"]), (Some(1), &"worse".into(), &3.into()), "{worse}");
+    let ktap = std::fs::read_to_string(folder.path().join("k")).unwrap();
+    assert!(ktap.starts_with("KTAP version 1\n1..4\n") && ktap.contains("\nnot ok "), "{ktap}");
+    let (code, same) = gate("mount = 'noatime'");
+    assert_eq!((code, &same["answer"]), (Some(0), &"not-worse".into()), "{same}");
+    let digests = |side: u64| -> Vec<&Value> {
+        let all = same["agings"].as_array().unwrap().iter();
+        all.filter(|one| one["step"]["side"] == side && one["step"]["sham"] == false)
+            .map(|one| &one["aged"]["digest"])
+            .collect()
+    };
+    assert_eq!(digests(0), digests(1), "an option without effect gives equal layouts");
+    for broken in ["mount = 'nosuchoption'", "after_mount = 'false'", "after_mount = 'echo c >/proc/sysrq-trigger'"] {
+        let (code, failed) = gate(broken);
+        assert_eq!((code, &failed["answer"]), (Some(125), &"not-testable".into()), "{failed}");
+        assert_eq!(failed["failed"].as_array().map(Vec::len), Some(3), "only the variant fails: {failed}");
+    }
+}
+
+#[test]
+fn build_without_a_verdict_is_skipped_by_git() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("gate.toml"), format!("{GATE}kernel = './'\n")).unwrap();
+    for (build, reached) in [("false", false), ("touch built", true)] {
+        let ended = senesce(folder.path(), &["study", "gate.toml", "--build", build]);
+        assert_eq!(ended.status.code(), Some(125), "{}", said(&ended));
+        assert_eq!(folder.path().join("built").exists(), reached);
+    }
+    assert_eq!(senesce(folder.path(), &["study", "gate.toml"]).status.code(), Some(2), "no kernel was built");
+}
