@@ -24,7 +24,10 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
         .collect();
     Analysis {
         title: spec.name.clone(),
-        summary: sentence(spec, &judged),
+        summary: match failed.len() {
+            0 => sentence(spec, &judged),
+            count => format!("No verdict: {count} agings failed. Without them: {}", sentence(spec, &judged)),
+        },
         tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
         caveats: failed.iter().map(|words| format!("an aging failed: {words}")).collect(),
         result: result(spec, &agings, &judged, &failed),

@@ -155,7 +155,10 @@ impl GateSpec {
                 release => kernel::choose(Some(release), Some(Engine::Uml))?,
             };
             if !chosen.has_virtual_time() {
-                let words = format!("kernel {} has no virtual time\nhint: senesce vm build 6.12", chosen.version);
+                let words = format!(
+                    "kernel {} has no virtual time\nhint: install the package senesce-kernel, or run senesce vm build 6.12",
+                    chosen.version
+                );
                 return Err(Failure::new(senesce_core::ExitCode::Missing, words));
             }
             one.kernel = chosen.version;

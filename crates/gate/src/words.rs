@@ -45,11 +45,12 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged]) -> String {
 /// # Errors
 /// The record is not that of a gate.
 pub fn patch_text(record: &Record) -> Result<String, Failure> {
-    let (spec, agings) = of(record)?;
+    let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
     let [reference, variant] = [0, 1].map(|side| spec.file_system[side].name.as_str());
+    let failed = if failed > 0 { format!("NOT VALID: {failed} agings failed.\n\n") } else { String::new() };
     let mut text = format!(
-        "{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
+        "{failed}{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
         wrapped(&sentence(&spec, &judged)),
         agings.pairs().count(),
         spec.size,
@@ -97,7 +98,7 @@ fn wrapped(text: &str) -> String {
 /// # Errors
 /// The record is not that of a gate.
 pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
-    let (spec, agings) = of(record)?;
+    let (spec, agings, _) = of(record)?;
     let judged = judge_all(&spec, &agings);
     let case = |one: &Judged| {
         let details = one.ratio.map_or_else(String::new, |ratio| {
@@ -113,12 +114,13 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     Ok(judged.iter().filter(|one| one.primary).map(case).collect())
 }
 
-fn of(record: &Record) -> Result<(GateSpec, Agings), Failure> {
+/// The gate, its agings, and how many failed.
+fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> {
     if record.plan.kind != Gate::KIND {
         return Err(Failure::usage(format!("{} is not the record of a gate", record.plan.kind)));
     }
     let recorded = Recorded::<Gate>::of(record)?;
-    Ok((spec_of::<Gate>(record)?, Agings::of(recorded.events())))
+    Ok((spec_of::<Gate>(record)?, Agings::of(recorded.events()), recorded.failures().len()))
 }
 
 #[cfg(test)]

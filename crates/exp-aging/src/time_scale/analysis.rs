@@ -172,7 +172,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
             spec.size,
             spec.fullness * 100.0,
             spec.overwrites,
-            answers.iter().map(Answer::sentence).collect::<Vec<_>>().join(" ")
+            sentences(&answers)
         ),
         figures: spec.profiles.iter().flat_map(|profile| figures(spec, &cells, profile)).collect(),
         tables: vec![answers_table(&answers), table(&cells)],
@@ -182,18 +182,22 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-impl Answer {
-    fn sentence(&self) -> String {
-        let Self { profile, file_system, slowest, .. } = self;
-        match self.unchanged_to {
-            Some(rate) => format!(
-                "{file_system} by {profile}: no value changes by 10 % between {slowest} and {rate} operations per second."
-            ),
-            None => format!(
-                "{file_system} by {profile}: the next rate above {slowest} per second is not proven equal to it."
-            ),
-        }
+fn sentences(answers: &[Answer]) -> String {
+    let sentence = |answer: &Answer| {
+        let Answer { profile, file_system, slowest, unchanged_to, .. } = answer;
+        unchanged_to.map(|rate| {
+            format!("{file_system} by {profile}: no value changes by 10 % between {slowest} and {rate} operations per second.")
+        })
+    };
+    let mut all: Vec<String> = answers.iter().filter_map(sentence).collect();
+    let others = answers.len() - all.len();
+    if others > 0 {
+        all.push(format!(
+            "In {others} of {} pairs of file system and profile, the rate after the slowest is not proven equal to it.",
+            answers.len()
+        ));
     }
+    all.join(" ")
 }
 
 /// One line per file system over the rate.
