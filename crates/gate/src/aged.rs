@@ -1,4 +1,4 @@
-//! Ages one image in memory, and measures what it became.
+//! Ages one image in memory, and measures the result.
 
 use crate::spec::{AgingSpec, GateSpec};
 use senesce_aging::execute::CommitWitness;
