@@ -53,8 +53,7 @@ fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {
 }
 
 fn sides(spec: &GateSpec) -> Table {
-    let mut table =
-        Table::new("sides", "Both sides", &["side", "name", "mkfs", "mount", "after mount", "kernel"]);
+    let mut table = Table::new("sides", "Both sides", &["side", "name", "mkfs", "mount", "after mount", "kernel"]);
     for (side, fs) in ["A", "B"].into_iter().zip(&spec.file_system) {
         table.row((side, &fs.name, &fs.mkfs, &fs.mount, &fs.after_mount, &fs.kernel));
     }
