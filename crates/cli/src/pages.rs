@@ -11,6 +11,7 @@ const PAGES: &[(&str, &str)] = &[
     ("how-to", include_str!("../docs/guide/how-to.md")),
     ("mail-server", include_str!("../docs/tutorials/mail-server.md")),
     ("regression", include_str!("../docs/tutorials/regression.md")),
+    ("allocator-patch", include_str!("../docs/tutorials/allocator-patch.md")),
     ("ci", include_str!("../docs/tutorials/ci.md")),
     ("slow-disk", include_str!("../docs/tutorials/slow-disk.md")),
     ("faq", include_str!("../docs/guide/faq.md")),

@@ -25,8 +25,6 @@ use std::sync::Arc;
 pub(crate) const DISK: &str = "st500dm002";
 pub(crate) const SSD: &str = "850-evo";
 
-const APPEND_PASSES: u32 = 4;
-
 /// An aged image, and how it got there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aged {
@@ -165,20 +163,14 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
 }
 
-/// Appends, to files of a quarter of the free space, or 16 MiB. Repeated, because one pass depends on the place where it begins.
+/// Extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
 fn append(target: &MountedTarget, spec: &GateSpec) -> Result<f64, Failure> {
-    let free = Bytes((spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64);
-    let (mut extents, mut files) = (0, 0);
-    for pass in 0..APPEND_PASSES {
-        let folder = target.mount_point().join(format!("senesce-append{pass}"));
-        slow_append(&folder, Bytes(free.0 / 4))?;
-        target.sync()?;
-        let summary = Layout::examine(&folder, &Options::default())?.summary;
-        (extents, files) = (extents + summary.extents, files + summary.files);
-        fs::remove_dir_all(&folder).map_err(failed("delete", &folder))?;
-        target.sync()?;
-    }
-    Ok(extents as f64 / files.max(1) as f64)
+    let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
+    let folder = target.mount_point().join("senesce-append");
+    slow_append(&folder, Bytes(free / 4))?;
+    target.sync()?;
+    let summary = Layout::examine(&folder, &Options::default())?.summary;
+    Ok(summary.extents as f64 / summary.files.max(1) as f64)
 }
 
 /// Used bytes of the file system that are not allocated to regular files.
