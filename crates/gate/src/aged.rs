@@ -43,8 +43,8 @@ pub struct Aged {
     pub append_extents: f64,
     /// Allocated blocks of the file system that hold no file, in bytes.
     pub metadata_bytes: u64,
-    /// Creates and deletes of the aging; 0: unknown, a command aged it.
-    pub operations: u64,
+    /// Creates and deletes of the aging; none: a command aged it.
+    pub operations: Option<u64>,
     /// Requests that the aging sent to its device.
     pub requests: u64,
     pub written_bytes: u64,
@@ -75,8 +75,11 @@ pub(crate) fn age(
     let device = target.block_device_info().ok_or_else(|| broken("the image has no block device"))?;
     let before = Counters::of(&device, &target)?;
     let operations = match spec.aging.command.as_slice() {
-        [] => by_plan(spec, &target, seed, (progress, interrupt))?,
-        [program, arguments @ ..] => by_command(program, arguments, seed, &target)?,
+        [] => Some(by_plan(spec, &target, seed, (progress, interrupt))?),
+        [program, arguments @ ..] => {
+            by_command(program, arguments, seed, &target)?;
+            None
+        }
     };
     target.sync()?;
     let used = Counters::of(&device, &target)?.since(before);
@@ -151,13 +154,13 @@ fn by_plan(
 }
 
 /// `$SEED` differs between pairs and is the same for both file systems.
-fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTarget) -> Result<u64, Failure> {
+fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTarget) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(target.mount_point());
     command.env("MNT", target.mount_point()).env("SEED", seed.to_string());
     let ended = command.output().map_err(|error| broken(&format!("cannot start {program}: {error}")))?;
     if ended.status.success() {
-        return Ok(0);
+        return Ok(());
     }
     let last = String::from_utf8_lossy(&ended.stderr).lines().last().unwrap_or_default().to_string();
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))

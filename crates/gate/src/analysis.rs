@@ -24,10 +24,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
         .collect();
     Analysis {
         title: spec.name.clone(),
-        summary: match failed.len() {
-            0 => sentence(spec, &judged),
-            count => format!("No verdict: {count} agings failed. Without them: {}", sentence(spec, &judged)),
-        },
+        summary: sentence(spec, &judged, failed.len()),
         tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
         caveats: failed.iter().map(|words| format!("an aging failed: {words}")).collect(),
         result: result(spec, &agings, &judged, &failed),
@@ -37,7 +34,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
 
 fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {
     let title = format!(
-        "Is B worse by more than {} %? Equal sides fail in {} % of gates or fewer; * decides",
+        "Is B worse by more than {} %? Designed for {} % false alarms; * decides",
         spec.gate.minimum_effect * 100.0,
         ALARM * 100.0
     );
@@ -77,7 +74,7 @@ fn values(spec: &GateSpec, agings: &[AgedStep]) -> Table {
 
 fn result(spec: &GateSpec, agings: &Agings, judged: &[Judged], failed: &[String]) -> Value {
     json!({
-        "answer": answer(judged),
+        "answer": answer(judged, failed.len()),
         "pairs": agings.pairs().count(),
         "shams": agings.shams().count(),
         "minimum_effect": spec.gate.minimum_effect,

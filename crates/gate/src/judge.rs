@@ -182,7 +182,7 @@ mod tests {
             let change: f64 = if side == 1 { change } else { 1.0 };
             1000.0 * change * noise(&mut rng, deviation).exp()
         };
-        (0..count).map(|_| answer(&judge_all(&gate(8), &agings(8, &mut |step| value(step.side))))).collect()
+        (0..count).map(|_| answer(&judge_all(&gate(8), &agings(8, &mut |step| value(step.side))), 0)).collect()
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
                 .iter()
                 .all(|one| [Verdict::Identical, Verdict::NotTestable].contains(&one.verdict))
         );
-        assert_eq!(answer(&judge_all(&gate(8), &same)), Answer::NotWorse);
+        assert_eq!(answer(&judge_all(&gate(8), &same), 0), Answer::NotWorse);
         same.set_digests(|step| format!("{} {}", step.seed, step.side));
         assert!(!same.are_identical());
     }
@@ -223,9 +223,11 @@ mod tests {
     #[test]
     fn missing_value_is_not_testable() {
         let judged = judge_all(&gate(4), &agings(4, &mut |_| 0.0));
-        assert_eq!(answer(&judged), Answer::NotTestable);
-        assert_eq!(answer(&[]), Answer::NotTestable);
-        assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0))), Answer::NotTestable);
+        assert_eq!(answer(&judged, 0), Answer::NoVerdict);
+        assert_eq!(answer(&[], 0), Answer::NoVerdict);
+        assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0)), 0), Answer::NoVerdict);
+        let worse = judge_all(&gate(4), &agings(4, &mut |step| 1000.0 * (1.0 + step.side as f64)));
+        assert_eq!([answer(&worse, 0), answer(&worse, 1)], [Answer::Worse, Answer::NoVerdict]);
     }
 
     #[test]

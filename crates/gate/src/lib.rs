@@ -68,11 +68,11 @@ impl Run for Gate {
     }
 
     fn exit_code(spec: &GateSpec, recorded: &Recorded<Self>) -> ExitCode {
-        match run::answer(&run::judge_all(spec, &Agings::of(recorded.events()))) {
+        let judged = run::judge_all(spec, &Agings::of(recorded.events()));
+        match run::answer(&judged, recorded.failures().len()) {
             Answer::Worse => ExitCode::Negative,
-            Answer::NotTestable => ExitCode::CannotTell,
-            Answer::NotWorse if recorded.failures().is_empty() => ExitCode::Done,
-            Answer::NotWorse => ExitCode::CannotTell,
+            Answer::NoVerdict => ExitCode::CannotTell,
+            Answer::NotWorse => ExitCode::Done,
         }
     }
 

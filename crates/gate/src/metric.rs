@@ -21,7 +21,7 @@ const fn secondary(name: &'static str, unit: &'static str, value: fn(&Aged) -> O
 }
 
 fn per_operation(aged: &Aged, count: u64) -> Option<f64> {
-    (aged.operations > 0).then(|| count as f64 / aged.operations as f64)
+    aged.operations.filter(|operations| *operations > 0).map(|operations| count as f64 / operations as f64)
 }
 
 /// Primary ones first. Modelled times are of reading all files in path order.

@@ -115,16 +115,17 @@ pub(crate) enum Answer {
     Worse,
     /// None is worse.
     NotWorse,
-    /// A primary metric has no verdict.
-    NotTestable,
+    /// An aging failed, or a primary metric is not testable.
+    NoVerdict,
 }
 
-pub(crate) fn answer(judged: &[Judged]) -> Answer {
+/// `failed`: how many agings failed.
+pub(crate) fn answer(judged: &[Judged], failed: usize) -> Answer {
     let any = |verdict| judged.iter().any(|one| one.primary && one.verdict == verdict);
-    if any(Verdict::Worse) {
+    if failed > 0 || judged.is_empty() || any(Verdict::NotTestable) {
+        Answer::NoVerdict
+    } else if any(Verdict::Worse) {
         Answer::Worse
-    } else if judged.is_empty() || any(Verdict::NotTestable) {
-        Answer::NotTestable
     } else {
         Answer::NotWorse
     }
@@ -152,7 +153,7 @@ pub(crate) mod tests {
             ssd_seconds: value,
             append_extents: value,
             metadata_bytes: value as u64,
-            operations: 1,
+            operations: Some(1),
             requests: 1,
             written_bytes: 1,
             flushes: 0,

@@ -15,18 +15,19 @@ pub(crate) fn percent(ratio: f64) -> String {
 }
 
 /// One sentence.
-pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged]) -> String {
+pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> String {
     let effect = spec.gate.minimum_effect * 100.0;
     let names = |verdict| {
         let all = judged.iter().filter(|one| one.primary && one.verdict == verdict);
         all.map(|one| one.metric).collect::<Vec<_>>().join(", ")
     };
     let [reference, variant] = [0, 1].map(|side| spec.file_system.get(side).map_or("", |fs| fs.name.as_str()));
-    match answer(judged) {
+    match answer(judged, failed) {
         Answer::Worse => {
             format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
         }
-        Answer::NotTestable => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
+        Answer::NoVerdict if failed > 0 => format!("No verdict: {failed} agings failed."),
+        Answer::NoVerdict => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
         Answer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
             format!("{variant} ages as {reference} does: the layouts of every pair are identical.")
         }
@@ -48,10 +49,9 @@ pub fn patch_text(record: &Record) -> Result<String, Failure> {
     let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
     let [reference, variant] = [0, 1].map(|side| spec.file_system[side].name.as_str());
-    let failed = if failed > 0 { format!("NOT VALID: {failed} agings failed.\n\n") } else { String::new() };
     let mut text = format!(
-        "{failed}{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
-        wrapped(&sentence(&spec, &judged)),
+        "{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
+        wrapped(&sentence(&spec, &judged, failed)),
         agings.pairs().count(),
         spec.size,
         spec.aging.profile,
@@ -93,12 +93,12 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// One test per primary metric.
+/// One test per primary metric, and one whether all agings succeeded.
 ///
 /// # Errors
 /// The record is not that of a gate.
 pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
-    let (spec, agings, _) = of(record)?;
+    let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
     let case = |one: &Judged| {
         let details = one.ratio.map_or_else(String::new, |ratio| {
@@ -111,7 +111,9 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
         };
         Case { class: spec.name.clone(), name: one.metric.into(), status, details }
     };
-    Ok(judged.iter().filter(|one| one.primary).map(case).collect())
+    let status = if failed > 0 { Status::Failed(format!("{failed} failed")) } else { Status::Passed };
+    let all = Case { class: spec.name.clone(), name: "agings".into(), status, details: String::new() };
+    Ok(std::iter::once(all).chain(judged.iter().filter(|one| one.primary).map(case)).collect())
 }
 
 /// The gate, its agings, and how many failed.
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn sentence_names_the_metrics_that_decide() {
         let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
-        let text = sentence(&gate(8), &worse);
+        let text = sentence(&gate(8), &worse, 0);
         assert!(text.contains("discontinuities, free extents") && !text.contains("metadata"), "{text}");
     }
 

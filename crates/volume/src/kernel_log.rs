@@ -16,18 +16,21 @@ use std::thread::JoinHandle;
 /// Parts of messages by which the kernel reports a fault of its own: BUG, WARN, a sanitizer, lockdep, a hung task.
 const FAULTS: [&str; 7] = ["BUG: ", "kernel BUG at", "WARNING: ", "UBSAN: ", "Oops", "INFO: task ", "Call Trace:"];
 
-/// All messages in the ring buffer that report a fault of the kernel.
+/// All messages in the ring buffer that report a fault of the kernel; also what prevents reading all of them.
 pub(crate) fn faults() -> Vec<String> {
-    let Ok(mut file) = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg") else {
-        return vec!["cannot read /dev/kmsg: faults of the kernel are unknown".into()];
+    let unknown = |error| vec![format!("faults of the kernel are unknown: cannot read /dev/kmsg ({error})")];
+    let mut file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg") {
+        Ok(file) => file,
+        Err(error) => return unknown(error),
     };
     let (mut found, mut record) = (Vec::new(), [0; 8192]);
-    // Each read returns one record; EPIPE means that older ones were overwritten.
+    // Each read returns one record.
     loop {
         match file.read(&mut record) {
             Ok(length) => found.extend(fault(&String::from_utf8_lossy(&record[..length]))),
-            Err(error) if error.raw_os_error() == Some(Errno::PIPE.raw_os_error()) => {}
-            Err(_) => return found,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return found,
+            // EPIPE: records were overwritten.
+            Err(error) => return unknown(error),
         }
     }
 }
@@ -197,6 +200,18 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
     use std::io::Error;
+
+    #[test]
+    fn faults_of_the_kernel_are_found_by_their_words() {
+        for (record, expected) in [
+            ("4,339,5140900,-;WARNING: CPU: 0 PID: 1 at fs/ext4/mballoc.c:1", true),
+            ("3,340,5140901,-;kernel BUG at fs/xfs/xfs_trans.c:1!\n SUBSYSTEM=block", true),
+            ("6,341,5140902,-;EXT4-fs (loop0): mounted filesystem", false),
+            ("no record", false),
+        ] {
+            assert_eq!(fault(record).is_some(), expected, "{record}");
+        }
+    }
 
     #[test]
     fn only_warnings_about_this_device_count() {

@@ -21,10 +21,13 @@ pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> 
         fs.kind,
         fs.mkfs,
         version,
-        [fs.mount.as_str(), fs.after_mount.as_str()].join(" ").trim_end(),
+        fs.mount,
         spec.size.0,
         state.kind.word(),
     );
+    if !fs.after_mount.is_empty() {
+        text += &format!("after mount {}\n", fs.after_mount);
+    }
     if is_planned(state) {
         let plan = aging_plan(spec, state, id.image)?;
         let threads = if state.kind == StateKind::Aged { spec.threads } else { 1 };

@@ -62,6 +62,8 @@ impl Study {
     }
 
     fn gate(self, path: &Path, text: &str, session: &Session) -> Result<Exit, Failure> {
+        let ktap = (self.gate.ktap.as_deref(), Format::Text, &b"KTAP version 1"[..]);
+        self.output.check_all(&[(self.gate.junit.as_deref(), Format::Xml, b""), ktap])?;
         if let Some(command) = &self.gate.build {
             session.progress().say(&format!("building: {command}"));
             build(command)?;
