@@ -170,7 +170,13 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
 fn append(target: &MountedTarget, spec: &GateSpec) -> Result<f64, Failure> {
     let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
     let folder = target.mount_point().join("senesce-append");
-    slow_append(&folder, Bytes(free / 4))?;
+    let hinted = |failure: Failure| {
+        let problem = failure.to_string();
+        let problem = problem.lines().next().unwrap_or_default();
+        let words = format!("{problem}\nhint: the slow append needs space: choose a larger size or a lower fullness");
+        Failure::new(failure.exit_code(), words)
+    };
+    slow_append(&folder, Bytes(free / 4)).map_err(hinted)?;
     target.sync()?;
     let summary = Layout::examine(&folder, &Options::default())?.summary;
     Ok(summary.extents as f64 / summary.files.max(1) as f64)

@@ -38,13 +38,13 @@ fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {
         spec.gate.minimum_effect * 100.0,
         ALARM * 100.0
     );
-    let columns = ["metric", "A", "B", "B/A - 1", "interval", "verdict"];
+    let columns = ["metric", "verdict", "A", "B", "B/A - 1", "interval"];
     let mut table = Table::new("gate", &title, &columns).leading();
     for one in judged {
         let name = format!("{}{}", if one.primary { "* " } else { "" }, one.metric);
         let change = one.ratio.map(|ratio| percent(ratio.value));
         let interval = one.ratio.map(|ratio| format!("{} to {}", percent(ratio.low), percent(ratio.high)));
-        table.row((name, one.reference, one.variant, change, interval, one.verdict.word()));
+        table.row((name, one.verdict.word(), one.reference, one.variant, change, interval));
     }
     table
 }

@@ -2,7 +2,7 @@
 
 use super::Study;
 use crate::Exit;
-use crate::display::{print_plan, show};
+use crate::display::{print_plan, show, show_record};
 use crate::output::print;
 use crate::session::Session;
 use clap::Args;
@@ -86,6 +86,7 @@ impl Study {
         }
         if self.gate.patch {
             print(format_args!("{}", senesce_gate::patch_text(&record)?.trim_end()));
+            show_record(&outcome);
         } else {
             show(&outcome, self.json, session)?;
         }
