@@ -78,6 +78,11 @@ impl Source {
     pub fn citation(&self) -> String {
         format!("{}, {}{}", self.work.citation(), self.place, self.kind.text())
     }
+
+    /// Whether the document or its data states the claim; others come from notes about it or from our own measurements.
+    pub fn is_document(&self) -> bool {
+        matches!(self.kind, SourceKind::Document | SourceKind::Table)
+    }
 }
 
 /// How the content of a work is known.
@@ -143,7 +148,31 @@ pub enum Work {
 }
 
 impl Work {
-    pub(crate) fn citation(self) -> &'static str {
+    /// The documents whose experiments senesce reproduces. From other works it takes single claims.
+    pub const DOCUMENTS: [Self; 5] =
+        [Self::Geriatrix, Self::Conway2017, Self::Doekemeijer2023, Self::Murphy2017, Self::AntiCaching];
+
+    /// The document to which its claims are counted.
+    pub fn document(self) -> Self {
+        match self {
+            Self::GeriatrixTool => Self::Geriatrix,
+            other => other,
+        }
+    }
+
+    /// Name in tables.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::Geriatrix | Self::GeriatrixTool => "Geriatrix",
+            Self::Conway2017 => "fragmentation",
+            Self::Doekemeijer2023 => "ZNS",
+            Self::Murphy2017 => "object store",
+            Self::AntiCaching => "anti-caching",
+            other => other.citation(),
+        }
+    }
+
+    pub fn citation(self) -> &'static str {
         match self {
             Self::Geriatrix => "Kadekodi et al., Aging Gracefully with Geriatrix, CMU-PDL-16-105, 2016",
             Self::GeriatrixTool => "Geriatrix, released tool of 2018, as measured on 2 cores and Linux 6.18",

@@ -15,8 +15,15 @@ pub(crate) struct Interval {
     pub units: usize,
 }
 
+/// The reason why an interval is missing, with the estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Lack {
+    pub cause: Cause,
+    pub value: Option<f64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum Cause {
     TooFew(usize),
     /// A ratio of values that are not positive.
     NotPositive,
@@ -37,6 +44,19 @@ pub(crate) enum Scale {
 /// Terms with a random error may all be measured in the same rounds. Then the sum is formed within each round, and the
 /// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
 pub(crate) fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
+    interval(terms, scale, alpha).map_err(|cause| Lack { cause, value: estimate(terms, scale) })
+}
+
+/// The weighted sum of the means without an interval.
+fn estimate(terms: &[(f64, &Sample)], scale: Scale) -> Option<f64> {
+    let sum: f64 = match scale {
+        Scale::Linear => terms.iter().map(|(weight, sample)| weight * sample.mean()).sum(),
+        Scale::Ratio => terms.iter().map(|(weight, sample)| weight * sample.mean().ln()).sum::<f64>().exp(),
+    };
+    sum.is_finite().then_some(sum)
+}
+
+fn interval(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
     match summed_by_round(terms, scale)? {
         Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.stated(found, scale)),
         None => contrast_apart(terms, scale, alpha),
@@ -63,14 +83,14 @@ impl RoundSum {
 }
 
 /// The sums within rounds; `None` if fewer than two terms have rounds, or a term with a random error has none.
-fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Lack> {
+fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Cause> {
     let noisy: Vec<&(f64, &Sample)> = terms.iter().filter(|(_, sample)| !sample.exact).collect();
     if noisy.len() < 2 || noisy.iter().any(|(_, sample)| sample.rounds.is_empty()) {
         return Ok(None);
     }
     let scaled = |value: f64| match scale {
         Scale::Linear => Ok(value),
-        Scale::Ratio if value <= 0.0 => Err(Lack::NotPositive),
+        Scale::Ratio if value <= 0.0 => Err(Cause::NotPositive),
         Scale::Ratio => Ok(value.ln()),
     };
     let shared = |round: &&u32| noisy.iter().all(|(_, sample)| sample.rounds.contains(round));
@@ -92,26 +112,26 @@ fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<Roun
     Ok(Some(RoundSum { sample: Sample { values: units.len(), units, exact: false, rounds }, resolution }))
 }
 
-fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
+fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
     let (mut value, mut variance, mut freedom, mut smallest) = (0.0, 0.0, 0.0, usize::MAX);
     let mut largest = 0;
     let mut resolution = 0.0f64;
     for (weight, sample) in terms {
         let units: Vec<f64> = match scale {
             Scale::Linear => sample.units.clone(),
-            Scale::Ratio if sample.units.iter().any(|value| *value <= 0.0) => return Err(Lack::NotPositive),
+            Scale::Ratio if sample.units.iter().any(|value| *value <= 0.0) => return Err(Cause::NotPositive),
             Scale::Ratio => sample.units.iter().map(|value| value.ln()).collect(),
         };
         let count = units.len();
-        let centre = mean(&units).ok_or(Lack::TooFew(0))?;
+        let centre = mean(&units).ok_or(Cause::TooFew(0))?;
         value += weight * centre;
         if sample.exact {
             continue;
         }
         if sample.values < LEAST_VALUES {
-            return Err(Lack::TooFew(sample.values));
+            return Err(Cause::TooFew(sample.values));
         }
-        let deviation = standard_deviation(&units).ok_or(Lack::TooFew(count))?;
+        let deviation = standard_deviation(&units).ok_or(Cause::TooFew(count))?;
         let part = (weight * deviation).powi(2) / count as f64;
         variance += part;
         freedom += part.powi(2) / (count - 1) as f64;
@@ -136,6 +156,10 @@ mod tests {
 
     fn noisy(units: &[f64]) -> Sample {
         Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new() }
+    }
+
+    fn lack(terms: &[(f64, &Sample)], scale: Scale) -> Lack {
+        contrast(terms, scale, 0.05).unwrap_err()
     }
 
     #[test]
@@ -170,7 +194,7 @@ mod tests {
         let ratio = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05).unwrap();
         assert!((ratio.value - 2.0).abs() < 1e-9);
         assert!((ratio.low * ratio.high - 4.0).abs() < 1e-9, "symmetric as a factor");
-        assert_eq!(contrast(&[(1.0, &noisy(&[0.0, 1.0, 2.0]))], Scale::Ratio, 0.05), Err(Lack::NotPositive));
+        assert_eq!(lack(&[(1.0, &noisy(&[0.0, 1.0, 2.0]))], Scale::Ratio).cause, Cause::NotPositive);
     }
 
     #[test]
@@ -192,12 +216,15 @@ mod tests {
         // Rounds of only one sample are not pairs.
         let (mut a, b) = (of(1.2, true), of(1.0, true));
         a.rounds = vec![0, 1, 2, 8, 9];
-        assert_eq!(contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05), Err(Lack::TooFew(3)));
+        assert_eq!(lack(&[(1.0, &a), (-1.0, &b)], Scale::Ratio).cause, Cause::TooFew(3));
     }
 
     #[test]
     fn few_values_have_no_interval_equal_ones_a_small_one_and_exact_ones_need_none() {
-        assert_eq!(contrast(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear, 0.05), Err(Lack::TooFew(2)));
+        assert_eq!(
+            lack(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear),
+            Lack { cause: Cause::TooFew(2), value: Some(1.5) }
+        );
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));
         let exact = Sample { units: vec![7.0], values: 1, exact: true, rounds: Vec::new() };

@@ -1,10 +1,11 @@
 //! Decides claims from measurements.
 
-use crate::claim::{Claim, ClaimSet, Control};
+use crate::claim::{Claim, ClaimSet, Control, Work};
 use crate::judge::{Context, cases};
+use crate::missing;
 use crate::rule::{Holds, Rule};
 use crate::sample::Evidence;
-use crate::truth::{Case, Truth, combine};
+use crate::truth::{Case, Truth, Why, combine};
 use senesce_core::measurement::Seconds;
 use senesce_core::{Finding, Level, Measurement, Verdict};
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub struct Facts {
     pub root: bool,
     /// Claims' names of the drives in use ("hdd", "zn540").
     pub drives: Vec<String>,
+    /// Whether the run ended before its last step.
+    pub stopped: bool,
     /// Whether images are the independent units; a single image then represents only itself.
     pub images: bool,
 }
@@ -41,6 +44,7 @@ impl Facts {
             emulated: false,
             root: true,
             drives: Vec::new(),
+            stopped: false,
             images: false,
         }
     }
@@ -50,25 +54,51 @@ impl Facts {
 pub struct Judgement {
     pub verdict: Verdict,
     pub measured: String,
+    /// Why the verdict is not "supported" or "not supported": the same words for all claims with the same obstacle.
+    pub reason: String,
     pub note: String,
 }
 
+impl Judgement {
+    fn not_testable(why: impl Into<Why>) -> Self {
+        let Why { reason, detail } = why.into();
+        Self { verdict: Verdict::NotTestable, measured: String::new(), reason, note: detail }
+    }
+}
+
 pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Vec<Finding> {
-    set.claims
-        .iter()
-        .map(|claim| {
-            let judgement = judge(claim, set, measurements, facts);
-            Finding {
-                id: claim.id.clone(),
-                claim: claim.sentence.clone(),
-                source: claim.source.citation(),
-                published: claim.published.text(&set.rows),
-                measured: judgement.measured,
-                verdict: judgement.verdict,
-                note: sentences([judgement.note, claim.note.clone()]),
-            }
-        })
-        .collect()
+    let of = |claim: &Claim| {
+        let judgement = judge(claim, set, measurements, facts);
+        Finding {
+            measured: judgement.measured,
+            verdict: judgement.verdict,
+            reason: judgement.reason,
+            note: sentences([judgement.note, claim.note.clone()]),
+            ..finding(claim, set)
+        }
+    };
+    set.claims.iter().map(of).collect()
+}
+
+/// All claims without a run, and the document that each counts to.
+pub fn unjudged(set: &ClaimSet) -> Vec<(Work, Finding)> {
+    set.claims.iter().map(|claim| (claim.source.work.document(), finding(claim, set))).collect()
+}
+
+fn finding(claim: &Claim, set: &ClaimSet) -> Finding {
+    Finding {
+        id: claim.id.clone(),
+        claim: claim.sentence.clone(),
+        source: claim.source.citation(),
+        work: claim.source.work.citation().into(),
+        place: claim.source.place.clone(),
+        stated: claim.source.is_document(),
+        published: claim.published.text(&set.rows),
+        measured: String::new(),
+        verdict: Verdict::NotRun,
+        reason: String::new(),
+        note: claim.note.clone(),
+    }
 }
 
 /// Testable claims about which these measurements decide nothing on any drive.
@@ -81,50 +111,81 @@ pub fn untested(set: &ClaimSet, measurements: &[Measurement]) -> Vec<String> {
 }
 
 pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Judgement {
-    let not_testable = |note: String| Judgement { verdict: Verdict::NotTestable, measured: String::new(), note };
     if let Rule::NotTestable { why } = &claim.rule {
-        return not_testable(why.clone());
+        return Judgement::not_testable(why.as_str());
     }
     if let Some(drive) = &claim.drive
         && !facts.drives.contains(drive)
     {
-        return not_testable(format!("the claim is about {drive}; this run used {}", listed(&facts.drives)));
+        let used = listed(&facts.drives);
+        return Judgement::not_testable(format!("the claim is about {drive}; this run used {used}"));
     }
     let (measurements, emulators) = &told_by_real_clocks(measurements, facts);
     let published = claim.published.numbers(&set.rows);
     let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
     if let Some(note) = other_unit(claim, set, measurements) {
-        return not_testable(note);
+        return Judgement::not_testable(note);
     }
     let context = Context { evidence, published: &published, rows: &set.rows };
     let cases = cases(&claim.rule, &context);
     let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
     // A table without some of its rows is a different table.
     if matches!(claim.rule, Rule::Table { .. }) && !emulators.is_empty() {
-        return not_testable("rows of the table are times under an emulated processor, which decide nothing".into());
+        return Judgement::not_testable(
+            "rows of the table are times under an emulated processor, which decide nothing",
+        );
     }
     let Some(truth) = combine(&cases, &claim.holds) else {
-        return not_testable(match emulators.is_empty() {
-            true => unmeasured(claim, measurements, facts),
+        return Judgement::not_testable(match emulators.is_empty() {
+            true => missing::unmeasured(claim, measurements, facts),
             false => "times under an emulated processor decide nothing".into(),
         });
     };
     let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are omitted" };
     let measured = text(&cases);
     let (truth, control) = controlled(claim, truth, &context);
-    let absent = absent(claim, measurements);
-    let alone = alone(claim, measurements, facts);
-    let (verdict, why) = match truth {
-        Truth::Yes => {
-            told_model(claim, facts).map_or((Verdict::Supported, String::new()), |why| (Verdict::ModelAgrees, why))
-        }
-        Truth::No => {
-            told_model(claim, facts).map_or((Verdict::NotSupported, String::new()), |why| (Verdict::ModelDiffers, why))
-        }
-        Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
-        Truth::Open(why) => (Verdict::Undecided, why),
+    let absent = missing::absent(claim, measurements);
+    let truth = reserved(claim, truth, &absent, facts);
+    let (verdict, why) = verdict(claim, truth, facts);
+    let alone = if verdict == Verdict::Undecided { String::new() } else { alone(claim, measurements, facts) };
+    let note = sentences([why.detail, control, missing::words(&absent), alone, left_out.into()]);
+    Judgement { verdict, measured, reason: why.reason, note }
+}
+
+fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, Why) {
+    let of_model = |plain: Verdict, model: Verdict| match told_model(claim, facts) {
+        Some(why) => (model, why.into()),
+        None => (plain, "".into()),
     };
-    Judgement { verdict, measured, note: sentences([why, control, absent, alone, left_out.into()]) }
+    match truth {
+        Truth::Yes => of_model(Verdict::Supported, Verdict::ModelAgrees),
+        Truth::No => of_model(Verdict::NotSupported, Verdict::ModelDiffers),
+        Truth::Open(why) if facts.level == Level::Smoke => {
+            (Verdict::Undecided, Why { reason: format!("{} (at smoke scale)", why.reason), ..why })
+        }
+        Truth::Open(why) => (Verdict::Undecided, why),
+    }
+}
+
+/// The truth if the run covers the claim: a run that was stopped or that measured only some of the named conditions does not
+/// support a claim about all of them, and neither contradicts one about any. A short run at the smoke scale contradicts nothing.
+fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Facts) -> Truth {
+    let is_any = matches!(claim.holds, Holds::Any);
+    let is_partial = match truth {
+        Truth::Yes => !is_any,
+        Truth::No => is_any || matches!(claim.holds, Holds::Share { .. }),
+        Truth::Open(_) => return truth,
+    };
+    if facts.stopped && (is_partial || truth == Truth::No) {
+        return Truth::Open("the run was stopped before its end".into());
+    }
+    if !absent.is_empty() && is_partial {
+        return Truth::Open("only some of the named conditions were measured".into());
+    }
+    match truth {
+        Truth::No if facts.level == Level::Smoke => Truth::Open("short runs contradict no claim".into()),
+        other => other,
+    }
 }
 
 /// The truth if the control holds, or open if repeated measurements of one condition differ significantly; and the control's
@@ -136,9 +197,9 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     match combine(&found, &Holds::Every) {
         None => (truth, format!("[{of}] was not measured, so the noise of the machine is unknown")),
         Some(Truth::No) => {
-            let why =
-                format!("the same condition measured twice differs: {}; repeat it on a quieter machine", text(&found));
-            (Truth::Open(why), String::new())
+            let reason = "the same condition measured twice differs; repeat it on a quieter machine".into();
+            let detail = format!("measured twice: {}", text(&found));
+            (Truth::Open(Why { reason, detail }), String::new())
         }
         Some(_) if text(&found).is_empty() => (truth, "the same condition measured twice: too few values".into()),
         Some(_) => (truth, format!("the same condition measured twice: {}", text(&found))),
@@ -184,32 +245,6 @@ fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Op
     let found = of.of(measurements);
     let other = found.iter().find(|one| within.of_published() && !published.is_empty() && one.unit != published)?;
     Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
-}
-
-/// A note about missing measurements. If every selection has some, their conditions do not match.
-fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
-    let all = claim.rule.selections();
-    let without = all.iter().filter(|selection| selection.of(measurements).is_empty());
-    let mut wanted: Vec<String> = without.map(|selection| format!("[{selection}]")).collect();
-    if wanted.is_empty() {
-        wanted.extend(all.iter().map(|selection| format!("[{selection}]")));
-    }
-    let what = if wanted.is_empty() { "rows of the table".to_string() } else { wanted.join(" with ") };
-    let root = if facts.root { "" } else { "; it did not run as root" };
-    let smoke = if facts.level == Level::Smoke { "; at smoke scale some points are omitted" } else { "" };
-    format!("this run did not measure {what}{root}{smoke}")
-}
-
-fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
-    let mut all = BTreeSet::new();
-    for selection in claim.rule.selections() {
-        all.extend(selection.missing(selection.of(measurements).iter().map(|one| &one.condition)));
-    }
-    if all.is_empty() {
-        String::new()
-    } else {
-        format!("not measured: {}", listed(&all.into_iter().collect::<Vec<_>>()))
-    }
 }
 
 fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {

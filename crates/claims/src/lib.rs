@@ -9,6 +9,7 @@ mod claim;
 mod contrast;
 pub mod decide;
 mod judge;
+mod missing;
 pub mod row;
 mod rule;
 mod sample;
@@ -16,7 +17,7 @@ mod selection;
 mod text;
 mod truth;
 
-pub use claim::{Claim, ClaimSet, Control};
-pub use decide::{Facts, Judgement, decide, judge, untested};
+pub use claim::{Claim, ClaimSet, Control, Work};
+pub use decide::{Facts, Judgement, decide, judge, unjudged, untested};
 pub use rule::{Holds, Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

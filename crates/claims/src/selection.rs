@@ -172,6 +172,15 @@ impl Selection {
         condition.iter().filter(|(key, _)| !pinned(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
+    /// One selection per condition, with the same metric.
+    pub(crate) fn single_conditions(&self) -> Vec<Self> {
+        let one = |(key, pattern): (&String, &Pattern)| Self {
+            metric: self.metric.clone(),
+            when: BTreeMap::from([(key.clone(), pattern.clone())]),
+        };
+        self.when.iter().map(one).collect()
+    }
+
     pub(crate) fn missing<'a>(&self, conditions: impl Iterator<Item = &'a Condition> + Clone) -> BTreeSet<String> {
         let mut absent = BTreeSet::new();
         for (key, pattern) in &self.when {

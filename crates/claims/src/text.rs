@@ -1,6 +1,6 @@
 //! Formats numbers, intervals and conditions.
 
-use crate::contrast::Interval;
+use crate::contrast::{Cause, Interval, Lack};
 use crate::selection::Condition;
 
 /// A number with three significant digits, or all digits of its integer part.
@@ -20,6 +20,16 @@ pub(crate) fn interval(found: &Interval, unit: &str) -> String {
         return value;
     }
     format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
+}
+
+/// An estimate without an interval: `0.82 times (one value)`.
+pub(crate) fn estimate(value: f64, lack: &Lack, unit: &str) -> String {
+    let stated = format!("{} {unit}", number(value));
+    match lack.cause {
+        Cause::TooFew(0 | 1) => format!("{} (one value)", stated.trim()),
+        Cause::TooFew(count) => format!("{} ({count} values)", stated.trim()),
+        Cause::NotPositive => stated.trim().to_string(),
+    }
 }
 
 pub(crate) fn condition(condition: &Condition) -> String {

@@ -1,6 +1,6 @@
 //! Compares an interval with a bound: yes, no or open.
 
-use crate::contrast::{Interval, LEAST_VALUES, Lack};
+use crate::contrast::{Cause, Interval, LEAST_VALUES, Lack};
 use crate::rule::Holds;
 use crate::selection::Condition;
 
@@ -8,8 +8,23 @@ use crate::selection::Condition;
 pub(crate) enum Truth {
     Yes,
     No,
-    /// Undecidable, with the reason and the requirement for a decision.
-    Open(String),
+    /// Undecidable.
+    Open(Why),
+}
+
+/// Why nothing is decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Why {
+    /// The same words for all claims with the same obstacle.
+    pub reason: String,
+    /// The part that differs from claim to claim, such as the bound that an interval crosses.
+    pub detail: String,
+}
+
+impl<T: Into<String>> From<T> for Why {
+    fn from(reason: T) -> Self {
+        Self { reason: reason.into(), detail: String::new() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,23 +81,24 @@ impl Truth {
     }
 
     pub(crate) fn lacking(lack: Lack) -> Self {
-        Self::Open(match lack {
-            Lack::TooFew(count) => {
-                format!("{count} value(s) do not show the noise: at least {LEAST_VALUES} repetitions are needed")
-            }
-            Lack::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
+        Self::Open(match lack.cause {
+            Cause::TooFew(_) => format!("the noise is unknown: at least {LEAST_VALUES} repetitions are needed").into(),
+            Cause::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
         })
     }
 }
 
 /// The reason why an interval that contains a bound does not decide, with the number of repetitions that would: widths shrink
 /// with its square root.
-fn straddles(found: &Interval, bound: f64) -> String {
+fn straddles(found: &Interval, bound: f64) -> Why {
     let near = number_of_repetitions(found, bound);
-    let takes = near.map_or("too close to the bound for any number of repetitions".into(), |count| {
+    let takes = near.map_or("too close for any number of repetitions".into(), |count| {
         format!("it would take about {count} independent values")
     });
-    format!("the interval crosses {}; {takes}", crate::text::number(bound))
+    Why {
+        reason: "the interval crosses a bound of the rule".into(),
+        detail: format!("the interval crosses {}; {takes}", crate::text::number(bound)),
+    }
 }
 
 fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {

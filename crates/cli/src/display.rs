@@ -1,6 +1,7 @@
 //! Prints analyses as text for a terminal.
 
 use crate::Exit;
+use crate::experiment_text::{self, TEXT_WIDTH, Tables};
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
@@ -11,11 +12,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
+pub(crate) fn print_analysis(analysis: &Analysis, json: bool, tables: Tables) -> io::Result<()> {
     let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &analysis.result)?;
         return writeln!(out);
+    }
+    if !analysis.findings.is_empty() {
+        return experiment_text::write(&mut out, analysis, tables);
     }
     writeln!(out, "{}\n{}", analysis.title, analysis.summary)?;
     for caveat in &analysis.caveats {
@@ -25,28 +29,12 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> 
         writeln!(out, "\n{}", table.title)?;
         print_table(&mut out, table)?;
     }
-    if !analysis.findings.is_empty() {
-        writeln!(out, "\nFindings")?;
-    }
-    for finding in &analysis.findings {
-        writeln!(out, "- {}: {}", finding.claim.trim_end_matches('.'), finding.verdict.text())?;
-        for (name, text) in [
-            ("published:", &finding.published),
-            ("source:   ", &finding.source),
-            ("measured: ", &finding.measured),
-            ("note:     ", &finding.note),
-        ] {
-            if !text.is_empty() {
-                writeln!(out, "    {name} {text}")?;
-            }
-        }
-    }
     Ok(())
 }
 
 pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, session);
-    print_analysis(&outcome.analysis, json).map_err(output_failed)?;
+    print_analysis(&outcome.analysis, json, Tables::Named).map_err(output_failed)?;
     Ok(show_record(outcome))
 }
 
@@ -54,7 +42,7 @@ pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<E
 pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, session);
     match json {
-        true => print_analysis(&outcome.analysis, true),
+        true => print_analysis(&outcome.analysis, true, Tables::Named),
         false => write_brief(&mut crate::output::stdout(), &outcome.analysis, terminal_width()),
     }
     .map_err(output_failed)?;
@@ -67,9 +55,6 @@ fn begin_result(outcome: &Outcome, session: &Session) {
         eprintln!("already done: result of {}\nhint: --again runs it again", outcome.path.display());
     }
 }
-
-/// Width of text if standard output is not a terminal.
-const TEXT_WIDTH: usize = 80;
 
 fn write_brief(out: &mut impl Write, analysis: &Analysis, width: Option<usize>) -> io::Result<()> {
     let width = width.unwrap_or(TEXT_WIDTH);

@@ -20,6 +20,7 @@ mod arguments;
 mod display;
 #[cfg(test)]
 mod documented;
+mod experiment_text;
 mod global;
 mod in_the_guest;
 mod output;

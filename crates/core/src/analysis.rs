@@ -1,5 +1,6 @@
 //! Result of an analysis: plain data for the report and the exporters.
 
+pub use crate::finding::{Finding, Score, Verdict, score_json, score_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -262,58 +263,4 @@ pub struct CellRow {
     pub cells: Vec<i32>,
     /// Fill 0..=1 per cell (occupancy); empty means 1 everywhere.
     pub fill: Vec<f32>,
-}
-
-/// Result of testing a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The interval lies within the claim.
-    Supported,
-    /// The interval lies outside of the claim.
-    NotSupported,
-    /// The interval crosses the bound of the claim.
-    Undecided,
-    /// Not testable on this device or at this scale.
-    #[default]
-    NotTestable,
-    /// A simulator agrees with a value it was fitted to.
-    ModelAgrees,
-    /// A simulator differs from a value it was fitted to.
-    ModelDiffers,
-}
-
-impl Verdict {
-    /// Text in reports.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Supported => "supported",
-            Self::NotSupported => "not supported",
-            Self::Undecided => "undecided",
-            Self::NotTestable => "not testable here",
-            Self::ModelAgrees => "model agrees",
-            Self::ModelDiffers => "model differs",
-        }
-    }
-}
-
-/// A claim with its published and measured values.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Finding {
-    /// Name of the claim in its experiment; empty if the finding has no claim.
-    #[serde(default)]
-    pub id: String,
-    /// The claim in one sentence.
-    pub claim: String,
-    /// Author and location of the claim.
-    #[serde(default)]
-    pub source: String,
-    /// Published value with unit.
-    pub published: String,
-    /// Measured value with unit.
-    pub measured: String,
-    /// Result of the test.
-    pub verdict: Verdict,
-    /// Explanation, if needed.
-    pub note: String,
 }

@@ -10,6 +10,7 @@ pub mod beneath;
 pub mod circumstances;
 pub mod environment;
 pub mod failure;
+mod finding;
 pub mod finite;
 pub mod heartbeat;
 pub mod input;
@@ -30,7 +31,7 @@ pub mod seed;
 pub mod text;
 pub mod units;
 
-pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Series, Table, Verdict};
+pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Score, Series, Table, Verdict};
 pub use environment::Environment;
 pub use failure::{Classify, ExitCode, Failure};
 pub use finite::{Finite, NoValue};

@@ -3,7 +3,9 @@
 //! A report is one file: inline styles and SVG, no network access, the same bytes for the same record on every machine. Its only
 //! script is allowed by its hash, and the page is complete without it.
 
+pub mod answer;
 pub mod bundle;
+mod claim_tables;
 pub mod csv;
 pub mod data;
 pub mod junit;
@@ -12,6 +14,7 @@ pub mod markdown;
 mod number;
 mod page;
 mod pdf;
+pub mod scoreboard;
 pub mod site;
 mod svg;
 

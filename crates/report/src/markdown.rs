@@ -1,28 +1,62 @@
 //! An analysis as Markdown, for a pull request or a log.
 
-use crate::number;
-use senesce_core::analysis::{Analysis, Table};
+use crate::{answer, data, number};
+use senesce_core::analysis::{Analysis, Finding, Table, score_lines};
 use senesce_core::text::visible;
 use serde_json::Value;
 
 pub fn render(analysis: &Analysis) -> String {
-    let mut text = format!("# {}\n\n{}\n", escape(&analysis.title), escape(&analysis.summary));
+    let mut text = format!("# {}\n", escape(&analysis.title));
+    for paragraph in answer::answer(analysis).into_iter().chain(score_lines(&analysis.findings)) {
+        text += &format!("\n{}\n", escape(&paragraph));
+    }
+    text += &format!("\n{}\n", escape(answer::method(analysis)));
     for caveat in &analysis.caveats {
         text += &format!("\n> {}\n", escape(caveat));
     }
     if !analysis.findings.is_empty() {
-        text += "\n## Findings\n\n| claim | published | measured | verdict |\n| --- | --- | --- | --- |\n";
-        for finding in &analysis.findings {
-            let cells = [&finding.claim, &finding.published, &finding.measured].map(|cell| escape(cell));
-            let source =
-                if finding.source.is_empty() { String::new() } else { format!(" ({})", escape(&finding.source)) };
-            let note = if finding.note.is_empty() { String::new() } else { format!(" ({})", escape(&finding.note)) };
-            text +=
-                &format!("| {} | {}{source} | {} | {}{note} |\n", cells[0], cells[1], cells[2], finding.verdict.text());
+        for figure in answer::leading_figures(analysis).into_iter().filter(|one| !answer::series(one).is_empty()) {
+            text += &format!("\n## {}\n\n{}", escape(&figure.title), table(&data::of_figure(figure)));
         }
+        text += &claims(&analysis.findings);
     }
     for one in &analysis.tables {
         text += &format!("\n## {}\n\n{}", escape(&one.title), table(one));
+    }
+    text
+}
+
+fn claims(findings: &[Finding]) -> String {
+    let mut text = "\n## Claims\n".to_string();
+    if let Some(work) = answer::common_work(findings) {
+        text += &format!("\nStatements of {}.\n", escape(work));
+    }
+    text + &blocks(findings)
+}
+
+pub(crate) fn blocks(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for block in answer::blocks(findings) {
+        text += &format!("\n### {}\n", escape(&block.title));
+        for group in &block.groups {
+            if !group.source.is_empty() {
+                text += &format!("\n{}:\n", escape(&group.source));
+            }
+            text += &claim_table(&group.findings, block.shows_verdicts);
+        }
+    }
+    text
+}
+
+fn claim_table(findings: &[&Finding], shows_verdicts: bool) -> String {
+    let (head, rule) = if shows_verdicts { (" verdict |", " --- |") } else { ("", "") };
+    let mut text = format!("\n| claim | published | measured |{head}\n| --- | --- | --- |{rule}\n");
+    for finding in findings {
+        let [claim, published, measured, note] =
+            [&finding.claim, &finding.published, &finding.measured, &finding.note].map(|cell| escape(cell));
+        let note = if note.is_empty() { note } else { format!(" ({note})") };
+        let verdict = if shows_verdicts { format!(" {} |", finding.verdict.text()) } else { String::new() };
+        text += &format!("| {claim}{note} | {published} | {measured} |{verdict}\n");
     }
     text
 }
@@ -48,7 +82,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in visible(text).chars() {
         match character {

@@ -1,10 +1,12 @@
 //! The report page: an analysis and the facts of its record.
 
+use crate::answer;
+use crate::claim_tables::{BlockView, claims};
 use crate::data;
 use crate::number;
 use crate::svg::{self, Format, paint};
 use askama::Template;
-use senesce_core::analysis::{Analysis, Better, Figure, Table, Verdict};
+use senesce_core::analysis::{Analysis, Better, Figure, Table, score_lines};
 use senesce_core::plan::Plan;
 use senesce_core::record::Record;
 use senesce_core::text::visible;
@@ -15,6 +17,9 @@ use std::fmt::Write;
 /// Maximum rows of a data table on the page; the others are in the CSV files.
 const SHOWN_ROWS: usize = 400;
 
+/// Number of caveats that are visible before a reader opens the others.
+const FIRST_CAVEATS: usize = 3;
+
 pub const SCRIPT: &str = include_str!("../templates/script.js");
 
 pub fn render_html(analysis: &Analysis, record: &Record) -> String {
@@ -23,16 +28,22 @@ pub fn render_html(analysis: &Analysis, record: &Record) -> String {
 
 /// The same as a page of a site, with a link to the site's index.
 pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) -> String {
+    let (leading, figures) = parted(analysis);
     let page = RecordPage {
         frame: PageFrame::new(back),
         title: if analysis.title.is_empty() { record.plan.kind.clone() } else { analysis.title.clone() },
         kind: record.plan.kind.clone(),
-        summary: paragraphs(&analysis.summary),
+        answer: answer::answer(analysis),
+        score: score_lines(&analysis.findings),
+        summary: paragraphs(answer::method(analysis)),
         partial: record.is_partial(),
-        caveats: &analysis.caveats,
+        caveats: &analysis.caveats[..analysis.caveats.len().min(FIRST_CAVEATS)],
+        more_caveats: analysis.caveats.get(FIRST_CAVEATS..).unwrap_or_default(),
         facts: facts(record),
-        findings: findings(analysis),
-        figures: figures(analysis),
+        work: answer::common_work(&analysis.findings),
+        findings: claims(&analysis.findings),
+        leading,
+        figures,
         answers: tables(analysis, "", |table| table.leads),
         tables: tables(analysis, "", |table| !table.leads),
         environment: environment(record),
@@ -67,6 +78,21 @@ pub(crate) fn laid_out(page: &impl Template) -> String {
 
 fn figures(analysis: &Analysis) -> Vec<FigureView<'_>> {
     analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect()
+}
+
+/// The figures before the claims and those after them. Without claims all figures stay together.
+fn parted(analysis: &Analysis) -> (Vec<FigureView<'_>>, Vec<FigureView<'_>>) {
+    if analysis.findings.is_empty() {
+        return (Vec::new(), figures(analysis));
+    }
+    let first = answer::leading_figures(analysis);
+    let is_leading = |figure: &&Figure| first.iter().any(|one| one.id == figure.id);
+    let (leading, others): (Vec<&Figure>, Vec<&Figure>) = analysis.figures.iter().partition(is_leading);
+    let count = leading.len();
+    let mut views: Vec<FigureView<'_>> =
+        leading.into_iter().chain(others).enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect();
+    let others = views.split_off(count);
+    (views, others)
 }
 
 fn tables<'a>(analysis: &'a Analysis, classes: &str, shown: impl Fn(&Table) -> bool) -> Vec<TableView<'a>> {
@@ -125,11 +151,17 @@ struct RecordPage<'a> {
     frame: PageFrame,
     title: String,
     kind: String,
+    answer: Option<String>,
+    score: Vec<String>,
     summary: Vec<String>,
     partial: bool,
     caveats: &'a [String],
+    more_caveats: &'a [String],
     facts: Vec<(String, String)>,
-    findings: Vec<FindingView<'a>>,
+    /// The work of all statements.
+    work: Option<&'a str>,
+    findings: Vec<BlockView<'a>>,
+    leading: Vec<FigureView<'a>>,
     figures: Vec<FigureView<'a>>,
     answers: Vec<TableView<'a>>,
     tables: Vec<TableView<'a>>,
@@ -143,17 +175,6 @@ struct RecordPage<'a> {
 fn settings(plan: &Plan) -> Vec<(String, String)> {
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     plan.spec.iter().map(|(name, value)| (name.clone(), text(value))).collect()
-}
-
-struct FindingView<'a> {
-    claim: &'a str,
-    published: &'a str,
-    source: &'a str,
-    measured: &'a str,
-    note: &'a str,
-    verdict: &'static str,
-    symbol: &'static str,
-    class: &'static str,
 }
 
 struct FigureView<'a> {
@@ -216,33 +237,6 @@ fn paragraphs(text: &str) -> Vec<String> {
     text.split("\n\n").map(|part| part.trim().to_string()).filter(|part| !part.is_empty()).collect()
 }
 
-fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
-    analysis
-        .findings
-        .iter()
-        .map(|finding| {
-            let (symbol, class) = match finding.verdict {
-                Verdict::Supported => ("✓", "good"),
-                Verdict::NotSupported => ("✗", "bad"),
-                Verdict::Undecided => ("?", "open"),
-                Verdict::NotTestable => ("○", "open"),
-                Verdict::ModelAgrees => ("≈", "open"),
-                Verdict::ModelDiffers => ("≠", "bad"),
-            };
-            FindingView {
-                claim: &finding.claim,
-                published: &finding.published,
-                source: &finding.source,
-                measured: &finding.measured,
-                note: &finding.note,
-                verdict: finding.verdict.text(),
-                symbol,
-                class,
-            }
-        })
-        .collect()
-}
-
 fn facts(record: &Record) -> Vec<(String, String)> {
     let known = |name: &str| record.environment.0.get(name).map(plain).filter(|text| !text.is_empty());
     let mut facts = vec![("seed".to_string(), record.plan.seed.0.to_string())];
@@ -289,7 +283,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// Columns of numbers are right-aligned.
-fn table_markup(table: &Table, classes: &str) -> String {
+pub(crate) fn table_markup(table: &Table, classes: &str) -> String {
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };
     let mut text = format!("<table class=\"sortable{classes}\"><thead><tr>");

@@ -1,8 +1,9 @@
 //! Analyses a record of any kind and adds the environment and the claims.
 
-use crate::Run;
 use crate::recorded::Recorded;
+use crate::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
+use senesce_core::analysis::score_json;
 use senesce_core::measurement::Seconds;
 use senesce_core::{Analysis, Failure, Finding, Level, Record};
 use serde_json::json;
@@ -28,6 +29,7 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     analysis.findings = findings;
     if let (false, Some(result)) = (analysis.findings.is_empty(), analysis.result.as_object_mut()) {
         result.insert("findings".into(), json!(analysis.findings));
+        result.insert("score".into(), score_json(&analysis.findings));
     }
     Ok(analysis)
 }
@@ -47,10 +49,21 @@ fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record
     let environment = &record.environment;
     let facts = Facts {
         emulated: environment.is_emulated(),
+        stopped: stopped::<R>(spec, recorded, record),
         root: environment.0.get("process.root").is_none_or(|root| root == true),
         ..Facts::of(record.plan.scale.unwrap_or(Level::Quick))
     };
     Ok(senesce_claims::decide(&set, &R::measurements(spec, recorded), &R::facts(spec, recorded, facts)))
+}
+
+/// Whether the user ended the run, or it was killed, before its last step. Failed steps are reported as such.
+fn stopped<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> bool {
+    if recorded.was_interrupted() {
+        return true;
+    }
+    let failed: Vec<R::Step> = recorded.failures().into_iter().filter_map(|(step, _)| step).collect();
+    let is_open = |steps: Vec<Planned<R::Step>>| steps.iter().any(|planned| !failed.contains(&planned.step));
+    record.is_partial() && R::next(spec, recorded).is_ok_and(is_open)
 }
 
 /// The specification of a record with the types of its kind.

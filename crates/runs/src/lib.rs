@@ -12,6 +12,7 @@ pub mod history;
 pub mod import;
 pub mod kernel_log;
 pub mod measurements;
+pub mod scoreboard;
 pub mod shared_directory;
 pub mod simulated;
 pub mod thread_memory;

@@ -48,7 +48,10 @@ pub(crate) fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
 fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl Fn(&Interval) -> Truth) -> Case {
     match found {
         Ok(interval) => Case { key, truth: decide(&interval), measured: crate::text::interval(&interval, unit) },
-        Err(lack) => Case { key, truth: Truth::lacking(lack), measured: String::new() },
+        Err(lack) => {
+            let measured = lack.value.map_or(String::new(), |value| crate::text::estimate(value, &lack, unit));
+            Case { key, truth: Truth::lacking(lack), measured }
+        }
     }
 }
 

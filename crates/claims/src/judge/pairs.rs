@@ -21,18 +21,22 @@ pub(crate) fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit,
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let pairs = context.evidence.pairs(of, to);
     let alpha = level(pairs.len());
-    let stated = |found: Interval| match unit {
-        Unit::Times => found,
-        Unit::Percent => {
-            let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-            Interval { value: percent(found.value), low: percent(found.low), high: percent(found.high), ..found }
-        }
+    let percent = |ratio: f64| match unit {
+        Unit::Times => ratio,
+        Unit::Percent => (ratio - 1.0) * 100.0,
     };
+    let stated = |found: Interval| Interval {
+        value: percent(found.value),
+        low: percent(found.low),
+        high: percent(found.high),
+        ..found
+    };
+    let estimated = |lack: Lack| Lack { value: lack.value.map(percent), ..lack };
     let word = if unit == Unit::Times { "times" } else { "%" };
     pairs
         .iter()
         .map(|(one, other)| {
-            let found = quotient(&one.sample, &other.sample, alpha).map(stated);
+            let found = quotient(&one.sample, &other.sample, alpha).map(stated).map_err(estimated);
             case(joined(&one.key, &other.key), found, word, |interval| Truth::within(interval, bounds))
         })
         .collect()
@@ -128,7 +132,12 @@ fn flipped([one, other, one_after, other_after]: &Quartet, systems: &str, alpha:
     let names = format!("{} over {}", one.key[systems], other.key[systems]);
     let (before, after) = match (before, after) {
         (Ok(before), Ok(after)) => (before, after),
-        (Err(lack), _) | (_, Err(lack)) => return (Truth::lacking(lack), names),
+        (Err(lack), _) | (_, Err(lack)) => {
+            let ratio = |one: &Cell, other: &Cell| one.sample.mean() / other.sample.mean();
+            let number = crate::text::number;
+            let after = crate::text::estimate(ratio(one_after, other_after), &lack, "after");
+            return (Truth::lacking(lack), format!("{names}: {} before, {after}", number(ratio(one, other))));
+        }
     };
     let stated = |interval: &Interval| crate::text::interval(interval, "");
     let message = format!("{names}: {} before, {} after", stated(&before), stated(&after));

@@ -46,9 +46,12 @@ pub(crate) fn correlation(
 
 fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), published: Option<&[f64]>) -> Case {
     let Some(found) = pearson(x, y).filter(|found| found.count > LEAST_PAIRS - 1) else {
-        let why =
-            format!("{} pairs, or values that do not vary; it takes at least {LEAST_PAIRS} varying pairs", x.len());
-        return Case { key, truth: Truth::Open(why), measured: String::new() };
+        let reason = format!("a correlation takes at least {LEAST_PAIRS} pairs that vary");
+        let measured = match pearson(x, y) {
+            Some(found) => format!("{} ({} pairs)", crate::text::number(found.value), x.len()),
+            None => String::new(),
+        };
+        return Case { key, truth: Truth::Open(reason.into()), measured };
     };
     let interval = of_correlation(&found);
     let outside = |number: &f64| *number < interval.low || *number > interval.high;

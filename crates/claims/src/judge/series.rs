@@ -25,8 +25,16 @@ fn series(of: &Selection, along: &str, context: &Context<'_>) -> Vec<(Condition,
     found.into_iter().collect()
 }
 
-fn open(key: Condition, lack: Lack) -> Case {
-    Case { key, truth: Truth::lacking(lack), measured: String::new() }
+fn open(key: Condition, lack: Lack, from: &(f64, Sample), to: &(f64, Sample)) -> Case {
+    let factor = to.1.mean() / from.1.mean();
+    let measured = match factor.is_finite() {
+        true => {
+            let number = crate::text::number;
+            format!("{} from {} to {}", crate::text::estimate(factor, &lack, "times"), number(from.0), number(to.0))
+        }
+        false => String::new(),
+    };
+    Case { key, truth: Truth::lacking(lack), measured }
 }
 
 fn stated(interval: &Interval, from: f64, to: f64) -> String {
@@ -51,7 +59,7 @@ pub(crate) fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context:
             };
             match judged {
                 Ok((truth, measured)) => Case { key, truth, measured },
-                Err(lack) => open(key, lack),
+                Err(lack) => open(key, lack, &series[0], &series[series.len() - 1]),
             }
         })
         .collect()
@@ -121,12 +129,12 @@ pub(crate) fn step(
     let alpha = level(2 * all.len());
     all.into_iter()
         .filter_map(|(key, series)| {
-            let at = |place: f64| series.iter().find(|(found, _)| *found == place).map(|(_, sample)| sample);
+            let at = |place: f64| series.iter().find(|(found, _)| *found == place);
             let (before, after) = (at(from)?, at(to)?);
-            let judged = stepped(&series, (before, after), by, share, alpha);
+            let judged = stepped(&series, (&before.1, &after.1), by, share, alpha);
             Some(match judged {
                 Ok((truth, found)) => Case { key, truth, measured: stated(&found, from, to) },
-                Err(lack) => open(key, lack),
+                Err(lack) => open(key, lack, before, after),
             })
         })
         .collect()
@@ -161,8 +169,11 @@ pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, c
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
         if x.len() < LEAST_PAIRS {
-            let why = format!("{} points; it takes at least {LEAST_PAIRS}", x.len());
-            return Case { key, truth: Truth::Open(why), measured: String::new() };
+            let measured = pearson(&x, &y).map_or(String::new(), |found| {
+                format!("correlation {} ({} points)", crate::text::number(found.value), x.len())
+            });
+            let truth = Truth::Open(format!("a line takes at least {LEAST_PAIRS} points").into());
+            return Case { key, truth, measured };
         }
         let Some(found) = pearson(&x, &y) else {
             return Case { key, truth: Truth::No, measured: "constant".into() };

@@ -35,10 +35,19 @@ pub(crate) fn table(
     let key = Condition::new();
     let errors = match errors {
         Ok(errors) => errors,
-        Err(lack) => return vec![Case { key, truth: Truth::lacking(lack), measured: String::new() }],
+        Err(lack) => {
+            let measured = estimated(&measured, &lack, points.len());
+            return vec![Case { key, truth: Truth::lacking(lack), measured }];
+        }
     };
     let (mean, worst) = (over(&errors, mean), over(&errors, |ends| ends.iter().copied().fold(0.0, f64::max)));
     let truth = Truth::all([Truth::within(&mean, (0.0, mean_error)), Truth::within(&worst, (0.0, worst_error))]);
+    let truth = match truth {
+        Truth::Yes if errors.len() < points.len() => {
+            Truth::Open("only some of the published values were measured".into())
+        }
+        other => other,
+    };
     let at = errors.iter().zip(&measured).max_by(|a, b| a.0.value.total_cmp(&b.0.value));
     let place = at.map_or(String::new(), |(_, (point, _))| {
         format!(" ({} {})", point.metric, crate::text::condition(&point.condition))
@@ -51,6 +60,15 @@ pub(crate) fn table(
         points.len()
     );
     vec![Case { key, truth, measured }]
+}
+
+/// The errors of the means, without intervals.
+fn estimated(measured: &[(&Point<'_>, Sample)], lack: &Lack, points: usize) -> String {
+    let errors: Vec<f64> =
+        measured.iter().map(|(point, sample)| ((sample.mean() - point.value) / point.value).abs() * 100.0).collect();
+    let worst = errors.iter().copied().fold(0.0, f64::max);
+    let worst = crate::text::estimate(worst, lack, "% at worst");
+    format!("{:.1} % on average, {worst}; {} of {points} points measured", mean(&errors), errors.len())
 }
 
 /// The points of rows, with the mean of repeated rows. Rows with value zero are omitted, because their relative error is

@@ -3,6 +3,7 @@
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
+use crate::experiment_text::Tables;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
@@ -111,7 +112,7 @@ impl Verb for Compare {
         if let Some(file) = &self.ktap {
             self.output.write(file, Format::Text, ktap::render(&cases(&comparison)).as_bytes())?;
         }
-        print_analysis(&analysis, self.json).map_err(output_failed)?;
+        print_analysis(&analysis, self.json, Tables::Whole).map_err(output_failed)?;
         Ok(comparison.exit_code().into())
     }
 }

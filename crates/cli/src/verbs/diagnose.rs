@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::experiment_text::Tables;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
@@ -160,7 +161,7 @@ impl Diagnose {
         }
         let mut analysis = analysis::analysis(found);
         analysis.tables.extend(trend_table(trends));
-        print_analysis(&analysis, false).map_err(output_failed)
+        print_analysis(&analysis, false, Tables::Whole).map_err(output_failed)
     }
 
     fn page(&self, found: &Prognosis, trends: &[Trend]) -> Result<String, Failure> {

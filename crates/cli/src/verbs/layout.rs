@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::experiment_text::Tables;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
@@ -115,7 +116,7 @@ impl Layout {
         }
         for layout in layouts {
             let files = if self.per_file { &layout.files[..] } else { &[] };
-            print_analysis(&analysis::analysis(&layout.summary, files), false).map_err(output_failed)?;
+            print_analysis(&analysis::analysis(&layout.summary, files), false, Tables::Whole).map_err(output_failed)?;
         }
         for map in maps {
             let index = map

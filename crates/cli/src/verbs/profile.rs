@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
+use crate::experiment_text::Tables;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
@@ -166,7 +167,7 @@ impl Show {
             AgingPlan::new(&PlanSpec { fullness: self.fullness, truncate: self.truncate_sizes, ..spec })
         });
         let analysis = overview::describe(&profile, plan.transpose()?.as_ref());
-        print_analysis(&analysis, self.json).map_err(output_failed)
+        print_analysis(&analysis, self.json, Tables::Whole).map_err(output_failed)
     }
 }
 

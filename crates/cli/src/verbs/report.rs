@@ -1,11 +1,13 @@
 //! `senesce report RUN...`: results of runs in any format, from their records only.
 
 mod figures;
+mod scoreboard;
 mod site;
 
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
+use crate::experiment_text::Tables;
 use crate::output::{Output, output_failed};
 use crate::registry::REGISTRY;
 use crate::session::Session;
@@ -15,7 +17,7 @@ use clap_complete::ArgValueCompleter;
 use figures::Folder;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record, Table};
-use senesce_report::{bundle, csv};
+use senesce_report::{bundle, csv, markdown};
 use senesce_runs::export::{Export, export, name_of, to_json};
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -25,26 +27,30 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(crate) struct Report {
     /// Run directories
-    #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
+    #[arg(required_unless_present = "scoreboard", value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    /// html, text, csv, json, figures or zip
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", hide_possible_values = true)]
-    format: FormatWord,
+    /// html (default), text, markdown, csv, json, figures or zip
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<FormatWord>,
     /// File, or directory for figures
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write an index and a page for every run below the RUNs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"], help_heading = "Output")]
     site: Option<PathBuf>,
+    /// Show the result of every published claim over all runs
+    #[arg(long, conflicts_with = "site", help_heading = "Output")]
+    scoreboard: bool,
     #[command(flatten)]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatWord {
+pub(super) enum FormatWord {
     Html,
     Text,
+    Markdown,
     Csv,
     Json,
     Figures,
@@ -58,15 +64,24 @@ impl Verb for Report {
         "senesce report latest",
         "senesce report latest --format csv --out values.csv",
         "senesce report senesce-runs --site public",
+        "senesce report --scoreboard",
     ];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if let Some(directory) = &self.site {
             return site::write(&self.runs, directory, self.output);
         }
-        match self.format {
+        if self.scoreboard {
+            scoreboard::write(&self.runs, self.format, self.out.as_deref(), self.output)?;
+            return Ok(ExitCode::Done.into());
+        }
+        match self.format.unwrap_or(FormatWord::Html) {
             FormatWord::Html => self.pages()?,
             FormatWord::Text => self.runs.iter().try_for_each(|run| print_text(run))?,
+            FormatWord::Markdown => {
+                self.check_document(Format::Text, b"# ")?;
+                self.document(Format::Text, self.markdown()?)?;
+            }
             FormatWord::Csv => {
                 self.check_document(Format::Csv, b"run,")?;
                 self.document(Format::Csv, all_measurements(&self.exports()?))?;
@@ -85,6 +100,11 @@ impl Verb for Report {
 impl Report {
     fn exports(&self) -> Result<Vec<Export>, Failure> {
         self.runs.iter().map(|path| export(&REGISTRY, Record::open(path)?)).collect()
+    }
+
+    fn markdown(&self) -> Result<String, Failure> {
+        let page = |run: &PathBuf| Ok(markdown::render(&REGISTRY.analyse(&Record::open(run)?)?));
+        Ok(self.runs.iter().map(page).collect::<Result<Vec<_>, Failure>>()?.join("\n"))
     }
 
     fn pages(&self) -> Result<(), Failure> {
@@ -150,7 +170,7 @@ fn print_text(run: &Path) -> Result<(), Failure> {
     if record.is_partial() {
         println!("The run did not complete: this is its partial record.\n");
     }
-    print_analysis(&analysis, false).map_err(output_failed)
+    print_analysis(&analysis, false, Tables::Whole).map_err(output_failed)
 }
 
 fn all_measurements(exports: &[Export]) -> String {

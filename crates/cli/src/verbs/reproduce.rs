@@ -1,5 +1,6 @@
 //! `senesce reproduce ID`: runs a published experiment. Its options come from its specification.
 
+mod all;
 mod list;
 
 use crate::Exit;
@@ -9,7 +10,7 @@ use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::verb_table::examples;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use senesce_core::{ExitCode, Failure, Level, Record, Verdict};
+use senesce_core::{ExitCode, Failure, Level, Record, Span, Verdict};
 use senesce_runner::{Common, Conduct, Outcome, Reproducible};
 use senesce_runs::measurements;
 use std::path::PathBuf;
@@ -22,13 +23,19 @@ pub fn command() -> Command {
     let root = Command::new("reproduce")
         .about("Run a published experiment and test its claims")
         .arg_required_else_help(true)
-        .after_help(examples(&["senesce reproduce --list", "senesce reproduce frag-intra --scale smoke"]))
+        .after_help(examples(&[
+            "senesce reproduce --list",
+            "senesce reproduce frag-intra --scale smoke",
+            "senesce reproduce --all --scale smoke --max-time 10m",
+        ]))
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .arg(switch("list", "List the experiments"))
         .arg(switch("claims", "With --list: list all claims with their sources and rules").requires("list"))
         .arg(switch("json", "Print the result as JSON"))
+        .arg(switch("dry-run", "With --all: list the experiments that would run").requires("all"))
         .mut_args(|arg| arg.help_heading("Output"))
+        .args(all_arguments())
         .disable_help_flag(true)
         .args(global::arguments())
         .subcommand_value_name("EXPERIMENT")
@@ -39,6 +46,34 @@ pub fn command() -> Command {
     root.subcommands(REGISTRY.experiments().map(of))
 }
 
+fn scale() -> Arg {
+    Arg::new("scale")
+        .long("scale")
+        .default_value("quick")
+        .value_parser(["smoke", "quick", "paper"])
+        .hide_possible_values(true)
+        .help_heading("Measurement")
+        .help("smoke: 10 s; quick: minutes; paper: as published")
+}
+
+fn scale_of(chosen: &ArgMatches) -> Result<Level, Failure> {
+    chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| Ok(text.parse()?))
+}
+
+fn all_arguments() -> [Arg; 3] {
+    [
+        switch("all", "Run every experiment that fits, the shortest first").conflicts_with("list"),
+        scale().requires("all").hide_default_value(true),
+        Arg::new("max-time")
+            .long("max-time")
+            .value_name("TIME")
+            .value_parser(clap::value_parser!(Span))
+            .requires("all")
+            .help("Time for all experiments, as in 2h; the same command continues"),
+    ]
+    .map(|arg| arg.help_heading("Measurement"))
+}
+
 /// `command`, which is named like an experiment, with the experiment's flags.
 fn with_flags(command: Command) -> Command {
     let command = match REGISTRY.experiment(command.get_name()) {
@@ -46,15 +81,7 @@ fn with_flags(command: Command) -> Command {
         Err(_) => command,
     };
     let command = command
-        .arg(
-            Arg::new("scale")
-                .long("scale")
-                .default_value("quick")
-                .value_parser(["smoke", "quick", "paper"])
-                .hide_possible_values(true)
-                .help_heading("Measurement")
-                .help("smoke: 10 s; quick: minutes; paper: as published"),
-        )
+        .arg(scale())
         .arg(switch("again", "Run again even if a result exists"))
         .arg(Arg::new("erase").long("erase").value_name("IDENTITY").help("Confirm data loss: path or serial number"))
         .arg(
@@ -80,10 +107,13 @@ pub(crate) fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failu
             list::experiments(json)
         };
     }
+    if matches.get_flag("all") {
+        return all::run(matches, session);
+    }
     let (id, chosen) =
         matches.subcommand().ok_or_else(|| Failure::usage("no experiment given\nhint: senesce reproduce --list"))?;
     let experiment = REGISTRY.experiment(id)?;
-    let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
+    let level = scale_of(chosen)?;
     let json = chosen.get_flag("json");
     if chosen.get_flag("claims") {
         return list::claims_of([experiment], json);

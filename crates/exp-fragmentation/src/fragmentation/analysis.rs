@@ -108,7 +108,7 @@ pub(crate) fn analyse<P: Procedure>(
     tables.extend(P::tables(&seen));
     Ok(Analysis {
         title: P::STORY.title.into(),
-        summary: format!("{} {}", P::STORY.summary, text_of(&seen)),
+        summary: format!("{}\n\n{}", text_of(&seen), P::STORY.summary),
         figures: figures::all(&seen),
         tables,
         caveats,

@@ -78,7 +78,7 @@ fn sweep_measures_every_cell() {
     };
     assert!(fetched(10) > fetched(40), "less memory, more fetches");
     let period = analysis.findings.iter().find(|finding| finding.id == "period").unwrap();
-    assert!(period.note.contains("measured twice"), "{period:?}");
+    assert!(format!("{} {}", period.reason, period.note).contains("measured twice"), "{period:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
+use crate::experiment_text::Tables;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
@@ -127,7 +128,7 @@ impl History {
             self.output.write(file, Format::Html, senesce_report::render_page(&analysis).as_bytes())?;
         }
         if shows {
-            print_analysis(&analysis, self.json).map_err(output_failed)?;
+            print_analysis(&analysis, self.json, Tables::Whole).map_err(output_failed)?;
         }
         Ok(())
     }

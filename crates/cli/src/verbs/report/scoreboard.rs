@@ -1,0 +1,119 @@
+//! `senesce report --scoreboard [DIR...]`.
+
+use super::FormatWord;
+use crate::display::{print_table, terminal_width};
+use crate::experiment_text::{self, TEXT_WIDTH};
+use crate::output::{Output, output_failed, stdout};
+use crate::registry::REGISTRY;
+use crate::session::runs_directory;
+use senesce_core::analysis::{Score, Verdict, score_lines};
+use senesce_core::output::Format;
+use senesce_core::{Failure, Table};
+use senesce_report::scoreboard::{self as page, Board, BoardDocument};
+use senesce_runs::scoreboard::{Document, Scoreboard, scoreboard};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const HEADS: [&str; 8] =
+    ["document", "claims", "supported", "not supported", "model", "undecided", "not testable", "not run"];
+
+pub(super) fn write(
+    directories: &[PathBuf],
+    format: Option<FormatWord>,
+    out: Option<&Path>,
+    output: Output,
+) -> Result<(), Failure> {
+    let own = [runs_directory()];
+    let below: &[PathBuf] = match directories {
+        [] if own[0].is_dir() => &own,
+        named => named,
+    };
+    let found = scoreboard(&REGISTRY, below)?;
+    let document = |format, text: String| output.write(out.unwrap_or(Path::new("-")), format, text.as_bytes());
+    match format.unwrap_or(FormatWord::Text) {
+        FormatWord::Json => document(Format::Json, format!("{:#}\n", found.to_json())),
+        FormatWord::Html => document(Format::Html, page::page(&board(&found))),
+        FormatWord::Markdown => document(Format::Text, page::markdown(&board(&found))),
+        FormatWord::Text if out.is_none() => text(&mut stdout(), &board(&found)).map_err(output_failed),
+        FormatWord::Text => {
+            let mut words = Vec::new();
+            text(&mut words, &board(&found)).map_err(output_failed)?;
+            document(Format::Text, String::from_utf8_lossy(&words).into_owned())
+        }
+        FormatWord::Csv | FormatWord::Figures | FormatWord::Zip => {
+            Err(Failure::usage("a scoreboard is written as text, html, markdown or json"))
+        }
+    }
+}
+
+fn board(found: &Scoreboard) -> Board {
+    let main: Vec<&Document> = found.documents.iter().filter(|document| document.is_main()).collect();
+    let sum = |stated: bool| {
+        let of = main.iter().flat_map(|document| &document.entries).map(|entry| &entry.finding);
+        Score::of(of.filter(|finding| finding.stated == stated).map(|finding| finding.verdict))
+    };
+    let (stated, added) = (sum(true), sum(false));
+    let answer = format!("{} statements of {} documents: {}.", stated.claims(), main.len(), stated.words());
+    let mut notes = vec![
+        format!("{} claims that senesce adds to them (rows \"added\"): {}.", added.claims(), added.words()),
+        format!("{} runs of experiments were read.", found.runs),
+    ];
+    notes.extend(found.unread.iter().map(|reason| format!("not read: {reason}")));
+    let document =
+        |document: &Document| BoardDocument { work: document.work.citation().into(), findings: document.findings() };
+    Board {
+        title: "Scoreboard of the published claims".into(),
+        answer,
+        notes,
+        totals: totals(&found.documents),
+        documents: found.documents.iter().map(document).collect(),
+    }
+}
+
+/// A row for the statements of each document, then one for what senesce adds to it; other works are one document.
+fn totals(documents: &[Document]) -> Table {
+    let mut table = Table::new("scores", "", &HEADS);
+    for document in documents.iter().filter(|document| document.is_main()) {
+        table.rows.push(row(document.work.short().into(), document.score(true)));
+        table.rows.push(row("  added".into(), document.score(false)));
+    }
+    let others = documents.iter().filter(|document| !document.is_main());
+    let verdicts = others.flat_map(|document| document.entries.iter().map(|entry| entry.finding.verdict));
+    table.rows.push(row("other works".into(), Score::of(verdicts)));
+    table
+}
+
+fn row(name: String, score: Score) -> Vec<Value> {
+    let of = |verdict| json!(score.count(verdict));
+    let model = score.count(Verdict::ModelAgrees) + score.count(Verdict::ModelDiffers);
+    vec![
+        json!(name),
+        json!(score.claims()),
+        of(Verdict::Supported),
+        of(Verdict::NotSupported),
+        json!(model),
+        of(Verdict::Undecided),
+        of(Verdict::NotTestable),
+        of(Verdict::NotRun),
+    ]
+}
+
+fn text(out: &mut impl Write, board: &Board) -> io::Result<()> {
+    let width = terminal_width().unwrap_or(TEXT_WIDTH);
+    experiment_text::lines(out, &board.title, 0, width)?;
+    writeln!(out)?;
+    experiment_text::lines(out, &board.answer, 0, width)?;
+    board.notes.iter().try_for_each(|note| experiment_text::lines(out, note, 0, width))?;
+    writeln!(out)?;
+    print_table(out, &board.totals)?;
+    for document in &board.documents {
+        writeln!(out)?;
+        experiment_text::lines(out, &format!("# {}", document.work), 0, width)?;
+        for line in score_lines(&document.findings) {
+            experiment_text::lines(out, &line, 0, width)?;
+        }
+        experiment_text::blocks(out, &document.findings, width)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The scoreboard of all documents as a page and as Markdown.
+
+use crate::claim_tables::{BlockView, claims};
+use crate::markdown;
+use crate::page::{PageFrame, laid_out, table_markup};
+use askama::Template;
+use senesce_core::analysis::{Finding, Table, score_lines};
+
+/// Scores and claims, document by document.
+pub struct Board {
+    pub title: String,
+    /// The totals in one sentence.
+    pub answer: String,
+    pub notes: Vec<String>,
+    /// A row per document.
+    pub totals: Table,
+    pub documents: Vec<BoardDocument>,
+}
+
+pub struct BoardDocument {
+    pub work: String,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Template)]
+#[template(path = "scoreboard.html")]
+struct BoardPage<'a> {
+    frame: PageFrame,
+    version: &'static str,
+    board: &'a Board,
+    totals: String,
+    documents: Vec<DocumentView<'a>>,
+}
+
+struct DocumentView<'a> {
+    work: &'a str,
+    score: Vec<String>,
+    blocks: Vec<BlockView<'a>>,
+}
+
+pub fn page(board: &Board) -> String {
+    let documents = board.documents.iter().map(|document| DocumentView {
+        work: &document.work,
+        score: score_lines(&document.findings),
+        blocks: claims(&document.findings),
+    });
+    laid_out(&BoardPage {
+        frame: PageFrame::new(false),
+        version: env!("CARGO_PKG_VERSION"),
+        board,
+        totals: table_markup(&board.totals, ""),
+        documents: documents.collect(),
+    })
+}
+
+pub fn markdown(board: &Board) -> String {
+    let mut text = format!("# {}\n\n{}\n", markdown::escape(&board.title), markdown::escape(&board.answer));
+    for note in &board.notes {
+        text += &format!("\n> {}\n", markdown::escape(note));
+    }
+    text += &format!("\n{}", markdown::table(&board.totals));
+    for document in &board.documents {
+        text += &format!("\n## {}\n", markdown::escape(&document.work));
+        for line in score_lines(&document.findings) {
+            text += &format!("\n{}\n", markdown::escape(&line));
+        }
+        text += &markdown::blocks(&document.findings);
+    }
+    text
+}
