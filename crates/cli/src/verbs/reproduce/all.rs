@@ -105,10 +105,15 @@ impl Candidate {
         match &self.plan {
             Err(failure) => Some(Outcome::Missing(first_line(&failure.to_string()))),
             Ok(_) if self.was_done() => Some(Outcome::WasDone),
-            Ok(plan) if left.is_some_and(|left| plan.estimated_seconds > left.as_secs_f64()) => Some(Outcome::TooLong),
+            Ok(plan) if left.is_some_and(|left| !fits(plan, left)) => Some(Outcome::TooLong),
             Ok(_) => None,
         }
     }
+}
+
+/// Simulations have an estimate of zero, but need some time.
+fn fits(plan: &Plan, left: Duration) -> bool {
+    !left.is_zero() && plan.estimated_seconds <= left.as_secs_f64()
 }
 
 fn planned(one: &Candidate, before: &[Line], limit: Option<Duration>) -> Line {
@@ -266,6 +271,7 @@ mod tests {
         let outcomes: Vec<&Outcome> = lines.iter().map(|line| &line.outcome).collect();
         assert_eq!(outcomes, [&Outcome::Planned, &Outcome::Planned, &Outcome::TooLong]);
         assert_eq!(candidate(1e6).known(None), None, "without a limit everything fits");
+        assert_eq!(candidate(0.0).known(Some(Duration::ZERO)), Some(Outcome::TooLong), "the time has ended");
     }
 
     #[test]
