@@ -89,7 +89,7 @@ fn named(out: &mut impl Write, analysis: &Analysis, width: usize) -> io::Result<
 fn claims(out: &mut impl Write, findings: &[Finding], width: usize) -> io::Result<()> {
     if let Some(work) = answer::common_work(findings) {
         writeln!(out)?;
-        lines(out, &format!("Statements of {work}"), 0, width)?;
+        lines(out, &format!("Claims from {work}"), 0, width)?;
     }
     blocks(out, findings, width)
 }

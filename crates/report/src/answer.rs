@@ -1,4 +1,4 @@
-//! The order in which a report answers: the answer, the score, the leading figures, then the claims by what was decided.
+//! The order in which a report answers: the answer, the score, the leading figures, then the claims by outcome.
 
 use senesce_core::analysis::{Analysis, Figure, FigureKind, Finding, Mark, Series, Verdict};
 
@@ -78,9 +78,11 @@ pub struct Group<'a> {
     pub findings: Vec<&'a Finding>,
 }
 
-/// The work of all statements, named once above them, if there is only one.
+/// The work of all statements, or else of all claims, named once above them, if there is only one.
 pub fn common_work(findings: &[Finding]) -> Option<&str> {
-    let mut works = findings.iter().filter(|finding| finding.stated).map(|finding| finding.work.as_str());
+    let any_stated = findings.iter().any(|finding| finding.stated);
+    let asked = findings.iter().filter(|finding| finding.stated == any_stated);
+    let mut works = asked.map(|finding| finding.work.as_str());
     let first = works.next().filter(|work| !work.is_empty())?;
     works.all(|work| work == first).then_some(first)
 }

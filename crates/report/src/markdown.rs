@@ -29,7 +29,7 @@ pub fn render(analysis: &Analysis) -> String {
 fn claims(findings: &[Finding]) -> String {
     let mut text = "\n## Claims\n".to_string();
     if let Some(work) = answer::common_work(findings) {
-        text += &format!("\nStatements of {}.\n", escape(work));
+        text += &format!("\nClaims from {}.\n", escape(work));
     }
     text + &blocks(findings)
 }
