@@ -42,6 +42,12 @@ pub struct Claim {
     /// A condition measured twice: if the two measurements differ significantly, nothing is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// A result outside of the rule's bounds and within these is undecided: the work states no tolerance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclear: Option<Bounds>,
+    /// A value without which no result could meet the claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible: Option<Possible>,
     /// The rule that decides it.
     pub rule: Rule,
     /// Remarks for readers.
@@ -59,6 +65,18 @@ pub struct Control {
     pub to: Selection,
     /// Bounds of the quotient.
     pub within: Bounds,
+}
+
+/// A value that limits the measured one, such as the rounding to whole files. Outside of the bounds, nothing is tested.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Possible {
+    /// The limiting value.
+    pub of: Selection,
+    /// Bounds within which the claim is possible.
+    pub within: Bounds,
+    /// The reason in reports.
+    pub why: String,
 }
 
 /// Source of a claim.
@@ -331,6 +349,11 @@ fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
     }
     if claim.control.as_ref().is_some_and(|control| control.within.resolve(&[]).is_none()) {
         return Err("a control needs at-least or at-most".into());
+    }
+    if let Some(unclear) = &claim.unclear
+        && claim.rule.bounds().and(unclear.resolve(&published.numbers(rows))).is_none()
+    {
+        return Err("'unclear' needs at-least or at-most, and a rule with bounds".into());
     }
     claim.rule.problem(&published.numbers(rows)).map_or(Ok(()), Err)
 }

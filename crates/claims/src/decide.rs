@@ -1,6 +1,6 @@
 //! Decides claims from measurements.
 
-use crate::claim::{Claim, ClaimSet, Control, Work};
+use crate::claim::{Claim, ClaimSet, Control, Possible, Work};
 use crate::judge::{Context, cases};
 use crate::missing;
 use crate::rule::{Holds, Rule};
@@ -28,6 +28,8 @@ pub struct Facts {
     pub root: bool,
     /// Claims' names of the drives in use ("hdd", "zn540").
     pub drives: Vec<String>,
+    /// Whether measurements are shorter than at the quick scale.
+    pub short: bool,
     /// Whether the run ended before its last step.
     pub stopped: bool,
     /// Whether images are the independent units; a single image then represents only itself.
@@ -45,6 +47,7 @@ impl Facts {
             root: true,
             drives: Vec::new(),
             stopped: false,
+            short: false,
             images: false,
         }
     }
@@ -143,6 +146,10 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     };
     let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are omitted" };
     let measured = text(&cases);
+    if let Some(why) = impossible(claim, &context) {
+        return Judgement { measured, ..Judgement::not_testable(why) };
+    }
+    let truth = clear(claim, truth, &context);
     let (truth, control) = controlled(claim, truth, &context);
     let absent = missing::absent(claim, measurements);
     let truth = reserved(claim, truth, &absent, facts);
@@ -167,13 +174,29 @@ fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, Why) {
     }
 }
 
+/// The reason if no result could meet the claim.
+fn impossible(claim: &Claim, context: &Context<'_>) -> Option<Why> {
+    let Possible { of, within, why } = claim.possible.as_ref()?;
+    let found = cases(&Rule::Value { of: of.clone(), within: *within }, context);
+    let beyond: Vec<Case> = found.into_iter().filter(|case| case.truth == Truth::No).collect();
+    (!beyond.is_empty()).then(|| Why { reason: why.clone(), detail: format!("[{}]: {}", of.metric, text(&beyond)) })
+}
+
+/// The truth, or open if the result is certainly outside of the bounds and not certainly unlike the claim.
+fn clear(claim: &Claim, truth: Truth, context: &Context<'_>) -> Truth {
+    let Some(unclear) = claim.unclear.filter(|_| truth == Truth::No) else { return truth };
+    match combine(&cases(&claim.rule.with_bounds(unclear), context), &claim.holds) {
+        Some(Truth::No) => Truth::No,
+        _ => Truth::Open("it is outside of the bounds, but the work states no tolerance".into()),
+    }
+}
+
 /// The truth if the run covers the claim: a run that was stopped or that measured only some of the named conditions does not
 /// support a claim about all of them, and neither contradicts one about any. A short run at the smoke scale contradicts nothing.
 fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Facts) -> Truth {
-    let is_any = matches!(claim.holds, Holds::Any);
     let is_partial = match truth {
-        Truth::Yes => !is_any,
-        Truth::No => is_any || matches!(claim.holds, Holds::Share { .. }),
+        Truth::Yes => needs_all(claim).0,
+        Truth::No => needs_all(claim).1,
         Truth::Open(_) => return truth,
     };
     if facts.stopped && (is_partial || truth == Truth::No) {
@@ -182,9 +205,24 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
     if !absent.is_empty() && is_partial {
         return Truth::Open("only some of the named conditions were measured".into());
     }
+    let is_smoke = facts.level == Level::Smoke;
     match truth {
-        Truth::No if facts.level == Level::Smoke => Truth::Open("short runs contradict no claim".into()),
+        Truth::Yes if is_smoke && is_partial && told_model(claim, facts).is_none() => {
+            Truth::Open("a larger scale may show exceptions".into())
+        }
+        Truth::No if is_smoke || facts.short => Truth::Open("short runs contradict no claim".into()),
         other => other,
+    }
+}
+
+/// Whether all conditions are needed to support a claim, and whether they are needed to contradict it.
+fn needs_all(claim: &Claim) -> (bool, bool) {
+    match (&claim.rule, &claim.holds) {
+        // A coefficient over some of the points is another one.
+        (Rule::Correlation { each, .. }, _) if each.is_empty() => (true, true),
+        (_, Holds::Share { .. }) => (true, true),
+        (Rule::Rank { changes: true, .. }, _) | (_, Holds::Any) => (false, true),
+        _ => (true, false),
     }
 }
 

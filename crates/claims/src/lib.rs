@@ -17,7 +17,7 @@ mod selection;
 mod text;
 mod truth;
 
-pub use claim::{Claim, ClaimSet, Control, Work};
+pub use claim::{Claim, ClaimSet, Control, Possible, Work};
 pub use decide::{Facts, Judgement, decide, judge, unjudged, untested};
 pub use rule::{Holds, Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

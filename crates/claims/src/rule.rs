@@ -326,6 +326,20 @@ impl Rule {
         }
     }
 
+    /// The same rule with other bounds, if it has any.
+    pub fn with_bounds(&self, bounds: Bounds) -> Self {
+        let mut rule = self.clone();
+        match &mut rule {
+            Self::Value { within, .. }
+            | Self::Ratio { within, .. }
+            | Self::Change { within, .. }
+            | Self::Interaction { within, .. }
+            | Self::Correlation { within, .. } => *within = bounds,
+            _ => {}
+        }
+        rule
+    }
+
     pub(crate) fn problem(&self, published: &[f64]) -> Option<String> {
         if let Some(bounds) = self.bounds()
             && bounds.resolve(published).is_none()

@@ -1,6 +1,7 @@
 //! Decides every claim of every file on data made from its own rule. A true claim must be supported, a false one not supported,
 //! a noisy one undecided, an empty one not testable. A rule without a negative result fails here.
 
+mod coverage;
 mod synthetic;
 
 use senesce_claims::row::Row;

@@ -31,7 +31,12 @@ pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurem
     let unit = if of_value && !unit.is_empty() { unit } else { "s".into() };
     let mut maker = Maker { world, unit, set, made: Vec::new(), known: HashSet::new() };
     let published = claim.published.numbers(&set.rows);
-    match &claim.rule {
+    // A false result is certainly unlike the claim.
+    let rule = match claim.unclear.filter(|_| world == World::False) {
+        Some(bounds) => &claim.rule.with_bounds(bounds),
+        None => &claim.rule,
+    };
+    match rule {
         Rule::Value { of, within } => {
             let bounds = within.resolve(&published).unwrap();
             maker.each(of, &claim.holds, |holds| match world {

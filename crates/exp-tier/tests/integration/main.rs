@@ -93,7 +93,7 @@ fn file_server_evicts_below_its_size() {
     assert!(evicted("anticache 20 %") > evicted("anticache 100 %"));
     assert_eq!(evicted("bpfs"), 0);
     let mix = analysis.findings.iter().find(|finding| finding.id == "read-write-mix").unwrap();
-    assert_eq!(mix.verdict, senesce_core::Verdict::Supported, "{mix:?}");
+    assert!(mix.verdict == senesce_core::Verdict::Undecided && !mix.measured.is_empty(), "{mix:?}");
 }
 
 #[test]

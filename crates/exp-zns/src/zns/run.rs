@@ -7,7 +7,7 @@ use super::values::{Values, measurement};
 use super::{Parameters, ZnsStudy};
 use crate::job::cost::of_job;
 use senesce_claims::Facts;
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span};
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_zoned::hardware::Leftover;
 use senesce_zoned::session::Session;
@@ -85,8 +85,8 @@ impl<S: ZnsStudy> Run for Zns<S> {
     type Event = Event;
     type Step = String;
 
-    fn facts(_spec: &S::Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
-        facts_of(&used(&recorded.environment), facts)
+    fn facts(spec: &S::Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        Facts { short: is_short(spec), ..facts_of(&used(&recorded.environment), facts) }
     }
 
     fn steps(spec: &S::Spec, _seed: Seed) -> Result<Vec<Planned<String>>, Failure> {
@@ -232,6 +232,13 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
         );
     }
     if is_simulated { found.into_iter().map(Measurement::modelled).collect() } else { found }
+}
+
+/// Whether a point is measured for less time than at the quick scale.
+fn is_short(spec: &impl Serialize) -> bool {
+    let values = serde_json::to_value(spec).unwrap_or_default();
+    let time = values.get("time").and_then(|time| time.as_str()?.parse::<Span>().ok());
+    time.is_some_and(|time| time < super::time(Level::Quick))
 }
 
 pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
