@@ -7,10 +7,12 @@ use crate::guest::Guest;
 use crate::overlay::Known;
 use crate::throttle;
 use crate::witness::loops;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -50,7 +52,7 @@ impl LoopDevice {
             let handle = open_when_there(&path, read_only)?;
             match calls::configure(&handle, file, name, read_only) {
                 Ok(()) => {
-                    let direct_io = calls::set_direct_io(&handle, true).is_ok();
+                    let direct_io = opens_direct(file) && calls::set_direct_io(&handle, true).is_ok();
                     let backing = backing_file(&path);
                     let attached = Self { path, handle: Some(handle), backing, direct_io, guardian };
                     let device = BlockDevice::open(&attached.path)?;
@@ -119,6 +121,13 @@ fn wait_while_held(path: &Path, file: Option<&str>) {
     }
 }
 
+/// Whether the file can be opened with O_DIRECT. An overlay accepts direct I/O of a loop device even if the file system below has
+/// none, as that of user-mode Linux. All reads then fail (fs/overlayfs/file.c of the kernel).
+fn opens_direct(file: &File) -> bool {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).err() != Some(Errno::INVAL)
+}
+
 fn backing_file(path: &Path) -> Option<String> {
     fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
@@ -184,6 +193,12 @@ fn status(path: &Path) -> Option<Status> {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn file_system_without_direct_io_is_recognised() {
+        assert!(!opens_direct(&File::open("/proc/version").unwrap()));
+        assert!(opens_direct(&File::open(std::env::current_exe().unwrap()).unwrap()));
+    }
 
     #[test]
     #[ignore = "needs loop devices"]
