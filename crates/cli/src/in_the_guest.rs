@@ -168,11 +168,25 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
 }
 
 pub fn hinted(failure: Failure) -> Failure {
+    let accelerator = guest_accelerator();
+    if accelerator.as_deref() == Some("uml") {
+        return hinted_in_user_mode(failure);
+    }
     let wants_root = failure.exit_code() == ExitCode::Missing && !is_root() && failure.to_string().contains("root");
     if !wants_root || !is_set_up() {
         return failure;
     }
     Failure::new(ExitCode::Missing, format!("{failure}\nhint: run it in a guest: senesce --vm VERB ..."))
+}
+
+/// A user-mode kernel shows only a part of the host's files.
+fn hinted_in_user_mode(failure: Failure) -> Failure {
+    let text = failure.to_string();
+    if !text.contains("(ENOENT)") || text.contains("hint:") {
+        return failure;
+    }
+    let hint = "the guest shows the current directory and directories of --share only; change to the directory of the file first";
+    Failure::new(failure.exit_code(), format!("{text}\nhint: {hint}"))
 }
 
 fn is_set_up() -> bool {
@@ -264,6 +278,16 @@ mod tests {
             let all = ours.iter().chain(&["bench", "--user", "x"]).map(OsString::from);
             assert_eq!(words("bench", all).unwrap(), ["bench", "--user", "x"]);
         }
+    }
+
+    #[test]
+    fn missing_file_in_a_user_mode_kernel_has_a_hint() {
+        let missing = Failure::new(ExitCode::RunFailed, "cannot open ../a.img: No such file or directory (ENOENT)");
+        let hinted = hinted_in_user_mode(missing);
+        assert!(hinted.to_string().contains("\nhint: the guest shows the current directory"), "{hinted}");
+        assert_eq!(hinted.exit_code(), ExitCode::RunFailed);
+        let other = hinted_in_user_mode(Failure::usage("no such file"));
+        assert!(!other.to_string().contains("hint"));
     }
 
     #[test]
