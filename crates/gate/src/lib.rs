@@ -99,6 +99,7 @@ impl Gate {
             let batch: Vec<GateStep> = std::iter::once(step).chain(more).take(at_a_time).collect();
             let folder = context.path().join("guests");
             self.0.extend(guests::age_all(spec, context.seed, &batch, &folder, context.interrupt)?);
+            context.did_ahead(batch.len() - 1);
         }
         let at = self.0.iter().position(|(done, _)| *done == step);
         let found = at.and_then(|at| self.0.remove(at)).map(|(_, result)| result);

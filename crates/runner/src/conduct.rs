@@ -117,6 +117,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         recorded: Recorded::of(&Record::open(&path)?)?,
         directory,
         pending: Vec::new(),
+        ahead: 0,
     };
     tell_changes(&here, &mut context)?;
     let watch = Watch::begin();
@@ -238,7 +239,7 @@ fn all_steps<R: Run>(
             course.begin(&planned, context);
             let begun = Instant::now();
             let outcome = session.step(spec, &planned.step, context);
-            course.note(planned.seconds, begun.elapsed().as_secs_f64());
+            course.note(planned.seconds, begun.elapsed().as_secs_f64(), std::mem::take(&mut context.ahead));
             match outcome {
                 Ok(()) => {
                     // Another machine that did several steps has recorded this one already.
@@ -299,12 +300,16 @@ const PACE_SECONDS: f64 = 5.0;
 
 /// Estimated and actual seconds of the completed steps.
 #[derive(Default)]
-struct Pace(Vec<(f64, f64)>);
+struct Pace {
+    steps: Vec<(f64, f64)>,
+    /// Number of following steps that are part of the last one.
+    ahead: usize,
+}
 
 impl Pace {
     /// Actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it little.
     fn factor(&self) -> f64 {
-        let mut steps: Vec<(f64, f64)> = self.0.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
+        let mut steps: Vec<(f64, f64)> = self.steps.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
         if steps.iter().map(|(_, taken)| taken).sum::<f64>() <= PACE_SECONDS {
             return 1.0;
         }
@@ -322,9 +327,16 @@ impl Pace {
 }
 
 impl StepProgress<'_> {
-    fn note(&mut self, estimated: f64, taken: f64) {
-        self.seconds_left -= estimated;
-        self.pace.0.push((estimated, taken));
+    /// Takes the `ahead` following steps, whose work is done, for steps with the same estimate.
+    fn note(&mut self, estimated: f64, taken: f64, ahead: usize) {
+        if self.pace.ahead > 0 {
+            self.pace.ahead -= 1;
+            return;
+        }
+        let together = estimated * (1 + ahead) as f64;
+        self.seconds_left -= together;
+        self.pace.steps.push((together, taken));
+        self.pace.ahead = ahead;
     }
 
     /// Seconds left, at the pace of the steps so far.
@@ -383,16 +395,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn time_left_is_steady_if_steps_run_in_pairs() {
+        let mut pace = Pace::default();
+        let mut course = StepProgress { number: 0, count: 6, seconds_left: 60.0, pace: &mut pace };
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            for (taken, ahead) in [(30.0, 1), (0.0, 0)] {
+                course.note(10.0, taken, ahead);
+                left.push(course.left());
+            }
+        }
+        assert_eq!(left, [60.0, 60.0, 30.0, 30.0, 0.0, 0.0], "a pair takes 30 s");
+    }
+
+    #[test]
     fn time_left_follows_the_pace() {
         let mut pace = Pace::default();
         let mut course = StepProgress { number: 0, count: 8, seconds_left: 80.0, pace: &mut pace };
         assert_eq!(course.left(), 80.0);
-        course.note(10.0, 4.0);
+        course.note(10.0, 4.0, 0);
         assert_eq!(course.left(), 70.0, "too short for a pace");
-        course.note(10.0, 20.0);
-        course.note(10.0, 20.0);
+        course.note(10.0, 20.0, 0);
+        course.note(10.0, 20.0, 0);
         assert_eq!(course.left(), 100.0, "twice as slow as estimated");
-        course.note(10.0, 400.0);
+        course.note(10.0, 400.0, 0);
         assert_eq!(course.left(), 80.0, "one slow step changes nothing");
         let later = StepProgress { number: 0, count: 1, seconds_left: 5.0, pace: &mut pace };
         assert_eq!(later.left(), 10.0, "the pace holds for the steps that a study adds");

@@ -24,6 +24,8 @@ pub struct Context<'a, R: Run> {
     pub(crate) recorded: Recorded<R>,
     /// Events of the current step that are not written yet.
     pub(crate) pending: Vec<Pending<R::Event>>,
+    /// Number of following steps whose work is done.
+    pub(crate) ahead: usize,
 }
 
 #[derive(Serialize)]
@@ -41,6 +43,11 @@ impl<'a, R: Run> Context<'a, R> {
     /// The records of all steps that are done, also in earlier parts of the run.
     pub fn recorded(&self) -> &Recorded<R> {
         &self.recorded
+    }
+
+    /// Notes that the work of the next `steps` steps was done at the same time as that of this one: they will take no time.
+    pub fn did_ahead(&mut self, steps: usize) {
+        self.ahead = steps;
     }
 
     /// Records an event of the step; it counts if the step succeeds.
