@@ -76,6 +76,8 @@ pub enum NotCold {
          written, and read as zeros without it; age with --data write an image that is to be read cold"
     )]
     Nothing { read: Bytes, content: Bytes },
+    #[error("the target has no file with data, so nothing was read: fill it first, for example with senesce age")]
+    Empty,
     #[error("{0}")]
     Lost(#[from] Lost),
     #[error(
@@ -116,8 +118,11 @@ impl ColdAccount {
         if cached as f64 > read.bytes_read as f64 * (1.0 - LEAST) {
             return Err(NotCold::ImageCached { cached: Bytes(cached) });
         }
+        if read.bytes_read == 0 {
+            return Err(NotCold::Empty);
+        }
         let content = self.content_bytes.unwrap_or(read.bytes_read);
-        if read.bytes_read == 0 || (content as f64) < read.bytes_read as f64 * LEAST_CONTENT {
+        if (content as f64) < read.bytes_read as f64 * LEAST_CONTENT {
             return Err(NotCold::Nothing { read: Bytes(read.bytes_read), content: Bytes(content) });
         }
         let (least, message) = match self.extent_bytes {
@@ -351,7 +356,7 @@ mod tests {
         assert!(matches!(judge(Some(400), None), Err(NotCold::Cached { .. })));
         assert!(judge(Some(600), None).unwrap().is_some_and(|message| message.contains("extents")));
         assert!(judge(None, Some(1000)).unwrap().is_some_and(|message| message.contains("without a cross-check")));
-        assert!(matches!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Nothing { .. })));
+        assert_eq!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Empty));
         let memory = ColdAccount { in_memory: true, ..account(Some(1000), Some(1000)) };
         assert_eq!(memory.judge(&read_of(1000)), Err(NotCold::InMemory));
         let image = |bytes| ColdAccount { image_cached_bytes: Some(bytes), ..account(Some(1000), Some(1000)) };
