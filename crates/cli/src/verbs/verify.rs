@@ -9,6 +9,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use senesce_core::{ExitCode, Failure};
 use senesce_exp_aging::age::verify;
+use senesce_volume::MARKER;
 use std::path::PathBuf;
 
 /// Check an aged target against its record
@@ -45,7 +46,8 @@ impl Verb for Verify {
 fn print(found: &senesce_exp_aging::age::Verification) {
     let files = &found.files;
     println!(
-        "files: {} expected, {} bytes compared; {} missing, {} of another size, {} with other content, {} unknown",
+        "files: {} expected (without the marker {MARKER}), {} bytes compared; {} missing, {} of another size, {} with other content, {} \
+         unknown",
         files.files, files.bytes, files.missing, files.wrong_size, files.wrong_content, files.strangers
     );
     if files.missing_directories > 0 {
