@@ -49,6 +49,28 @@ pub fn time_is_virtual() -> bool {
     })
 }
 
+/// Kernel parameter of a guest whose shares show the owners of the host: the user who runs it.
+const HOST_USER: &str = "senesce_user";
+
+/// The owner of a file for this machine's users. In a guest that shows the owners of the host, files of the user who runs it
+/// belong to root, as this user has no other name there. Only the host sets the parameters of a kernel.
+pub fn owner_here(owner: u32) -> u32 {
+    static USER: OnceLock<Option<u32>> = OnceLock::new();
+    let user = USER.get_or_init(|| host_user(&fs::read_to_string("/proc/cmdline").unwrap_or_default()));
+    if *user == Some(owner) { 0 } else { owner }
+}
+
+/// The parameter for the kernel of a guest that this user starts. Root needs none.
+pub fn host_user_parameter() -> Option<String> {
+    let user = rustix::process::geteuid();
+    (!user.is_root()).then(|| format!("{HOST_USER}={}", user.as_raw()))
+}
+
+fn host_user(parameters: &str) -> Option<u32> {
+    let value = |word: &str| word.strip_prefix(HOST_USER)?.strip_prefix('=')?.parse().ok();
+    parameters.split_whitespace().find_map(value)
+}
+
 /// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device
 /// tree, Xen).
 pub(crate) fn is_virtual() -> bool {
@@ -71,6 +93,15 @@ pub fn has_no_real_times(accelerator: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn user_of_the_host_is_a_kernel_parameter() {
+        assert_eq!(host_user("mem=600M senesce_job=/tmp/job.json senesce_user=1000\n"), Some(1000));
+        for others in ["", "senesce_user=root", "no_senesce_user=7", "senesce_users=7"] {
+            assert_eq!(host_user(others), None, "{others}");
+        }
+        assert_eq!(owner_here(1000), 1000, "outside of a guest");
+    }
 
     #[test]
     fn virtual_machine_is_detected_by_its_flag() {

@@ -4,6 +4,7 @@ use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::{Kernel, cache_folder};
 use crate::slow_drive::SlowDrive;
+use senesce_core::machine::host_user_parameter;
 use senesce_core::output::NewFile;
 use senesce_volume::guest::{SERIAL, SERIAL_OF_KEPT};
 use serde::Serialize;
@@ -132,11 +133,10 @@ impl Machine<'_> {
         pair("-initrd", self.initramfs.display().to_string());
         // A busy host delivers ticks too late for the kernel's timer check, which then panics (kernel-parameters.txt,
         // no_timer_check).
-        pair(
-            "-append",
-            "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off nokaslr raid=noautodetect random.trust_cpu=on"
-                .into(),
-        );
+        let parameters =
+            "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off nokaslr raid=noautodetect random.trust_cpu=on";
+        let user = host_user_parameter();
+        pair("-append", std::iter::once(parameters).chain(user.as_deref()).collect::<Vec<_>>().join(" "));
         for (tag, path, writable) in &self.shares {
             let access = if *writable { "" } else { ",readonly=on" };
             pair(

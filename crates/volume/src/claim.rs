@@ -9,6 +9,7 @@ use crate::{guard, guardian, lock};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_core::Bytes;
+use senesce_core::machine::owner_here;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -183,7 +184,7 @@ impl Marker {
         };
         let own = [rustix::process::geteuid().as_raw(), 0];
         Ok(match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile if own.contains(&found.st_uid) => Self::Ours,
+            FileType::RegularFile if own.contains(&owner_here(found.st_uid)) => Self::Ours,
             FileType::RegularFile => Self::Foreign(format!("belongs to user {}", found.st_uid)),
             FileType::Symlink => Self::Foreign("is a symbolic link".into()),
             _ => Self::Foreign("is not a regular file".into()),

@@ -3,6 +3,7 @@
 
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
+use senesce_core::machine::owner_here;
 use senesce_core::output::{Folder, Planted};
 use std::ffi::OsString;
 use std::fs::File;
@@ -75,7 +76,8 @@ impl FileOwnership {
             FileType::Directory => 1,
             _ => found.st_nlink as u64,
         };
-        Ok(Self { owner: found.st_uid, names, folder_owner: around.st_uid, folder_mode: around.st_mode })
+        let (owner, folder_owner) = (owner_here(found.st_uid), owner_here(around.st_uid));
+        Ok(Self { owner, names, folder_owner, folder_mode: around.st_mode })
     }
 
     fn problem(&self, me: u32) -> Option<String> {

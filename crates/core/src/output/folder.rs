@@ -1,5 +1,6 @@
 //! The folder of an output, opened once: later changes to its path have no effect.
 
+use crate::machine::owner_here;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -33,7 +34,7 @@ impl Planted {
     /// For root, unless the link belongs to root, to the caller, or to the owner of the target, who may write there anyway.
     pub fn refuse(path: &Path, link: &Stat, behind: &Stat) -> Result<(), Self> {
         let me = (rustix::process::geteuid().as_raw(), rustix::process::getuid().as_raw());
-        match is_followed(me, link.st_uid, behind.st_uid) {
+        match is_followed(me, owner_here(link.st_uid), owner_here(behind.st_uid)) {
             true => Ok(()),
             false => Err(Self { link: path.into(), owner: link.st_uid, behind: behind.st_uid }),
         }

@@ -1,6 +1,7 @@
 //! A file that becomes visible only when it is complete.
 
 use super::folder::Folder;
+use crate::machine::owner_here;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -194,18 +195,20 @@ pub(super) fn may_keep_owner(folder: &Folder, old: &Stat) -> bool {
 
 /// Whether another user may have planted a file: it belongs neither to root nor to this user, and others may create files there.
 fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
-    if old.st_uid == 0 || old.st_uid == rustix::process::geteuid().as_raw() {
+    let owner = owner_here(old.st_uid);
+    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
         return false;
     }
-    !rustix::fs::fstat(folder).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
+    !rustix::fs::fstat(folder).is_ok_and(|folder| belongs_there(owner, owner_here(folder.st_uid), folder.st_mode))
 }
 
 /// Whether a pipe belongs to another user and was not created by root: its creator could read the output, or block this process
 /// forever.
 pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
-    let of_root_alone = |folder: &Stat| folder.st_uid == 0 && folder.st_mode & 0o022 == 0;
-    pipe.st_uid != 0
-        && pipe.st_uid != rustix::process::geteuid().as_raw()
+    let of_root_alone = |folder: &Stat| owner_here(folder.st_uid) == 0 && folder.st_mode & 0o022 == 0;
+    let owner = owner_here(pipe.st_uid);
+    owner != 0
+        && owner != rustix::process::geteuid().as_raw()
         && !rustix::fs::fstat(folder).is_ok_and(|folder| of_root_alone(&folder))
 }
 

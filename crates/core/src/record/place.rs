@@ -4,6 +4,7 @@ use super::FORMAT;
 use super::error::{RecordError, io_error};
 use super::{limits, overview};
 use crate::input::Within;
+use crate::machine::owner_here;
 use crate::output::{self, Folder, NewFile, Planted};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -172,7 +173,7 @@ pub(super) fn write_new(new: io::Result<NewFile>, path: &Path, bytes: &[u8]) -> 
 fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
     let foreign = |found: String| Err(RecordError::Foreign { path: at.into(), found });
     let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
-    match found.st_uid {
+    match owner_here(found.st_uid) {
         owner if owner != 0 && owner != rustix::process::geteuid().as_raw() => {
             foreign(format!("it belongs to user {owner}"))
         }
@@ -190,7 +191,7 @@ const LOCK_MODE: u32 = 0o600;
 /// Restricts a lock of this user that an earlier version created for everyone.
 fn keep_from_others(lock: &File) -> Result<(), Errno> {
     let found = rustix::fs::fstat(lock)?;
-    match found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o777 != LOCK_MODE {
+    match owner_here(found.st_uid) == rustix::process::geteuid().as_raw() && found.st_mode & 0o777 != LOCK_MODE {
         true => rustix::fs::fchmod(lock, Mode::from_raw_mode(LOCK_MODE)),
         false => Ok(()),
     }

@@ -17,6 +17,7 @@ use crate::error::{GuestError, scratch_error};
 use crate::guest::{JOB, JOB_VARIABLE, Job};
 use crate::kernel::Kernel;
 use confine::{Confinement, Shown};
+use senesce_core::machine::host_user_parameter;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -161,6 +162,7 @@ impl UmlMachine<'_> {
         ];
         if self.method == Method::Landlock {
             words.push(parameter(JOB_VARIABLE, job)?);
+            words.extend(host_user_parameter());
         }
         if self.time == GuestTime::Virtual {
             // A fixed start, so that equal runs have equal times: 2026-01-01.

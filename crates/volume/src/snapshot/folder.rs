@@ -5,6 +5,7 @@ use super::medium::Medium;
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
 use senesce_core::input::Within;
+use senesce_core::machine::owner_here;
 use std::path::Path;
 
 /// Refuses a folder whose owner or writers could not write the target anyway. A new folder is created for its owner
@@ -58,6 +59,6 @@ impl Ours {
     }
 
     fn foreign_owner(&self, found: &Stat) -> Option<String> {
-        (!self.users.contains(&Some(found.st_uid))).then(|| format!("it belongs to user {}", found.st_uid))
+        (!self.users.contains(&Some(owner_here(found.st_uid)))).then(|| format!("it belongs to user {}", found.st_uid))
     }
 }
