@@ -55,9 +55,17 @@ const HOST_USER: &str = "senesce_user";
 /// The owner of a file for this machine's users. In a guest that shows the owners of the host, files of the user who runs it
 /// belong to root, as this user has no other name there. Only the host sets the parameters of a kernel.
 pub fn owner_here(owner: u32) -> u32 {
+    if user_of_host() == Some(owner) { 0 } else { owner }
+}
+
+/// Whether this is a guest that shows the owners of the host. It has no other users.
+pub(crate) fn shows_owners_of_host() -> bool {
+    user_of_host().is_some()
+}
+
+fn user_of_host() -> Option<u32> {
     static USER: OnceLock<Option<u32>> = OnceLock::new();
-    let user = USER.get_or_init(|| host_user(&fs::read_to_string("/proc/cmdline").unwrap_or_default()));
-    if *user == Some(owner) { 0 } else { owner }
+    *USER.get_or_init(|| host_user(&fs::read_to_string("/proc/cmdline").unwrap_or_default()))
 }
 
 /// The parameter for the kernel of a guest that this user starts. Root needs none.

@@ -138,7 +138,7 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
             existing.replace(&place, bytes)
         }
         None => {
-            let new = place.new_file(0o666).map_err(io_error("make", path))?;
+            let new = place.new_file().map_err(io_error("make", path))?;
             write_to(&mut new.file(), bytes, path)?;
             new.put().map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => changed(path),
@@ -239,8 +239,8 @@ impl<'a> OutputPath<'a> {
         rustix::fs::openat(&self.folder, &self.name, flags, Mode::from_raw_mode(0o666))
     }
 
-    fn new_file(&self, mode: u32) -> io::Result<NewFile> {
-        NewFile::within(&self.folder, &self.name, mode)
+    fn new_file(&self) -> io::Result<NewFile> {
+        NewFile::within(&self.folder, &self.name, 0o666)
     }
 
     /// Existing file, or `None`. Fails for files that must never be overwritten.
@@ -343,7 +343,8 @@ impl Existing {
     /// has it.
     fn replace(&self, place: &OutputPath<'_>, bytes: &[u8]) -> Result<(), OutputError> {
         let path = place.path;
-        let new = place.new_file(0o600).map_err(io_error("create a file next to", path))?;
+        let new =
+            NewFile::private_within(&place.folder, &place.name).map_err(io_error("create a file next to", path))?;
         new.take_after(&self.seen).map_err(io_error("set mode and owner of", path))?;
         write_to(&mut new.file(), bytes, path)?;
         match new.in_its_place() {

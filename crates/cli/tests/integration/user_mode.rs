@@ -189,9 +189,9 @@ fn user_in_a_chroot_reads_images_and_continues_runs() {
     let script = "mkdir \"$1/root\" \"$1/cache\" \"$1/home\" && mount --bind \"${XDG_CACHE_HOME:-$HOME/.cache}\" \"$1/cache\" && \
                   chown 65534:65534 \"$1\" \"$1/home\" && mount --rbind / \"$1/root\" && \
                   exec chroot --userspec=65534:65534 \"$1/root\" sh -c 'cd \"$1/home\" && export XDG_CACHE_HOME=\"$1/cache\" && \
-                  image=image:a.img,size=64M && \"$0\" age $image --overwrites 1 --truncate-sizes --no-cost --out aged && \
-                  \"$0\" --vm layout a.img && \"$0\" --vm layout $image && \"$0\" --vm verify aged && \
-                  for turn in 1 2; do \"$0\" --vm reproduce aging-theory --scale smoke --out run || exit; done' \"$0\" \"$1\"";
+                  \"$0\" age image:a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out aged && \
+                  \"$0\" --vm layout a.img && \"$0\" --vm verify aged && \
+                  for turn in 1 2; do \"$0\" --vm reproduce zns-finish --scale smoke --out run && \"$0\" --vm report run || exit; done' \"$0\" \"$1\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce")).arg(folder.path());
     let output = command.output().unwrap();

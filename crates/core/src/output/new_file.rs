@@ -1,8 +1,8 @@
 //! A file that becomes visible only when it is complete.
 
 use super::folder::Folder;
-use crate::machine::owner_here;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
+use crate::machine::{owner_here, shows_owners_of_host};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -38,13 +38,22 @@ impl NewFile {
         Self::with_mode(folder, name, 0o666)
     }
 
-    /// The same with mode 0600 from the start.
+    /// The same with mode 0600 from the start. A guest that shows the owners of the host may be unable to change modes, and has no
+    /// other users: there it has the mode of the file that it replaces.
     ///
     /// # Errors
     /// As [`Self::beside`].
     pub fn private(path: &Path) -> io::Result<Self> {
         let (folder, name) = Folder::of(path)?;
-        Self::with_mode(folder, name, 0o600)
+        Self::private_within(&folder, &name)
+    }
+
+    /// The same in an open folder.
+    pub(super) fn private_within(folder: &Folder, name: &OsStr) -> io::Result<Self> {
+        let old = folder.stat_of(name).ok().filter(|_| shows_owners_of_host());
+        let of_file = |old: Stat| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile;
+        let mode = old.filter(|old| of_file(*old)).map_or(0, |old| old.st_mode & 0o777);
+        Self::within(folder, name, 0o600 | mode)
     }
 
     pub(crate) fn within(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<Self> {
@@ -86,14 +95,23 @@ impl NewFile {
     /// As fchown(2) and fchmod(2).
     pub fn take_after(&self, old: &Stat) -> io::Result<()> {
         if !may_keep_owner(&self.folder, old) {
-            return self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o700));
+            return self.set_mode(old.st_mode & 0o700);
         }
-        if rustix::process::geteuid().is_root() {
+        let new = rustix::fs::fstat(&self.file)?;
+        if rustix::process::geteuid().is_root() && (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid) {
             std::os::unix::fs::fchown(&self.file, Some(old.st_uid), Some(old.st_gid))?;
         }
         // With an access list, the group bits are its mask; without the list they would become the group's permissions.
         let mask = if self.take_access_list() { 0o777 } else { 0o700 };
-        self.file.set_permissions(Permissions::from_mode(old.st_mode & mask))
+        self.set_mode(old.st_mode & mask)
+    }
+
+    /// Sets the mode if the file has another one: a guest under Landlock may not change any.
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        match rustix::fs::fstat(&self.file)?.st_mode & 0o7777 == mode {
+            true => Ok(()),
+            false => self.file.set_permissions(Permissions::from_mode(mode)),
+        }
     }
 
     /// Copies the access list of the existing file, or removes an inherited one if that has none; returns whether that succeeded.
