@@ -239,7 +239,11 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
             let detail = format!("measured twice: {}", text(&found));
             (Truth::Open(Why { reason, detail }), String::new())
         }
-        Some(_) if text(&found).is_empty() => (truth, "the same condition measured twice: too few values".into()),
+        Some(Truth::Open(_)) if truth.is_decided() => {
+            let reason = "noise: the same condition measured twice is not shown to be equal".into();
+            let detail = format!("measured twice: {}", text(&found));
+            (Truth::Open(Why { reason, detail }), String::new())
+        }
         Some(_) => (truth, format!("the same condition measured twice: {}", text(&found))),
     }
 }

@@ -3,12 +3,15 @@
 use crate::contrast::{Cause, Interval, Lack};
 use crate::selection::Condition;
 
-/// A number with three significant digits, or all digits of its integer part.
+/// A number with three significant digits, or all digits of its integer part; near 1 with four digits after the point.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
-    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let digits = match (value.abs() - 1.0).abs() < 0.005 {
+        true => 4,
+        false => (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize,
+    };
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
@@ -44,8 +47,8 @@ mod tests {
     #[test]
     fn numbers_keep_significant_digits() {
         let words: Vec<String> =
-            [0.0, 719.311, -0.93, 0.012345, 12345.6, 30.0, 1.5].iter().map(|one| number(*one)).collect();
-        assert_eq!(words, ["0", "719", "-0.93", "0.0123", "12346", "30", "1.5"]);
+            [0.0, 719.311, -0.93, 0.012345, 12345.6, 30.0, 1.5, 1.0, 1.0002].iter().map(|one| number(*one)).collect();
+        assert_eq!(words, ["0", "719", "-0.93", "0.0123", "12346", "30", "1.5", "1", "1.0002"]);
         assert_eq!(interval(&Interval { value: 2.0, low: 1.0, high: 4.0, units: 5 }, "times"), "2 times (1 to 4, n 5)");
         assert_eq!(interval(&Interval { value: 2.0, low: 2.0, high: 2.0, units: 0 }, ""), "2");
     }

@@ -51,6 +51,10 @@ impl Truth {
         Self::all(truths.into_iter().map(Self::not)).not()
     }
 
+    pub(crate) fn is_decided(&self) -> bool {
+        !matches!(self, Self::Open(_))
+    }
+
     pub(crate) fn not(self) -> Self {
         match self {
             Self::Yes => Self::No,

@@ -99,6 +99,23 @@ fn results_between_the_bounds_and_the_unclear_ones_are_undecided() {
 }
 
 #[test]
+fn noise_of_a_control_decides_nothing() {
+    let (set, claim) = of_kinds("controlled");
+    let again = |noise: f64| {
+        let one = |round: u32| {
+            let value = if round % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
+            let one = Measurement::new("cost", "s", Better::Lower, value).unwrap().under("subject", "bpfs again");
+            Measurement { repetition: round, ..one }
+        };
+        (0..6).map(one).collect::<Vec<_>>()
+    };
+    for (noise, wanted) in [(0.002, Verdict::Supported), (0.3, Verdict::Undecided)] {
+        let world = [costs(1.0), again(noise)].concat();
+        expect("controlled", "noisy", &judge(&claim, &set, &world, &facts(&claim)), wanted);
+    }
+}
+
+#[test]
 fn claims_that_rounding_makes_impossible_are_not_refuted() {
     let (set, claim) = of_kinds("limited");
     let value = |metric: &str, profile: &str, repetition: u32, value: f64| {
