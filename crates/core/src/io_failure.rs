@@ -4,7 +4,8 @@ use crate::failure::{ExitCode, errno_message};
 use crate::output::Planted;
 use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// An operation on a path that failed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,17 @@ fn usual_remedy(kind: io::ErrorKind) -> &'static str {
         io::ErrorKind::PermissionDenied => "check the permissions; root may be needed",
         io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another place",
         _ => "",
+    }
+}
+
+/// Names the folder that denies access because it belongs to another user, as the beginning of a remedy.
+pub(crate) fn remedy_of_denial(path: &Path) -> String {
+    let own = rustix::process::geteuid().as_raw();
+    let owner_of = |at: &Path| Some((at.to_path_buf(), at.metadata().ok()?.uid()));
+    match path.ancestors().find_map(owner_of) {
+        Some((at, 0)) if own != 0 => format!("{} belongs to root: repeat the command with sudo, or ", at.display()),
+        Some((at, owner)) if owner != own => format!("{} belongs to user {owner}; ", at.display()),
+        _ => "check the permissions or ".into(),
     }
 }
 

@@ -15,11 +15,12 @@ pub use format::Format;
 pub use new_file::NewFile;
 
 use crate::failure::{Classify, ExitCode};
-use crate::io_failure::IoFailure;
+use crate::io_failure::{IoFailure, remedy_of_denial};
 use crate::text::Visible;
 use descriptor::descriptor;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -90,20 +91,20 @@ impl Classify for OutputError {
     }
 }
 
-fn io_remedy(source: &io::Error) -> &'static str {
+fn io_remedy(source: &io::Error, path: &Path) -> Cow<'static, str> {
     match source.kind() {
-        io::ErrorKind::NotFound => "create its folder first",
-        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another place",
-        io::ErrorKind::StorageFull => "free some space there or choose another place",
-        io::ErrorKind::PermissionDenied => "check the permissions or choose another place",
-        _ => "",
+        io::ErrorKind::NotFound => "create its folder first".into(),
+        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another place".into(),
+        io::ErrorKind::StorageFull => "free some space there or choose another place".into(),
+        io::ErrorKind::PermissionDenied => format!("{}choose another place", remedy_of_denial(path)).into(),
+        _ => "".into(),
     }
 }
 
 fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OutputError {
     let path = path.to_path_buf();
     move |source| {
-        let remedy = io_remedy(&source);
+        let remedy = io_remedy(&source, &path);
         IoFailure::new(operation, path, source).with_remedy(remedy).into()
     }
 }
@@ -246,8 +247,8 @@ impl<'a> OutputPath<'a> {
     /// Existing file, or `None`. Fails for files that must never be overwritten.
     fn look(&self) -> Result<Option<ExistingOutput>, OutputError> {
         let path = self.path;
-        let Some(there) = self.folder.look(&self.name).map_err(errno("look at", path))? else { return Ok(None) };
-        let own = rustix::fs::fstat(&there).map_err(errno("look at", path))?;
+        let Some(there) = self.folder.look(&self.name).map_err(errno("inspect", path))? else { return Ok(None) };
+        let own = rustix::fs::fstat(&there).map_err(errno("inspect", path))?;
         let refused =
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
@@ -335,7 +336,7 @@ impl Existing {
 
     fn open(&self, place: &OutputPath<'_>, operation: &'static str, flags: OFlags) -> Result<File, OutputError> {
         let file = place.open(flags).map_err(errno(operation, place.path))?;
-        let found = rustix::fs::fstat(&file).map_err(errno("look at", place.path))?;
+        let found = rustix::fs::fstat(&file).map_err(errno("inspect", place.path))?;
         if self.is(&found) { Ok(file.into()) } else { Err(changed(place.path)) }
     }
 

@@ -31,6 +31,9 @@ fn workload_and_readers_of_its_record_run_without_root() {
     // Outside of the directories that this user may write.
     ends(folder, "--user nobody report theirs/run --out root.html", 5);
     assert!(!folder.join("root.html").exists());
+    succeeds(folder, "bench ours append --create --out root-run");
+    let ended = ends(folder, "--user nobody report root-run", 5);
+    assert!(said(&ended).contains("root-run belongs to root: repeat the command with sudo"), "{}", said(&ended));
     // A record with a file that only root may read.
     let summary = folder.join("theirs/run/summary.json");
     fs::remove_file(&summary).unwrap();

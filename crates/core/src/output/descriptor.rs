@@ -33,8 +33,8 @@ pub(super) fn open(number: u32, path: &Path) -> Result<File, OutputError> {
         }
         copy => copy.map_err(|errno| io_error("open", path)(errno.into()))?,
     };
-    let found = rustix::fs::fstat(&copy).map_err(|errno| io_error("look at", path)(errno.into()))?;
-    let flags = rustix::fs::fcntl_getfl(&copy).map_err(|errno| io_error("look at", path)(errno.into()))?;
+    let found = rustix::fs::fstat(&copy).map_err(|errno| io_error("inspect", path)(errno.into()))?;
+    let flags = rustix::fs::fcntl_getfl(&copy).map_err(|errno| io_error("inspect", path)(errno.into()))?;
     match unfit(FileType::from_raw_mode(found.st_mode), flags) {
         Some((found, remedy)) => Err(refused(found, remedy)),
         None => Ok(copy.into()),

@@ -2,11 +2,10 @@
 
 use super::FORMAT;
 use crate::failure::{Classify, ExitCode};
-use crate::io_failure::IoFailure;
+use crate::io_failure::{IoFailure, remedy_of_denial};
 use crate::output::Obstacle;
 use crate::units::Bytes;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Error of a run directory.
@@ -79,13 +78,15 @@ pub enum RecordError {
     },
     /// Another user could have written data that the run would trust.
     #[error(
-        "{path}: {found}, and a resumed run trusts the data there (permission to erase, measurements)\nhint: choose another directory with --out"
+        "{path}: {found}, and a resumed run trusts the data there (permission to erase, measurements)\nhint: {remedy}"
     )]
     Foreign {
         /// The directory or file.
         path: PathBuf,
         /// Description of the owner.
         found: String,
+        /// What to type.
+        remedy: String,
     },
     /// Another kind of file has its name.
     #[error("{} is {}, and a run needs its own directory\nhint: choose another one with --out", .0.path.display(), .0.found)]
@@ -107,25 +108,22 @@ fn other_format(found: &str) -> String {
     }
 }
 
+/// What this user can type if a run belongs to another one.
+pub(super) fn remedy_of_owner(owner: u32) -> String {
+    match rustix::process::geteuid().is_root() {
+        true => format!(
+            "to continue this run, repeat the command without sudo, as user {owner}; to start another run, add --out DIR"
+        ),
+        false => "to start another run, add --out DIR".into(),
+    }
+}
+
 fn remedy(source: &io::Error, path: &Path) -> String {
     match source.raw_os_error() {
         Some(28) => "free some space there or choose another place with --out".into(),
         Some(30) => "choose a writable place with --out".into(),
-        Some(13) => format!("{}choose another place with --out", foreign_folder(path)),
+        Some(13) => format!("{}choose another place with --out", remedy_of_denial(path)),
         _ => String::new(),
-    }
-}
-
-/// Names the folder that belongs to another user and so denies access.
-fn foreign_folder(path: &Path) -> String {
-    let is_there = |at: &Path| Some((at.to_path_buf(), at.metadata().ok()?.uid()));
-    let (at, owner) = match path.ancestors().find_map(is_there) {
-        Some((at, owner)) if owner != rustix::process::geteuid().as_raw() => (at, owner),
-        _ => return "check the permissions or ".into(),
-    };
-    match owner {
-        0 => format!("{} belongs to root; ", at.display()),
-        other => format!("{} belongs to user {other}; ", at.display()),
     }
 }
 

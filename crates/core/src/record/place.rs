@@ -1,7 +1,7 @@
 //! Folder and lock of a run.
 
 use super::FORMAT;
-use super::error::{RecordError, io_error};
+use super::error::{RecordError, io_error, remedy_of_owner};
 use super::{limits, overview};
 use crate::input::Within;
 use crate::machine::owner_here;
@@ -171,13 +171,15 @@ pub(super) fn write_new(new: io::Result<NewFile>, path: &Path, bytes: &[u8]) -> 
 }
 
 fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
-    let foreign = |found: String| Err(RecordError::Foreign { path: at.into(), found });
+    let foreign = |found: String, remedy: String| Err(RecordError::Foreign { path: at.into(), found, remedy });
     let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
     match owner_here(found.st_uid) {
         owner if owner != 0 && owner != rustix::process::geteuid().as_raw() => {
-            foreign(format!("it belongs to user {owner}"))
+            foreign(format!("it belongs to user {owner}"), remedy_of_owner(owner))
         }
-        _ if !is_link && found.st_mode & 0o002 != 0 => foreign("everybody may write there".into()),
+        _ if !is_link && found.st_mode & 0o002 != 0 => {
+            foreign("everybody may write there".into(), "choose another directory with --out".into())
+        }
         _ => Ok(()),
     }
 }
