@@ -154,6 +154,7 @@ impl Plan {
     pub fn written_words(&self, size: impl Fn(u64) -> String) -> String {
         match self.bytes_to_write {
             BY_TIME_ALONE.. => "as much as the targets accept in the run time".into(),
+            0 => format!("{} on drives; images in memory and simulated drives do not count", size(0)),
             bytes => format!("at most {}", size(bytes)),
         }
     }
@@ -206,8 +207,10 @@ mod tests {
     #[test]
     fn runs_limited_by_time_have_no_byte_count() {
         let mut plan = Plan::default_of("zns", Seed(1));
+        let nothing = plan.clone();
         plan.add_cost(5, 1.0);
         let words = |plan: &Plan| plan.written_words(|bytes| format!("{bytes} B"));
+        assert!(words(&nothing).starts_with("0 B on drives; images in memory"));
         assert_eq!(words(&plan), "at most 5 B");
         (0..3).for_each(|_| plan.add_cost(BY_TIME_ALONE, 1.0));
         assert_eq!(
