@@ -16,8 +16,8 @@ pub enum GuestError {
     #[error("{program} failed ({status}){}{output}", if output.is_empty() { "" } else { ": " })]
     Program { program: String, status: String, output: String },
     #[error(
-        "{path}: {problem}; `senesce vm setup --again` fetches it again, or name another with --kernel and \
-         --modules"
+        "{path}: {problem}; delete its folder and repeat `senesce vm setup --engine qemu`, or name another with \
+         --kernel and --modules"
     )]
     Kernel { path: PathBuf, problem: String },
     #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]

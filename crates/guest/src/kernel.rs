@@ -106,6 +106,9 @@ impl Engine {
     }
 }
 
+/// How to get a user-mode kernel with virtual time, which Debian's does not have.
+pub const ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
+
 /// The kernel of this release; otherwise that of the package senesce-kernel, or the newest one of the engine.
 ///
 /// # Errors
@@ -127,7 +130,7 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
             what: "the guest has no kernel yet".into(),
             remedy: match engine {
                 Some(Engine::Qemu) => "senesce vm setup --engine qemu".into(),
-                _ => "senesce vm setup".into(),
+                _ => ADVICE.into(),
             },
         },
     })

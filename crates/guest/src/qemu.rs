@@ -105,7 +105,7 @@ impl Machine<'_> {
         }
         command.spawn().map_err(|error| GuestError::Missing {
             what: format!("{QEMU} cannot be run ({error})"),
-            remedy: "apt-get install qemu-system-x86, or as root: senesce vm setup".into(),
+            remedy: "apt-get install qemu-system-x86, or as root: senesce vm setup --engine qemu".into(),
         })
     }
 

@@ -31,7 +31,8 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
     ("mpirun", "many nodes", "openmpi-bin"),
 ];
 
-pub fn examine() -> Vec<Check> {
+/// `for_builds` are programs that compile a kernel, with their packages.
+pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
     // Without root, these can be missing or only invisible.
     let as_root = |remedy| if is_root() { remedy } else { "run as root: sudo senesce doctor" };
     let tracefs_remedy = as_root("mount -t tracefs tracefs /sys/kernel/tracing");
@@ -58,6 +59,7 @@ pub fn examine() -> Vec<Check> {
         checks.extend(file_system.programs().map(|(program, purpose)| program_check(program, &purpose, package)));
     }
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
+    checks.extend(for_builds.iter().map(|(program, package)| program_check(program, "vm build", package)));
     checks
 }
 
@@ -169,8 +171,11 @@ mod tests {
 
     #[test]
     fn every_failed_check_has_a_remedy() {
-        for check in examine() {
+        let checks = examine(&[("nonexistent-compiler", "gcc")]);
+        for check in &checks {
             assert!(!check.remedy.is_empty(), "{}", check.what);
         }
+        let compiler = checks.last().unwrap();
+        assert_eq!((compiler.state, compiler.remedy.as_str()), (State::Missing, "apt-get install gcc"));
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::Exit;
 use crate::display::terminal_width;
+use crate::experiment_text::TEXT_WIDTH;
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
+use senesce_guest::uml;
 use senesce_runs::doctor::{Check, State, examine};
 use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
 use serde_json::json;
@@ -42,7 +44,7 @@ impl Verb for Doctor {
 }
 
 fn examine_machine(as_json: bool) -> io::Result<()> {
-    let checks = examine();
+    let checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
     let mut out = crate::output::stdout();
     if as_json {
         let list: Vec<_> = checks
@@ -51,18 +53,17 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
             .collect();
         return writeln!(out, "{}", serde_json::Value::Array(list));
     }
-    write_checks(&mut out, &checks, terminal_width())
+    write_checks(&mut out, &checks, terminal_width().unwrap_or(TEXT_WIDTH))
 }
 
 /// One row for each check, and below a missing one its remedy.
-fn write_checks(out: &mut impl Write, checks: &[Check], limit: Option<usize>) -> io::Result<()> {
+fn write_checks(out: &mut impl Write, checks: &[Check], limit: usize) -> io::Result<()> {
     let row = |check: &Check| {
         let mark = if check.state == State::Works { "ok" } else { "missing" };
         vec![mark.into(), check.what.clone(), check.found.clone(), check.needed_for.clone()]
     };
     let rows: Vec<Vec<String>> = checks.iter().map(row).collect();
     let text = [false; 4];
-    let limit = limit.unwrap_or(usize::MAX);
     let widths = text_table::fit(&[const { String::new() }; 4], &rows, &text, limit).unwrap_or_else(|| vec![20; 4]);
     let indent = widths[0] + 2 * text_table::GAP;
     for (check, row) in checks.iter().zip(&rows) {
@@ -129,7 +130,7 @@ mod tests {
             write_checks(&mut out, &checks, limit).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let narrow = written(Some(80));
+        let narrow = written(TEXT_WIDTH);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         assert!(narrow.lines().any(|line| line.starts_with("  missing")) && narrow.contains("/usr/bin/fusermount3"));
         let words = |text: &str| {
@@ -137,7 +138,7 @@ mod tests {
             words.sort();
             words
         };
-        assert_eq!(words(&narrow), words(&written(None)));
-        assert_eq!(written(None).lines().count(), 3);
+        assert_eq!(words(&narrow), words(&written(usize::MAX)));
+        assert_eq!(written(usize::MAX).lines().count(), 3);
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_guest::kernel::{Engine, Kernel};
+use senesce_guest::kernel::{ADVICE, Engine, Kernel};
 use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, Keep, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ impl Verb for Vm {
     const NAME: &'static str = "vm";
     const ABOUT: &'static str = "Run commands in a guest: user-mode Linux or QEMU";
     const EXAMPLES: &'static [&'static str] =
-        &["senesce vm setup", "senesce vm build 6.1", "senesce vm run -- uname -r"];
+        &["senesce vm build 6.12", "senesce vm setup --engine qemu", "senesce vm run -- uname -r"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
@@ -151,7 +151,7 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
 fn show_kernel(kernel: &Kernel) -> Exit {
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
     if kernel.is_user_mode() && !kernel.has_virtual_time() {
-        println!("It has no virtual time. A kernel with virtual time: senesce vm build 6.1");
+        println!("It has no virtual time.\nhint: {ADVICE}");
     }
     ExitCode::Done.into()
 }
@@ -173,7 +173,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
         println!("kernel:  {} for {}{clock} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
     }
     if kernels.is_empty() {
-        println!("kernel:  none; senesce vm setup");
+        println!("kernel:  none\nhint: {ADVICE}");
     }
     Ok(ExitCode::Done.into())
 }

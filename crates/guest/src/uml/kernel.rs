@@ -26,6 +26,13 @@ const BOOT: [&str; 3] = ["overlay", "loop", "f2fs"];
 /// Space for the tree and the objects of one kernel.
 const BUILD_SPACE: Bytes = Bytes::gib(4);
 
+/// Programs that compile a kernel, with their Debian packages (Documentation/process/changes.rst of the kernel). gcc only
+/// recommends the headers of the C library.
+pub const BUILD_PROGRAMS: [(&str, &str); 5] =
+    [("gcc", "gcc libc6-dev"), ("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc")];
+/// Programs that unpack Debian's package of the sources, in addition.
+pub const SOURCE_PROGRAMS: [(&str, &str); 3] = [("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("xz", "xz-utils")];
+
 /// Puts Debian's kernel into the cache, without installing it. It has no virtual time.
 ///
 /// # Errors
@@ -43,15 +50,22 @@ pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
 /// kept in the cache, so that the next build of the same tree compiles changed files only.
 ///
 /// # Errors
-/// [`GuestError::Program`] with the last lines of the compiler; the tree or package was not found.
+/// [`GuestError::Program`] with the last lines of the compiler; the tree or package was not found. [`GuestError::Missing`]
+/// before anything is fetched if a program is missing.
 pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
     super::check_processor()?;
     let kernels = kernels_folder()?;
     let builds = kernels.with_file_name("build");
     fs::create_dir_all(&builds).map_err(io_error("make folder", &builds))?;
     let tree = match Path::new(source).canonicalize() {
-        Ok(tree) if tree.join("Kbuild").exists() => tree,
-        _ if is_version(source) => unpack_source(source, &builds, announce)?,
+        Ok(tree) if tree.join("Kbuild").exists() => {
+            check_programs(&BUILD_PROGRAMS)?;
+            tree
+        }
+        _ if is_version(source) => {
+            check_programs(&[&BUILD_PROGRAMS[..], &SOURCE_PROGRAMS].concat())?;
+            unpack_source(source, &builds, announce)?
+        }
         _ => {
             let problem =
                 format!("cannot build '{source}': not a kernel tree or a version\nhint: give a directory, or 6.1");
@@ -103,6 +117,27 @@ pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
 /// The folder of the objects that were compiled from a tree.
 fn objects_of(tree: &Path, builds: &Path) -> PathBuf {
     builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]))
+}
+
+/// # Errors
+/// [`GuestError::Missing`] with all missing programs and their packages.
+fn check_programs(programs: &[(&str, &str)]) -> Result<(), GuestError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let missing = missing_programs(programs, &folders);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (names, packages): (Vec<&str>, Vec<&str>) = missing.into_iter().unzip();
+    Err(GuestError::Missing {
+        what: format!("cannot build a kernel: programs not found: {}", names.join(", ")),
+        remedy: format!("apt-get install {}", packages.join(" ")),
+    })
+}
+
+fn missing_programs<'a>(programs: &[(&'a str, &'a str)], folders: &[PathBuf]) -> Vec<(&'a str, &'a str)> {
+    let is_found = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
+    programs.iter().filter(|(name, _)| !is_found(name)).copied().collect()
 }
 
 fn is_version(text: &str) -> bool {
@@ -184,6 +219,17 @@ mod tests {
         {
             assert_eq!(is_version(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn all_missing_build_programs_are_found_with_their_packages() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().join("nonexistent"), folder.path().into()];
+        assert_eq!(missing_programs(&BUILD_PROGRAMS, &folders), BUILD_PROGRAMS);
+        for name in ["gcc", "make", "bison"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(missing_programs(&BUILD_PROGRAMS, &folders), [("flex", "flex"), ("bc", "bc")]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod tree;
 pub(crate) mod userland;
 
 pub(crate) use confine::{CANNOT_CONFINE, Method, enter_if_confined};
-pub use kernel::{build, fetch, of_tree};
+pub use kernel::{BUILD_PROGRAMS, SOURCE_PROGRAMS, build, fetch, of_tree};
 pub(crate) use start::{Started, start};
 pub(crate) use tree::HostTree;
 
