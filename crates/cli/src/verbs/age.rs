@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_plan;
-use crate::display::show_brief;
+use crate::display::{show_brief, significant};
 use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
@@ -160,10 +160,37 @@ fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn P
     Ok(AgeSpec { profile: path.to_string_lossy().into_owned(), size, ..spec })
 }
 
+/// Keys of the result whose words are not those of the glossary.
+const TERMS: [(&str, &str); 12] = [
+    ("changes_under_way", "unfinished changes"),
+    ("created_size_tv", "total variation distance of created sizes"),
+    ("files_live", "live files K"),
+    ("namespace_sha256", "SHA-256 of names and sizes"),
+    ("peak_rss_bytes", "maximum resident set size (bytes)"),
+    ("plan_cpu_seconds", "CPU time of planning (s)"),
+    ("plan_ops_per_cpu_second", "planned operations per CPU second"),
+    ("saved_factor", "times fewer operations by compression"),
+    ("stopped_by", "planned end"),
+    ("t_bound", "bound T: minimum operations for exact ages"),
+    ("t_end", "operations of the whole plan"),
+    ("virtual_t", "operations that the plan represents"),
+];
+
+fn term(key: &str) -> String {
+    let term = TERMS.iter().find(|(known, _)| *known == key);
+    term.map_or_else(|| key.replace('_', " "), |(_, term)| (*term).to_string())
+}
+
+/// A line for each single value of a plan.
 fn numbers_of(plan: &Value) -> String {
-    let single = |(_, value): &(&String, &Value)| value.is_number() || value.is_string() || value.is_boolean();
-    let lines = plan.as_object().into_iter().flatten().filter(single);
-    lines.map(|(name, value)| format!("{:<26} {value}\n", name.replace('_', " "))).collect()
+    let shown = |value: &Value| match value {
+        Value::Number(number) if number.is_f64() => number.as_f64().map(significant),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    let values = plan.as_object().into_iter().flatten().filter_map(|(key, value)| Some((term(key), shown(value)?)));
+    values.map(|(term, value)| format!("{term:<42} {value}\n")).collect()
 }
 
 impl Age {
@@ -228,5 +255,23 @@ impl Age {
             Err(failure) if cluster.is_first() => Err(failure),
             _ => Ok(ExitCode::Done.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn plan_has_terms_of_the_glossary_and_rounded_values() {
+        let plan = json!({"files_live": 1727, "rmse": {"age": 0.1}, "sync_every": 0, "t_bound": 41447.9});
+        let text = numbers_of(&plan);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
+        let values: Vec<(&str, &str)> = lines.iter().map(|parts| (parts[0], parts[parts.len() - 1])).collect();
+        assert_eq!(values[0], ("live files K", "1727"));
+        assert_eq!(values[1], ("sync every", "0"));
+        assert!(text.contains("bound T: minimum operations for exact ages 41448\n"), "{text}");
+        assert_eq!(values.len(), 3);
     }
 }
