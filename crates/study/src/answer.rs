@@ -25,6 +25,10 @@ pub(crate) fn sentence(results: &Results) -> String {
     let changes = results.changes.iter().filter(|change| is_measured(&change.metric));
     let changed =
         parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
+    let done = results.progress.0 - results.failed.len();
+    if done == 0 && !results.failed.is_empty() && !results.interrupted {
+        return format!("No cell was measured: all {} runs failed.", results.failed.len());
+    }
     let mut all: Vec<String> = [orders, stated, changed].into_iter().flatten().collect();
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
         results.answers.iter().partition(|answer| is_measured(&answer.what.metric));

@@ -61,6 +61,14 @@ fn workload_is_compared_by_its_first_metric() {
 }
 
 #[test]
+fn study_without_a_successful_run_has_no_measured_cell() {
+    let spec = StudySpec::parse("t", STUDY).unwrap();
+    let failed = |fs| Past::Failed(FailedRun { id: event(fs, false, 1.0, 1.0).id, reason: "no space".into() }, 1.0);
+    let results = Results::gather(spec, &[failed(0), failed(1)], Vec::new(), Vec::new());
+    assert_eq!(crate::answer::sentence(&results), "No cell was measured: all 2 runs failed.");
+}
+
+#[test]
 fn replaced_image_is_named() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
     let remade = BTreeSet::from([ImageId { fs: 1, state: 0, image: 0 }]);
