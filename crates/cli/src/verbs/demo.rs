@@ -1,7 +1,8 @@
 //! `senesce demo`: a short aging, with whatever this machine supports.
 
 use crate::Exit;
-use crate::display::{print_table, show, show_record};
+use crate::display::{print_table, show_brief, show_record};
+use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::Session;
@@ -9,14 +10,17 @@ use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{Args, Command};
+use senesce_core::analysis::score_lines;
+use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::machine::{is_emulated, memory_available};
-use senesce_core::{Bytes, ExitCode, Failure, Level, Table};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Silent, Table, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
+use senesce_guest::kernel::ADVICE;
 use senesce_runner::{Conduct, Outcome, State, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Size of the files in a directory, and required free space with a reserve.
@@ -52,7 +56,12 @@ impl Verb for Demo {
         };
         let exit = match outcome.analysis.tables.first().filter(|table| table.id == "answer") {
             Some(answer) => show_answer(&outcome, answer, session)?,
-            None => show(&outcome, false, session)?,
+            None if is_simulated(&outcome.analysis) => {
+                session.clear();
+                write_simulated(&mut crate::output::stdout(), &outcome.analysis).map_err(output_failed)?;
+                ended(&outcome)
+            }
+            None => show_brief(&outcome, false, session)?,
         };
         println!("report: {}", report::write_default(&outcome.path)?.display());
         Ok(exit)
@@ -66,7 +75,7 @@ impl Demo {
         for (name, way) in ways {
             match way(self, session) {
                 Err(failure) if is_missing(&failure) => {
-                    session.progress().say(&format!("skipped {name}: {failure}"));
+                    session.progress().say(&format!("skipped {name}: {failure}{}", hint(is_root())));
                 }
                 other => return other,
             }
@@ -90,10 +99,9 @@ impl Demo {
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
         let scratch = scratch()?;
-        session.progress().say(
-            "skipped: a new file system, its free space, its check and cold caches\n\
-             hint: they need root, loop devices and mkfs.ext4; senesce doctor lists what is missing",
-        );
+        session
+            .progress()
+            .say("aging a scratch directory, without copies, free space, file-system check and cold caches");
         // Commits on a disk with other users would take minutes.
         let flags = ["--size", SIZE, "--overwrites", "8", "--truncate-sizes", "--commit-share", "none"];
         // The scratch directory itself is locked.
@@ -117,7 +125,12 @@ impl Demo {
         let command = experiment.arguments(Command::new(SIMULATED).no_binary_name(true));
         let chosen = command.try_get_matches_from([""; 0]).map_err(not_understood)?;
         let interrupt = session.interrupt()?;
-        let how = Conduct { out: self.out.clone(), scale: Some(Level::Smoke), ..session.conduct(&interrupt) };
+        let how = Conduct {
+            out: self.out.clone(),
+            scale: Some(Level::Smoke),
+            progress: &Silent,
+            ..session.conduct(&interrupt)
+        };
         experiment.reproduce(Level::Smoke, &chosen, &how)
     }
 }
@@ -132,11 +145,41 @@ fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<E
         .and_then(|()| writeln!(out, "{}", wrap(words, 80).join("\n")))
         .map_err(output_failed)?;
     drop(out);
+    Ok(ended(outcome))
+}
+
+/// The exit code. The line of the report has the path of a complete run.
+fn ended(outcome: &Outcome) -> Exit {
     match outcome.state {
-        // The line of the report has the path.
-        State::Done | State::WasDone => Ok(outcome.exit_code().into()),
-        _ => Ok(show_record(outcome)),
+        State::Done | State::WasDone => outcome.exit_code().into(),
+        _ => show_record(outcome),
     }
+}
+
+/// What a demo of a new file system needs.
+fn hint(is_root: bool) -> String {
+    let user = format!("run sudo senesce demo; or install e2fsprogs and a kernel for use without root: {ADVICE}");
+    let needed = if is_root { "install e2fsprogs; senesce doctor lists what else is missing" } else { &user };
+    format!("\nhint: {needed}")
+}
+
+/// Maximum number of claims that the demo prints; the report has all.
+const MOST_CLAIMS: usize = 5;
+
+fn is_simulated(analysis: &Analysis) -> bool {
+    analysis.findings.iter().any(|finding| matches!(finding.verdict, Verdict::ModelAgrees | Verdict::ModelDiffers))
+}
+
+/// The score, then the first claims with values.
+fn write_simulated(out: &mut impl Write, analysis: &Analysis) -> io::Result<()> {
+    lines(out, &analysis.title, 0, TEXT_WIDTH)?;
+    score_lines(&analysis.findings).iter().try_for_each(|line| lines(out, line, 0, TEXT_WIDTH))?;
+    for finding in analysis.findings.iter().filter(|finding| !finding.measured.is_empty()).take(MOST_CLAIMS) {
+        let claim = finding.claim.trim_end_matches('.');
+        let values = format!("published {}, simulated {}", finding.published, finding.measured);
+        lines(out, &format!("- {}: {claim} ({values})", finding.verdict.text()), 2, TEXT_WIDTH)?;
+    }
+    writeln!(out)
 }
 
 fn is_missing(failure: &Failure) -> bool {
@@ -164,4 +207,37 @@ fn scratch() -> Result<ScratchDirectory, Failure> {
 fn has_space(place: &Path) -> bool {
     let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok();
     writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= SPACE.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Finding;
+
+    #[test]
+    fn simulated_result_begins_with_the_score_and_fits_a_screen() {
+        let finding = |verdict, measured: &str| Finding {
+            claim: "Appends of 4 KiB in one zone do not get faster beyond depth 4".into(),
+            published: "132168 1/s".into(),
+            measured: measured.into(),
+            verdict,
+            ..Finding::default()
+        };
+        let mut findings = vec![finding(Verdict::NotTestable, ""); 20];
+        findings.extend(vec![finding(Verdict::ModelAgrees, "133020 1/s"); 20]);
+        let analysis = Analysis { title: "Zoned drive".into(), findings, ..Analysis::default() };
+        assert!(is_simulated(&analysis));
+        let mut out = Vec::new();
+        write_simulated(&mut out, &analysis).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().count() <= 22 && text.lines().all(|line| line.len() <= TEXT_WIDTH), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.contains("20 model agrees")), "{text}");
+        assert_eq!(text.matches("- model agrees").count(), MOST_CLAIMS);
+    }
+
+    #[test]
+    fn missing_requirement_names_packages() {
+        assert!(hint(true).contains("e2fsprogs") && !hint(true).contains("senesce-kernel"));
+        assert!(hint(false).contains("e2fsprogs") && hint(false).contains("senesce-kernel"));
+    }
 }
