@@ -16,7 +16,6 @@ use senesce_core::failure::failed;
 use senesce_core::machine::{is_emulated, memory_available};
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Silent, Table, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
-use senesce_guest::kernel::ADVICE;
 use senesce_runner::{Conduct, Outcome, State, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
@@ -158,8 +157,9 @@ fn ended(outcome: &Outcome) -> Exit {
 
 /// What a demo of a new file system needs.
 fn hint(is_root: bool) -> String {
-    let user = format!("run sudo senesce demo; or install e2fsprogs and a kernel for use without root: {ADVICE}");
-    let needed = if is_root { "install e2fsprogs; senesce doctor lists what else is missing" } else { &user };
+    const AS_USER: &str = "run sudo senesce demo; or, for a demo without root, install e2fsprogs, and the package senesce-kernel or a \
+                           kernel by senesce vm build 6.12";
+    let needed = if is_root { "install e2fsprogs; senesce doctor lists what else is missing" } else { AS_USER };
     format!("\nhint: {needed}")
 }
 
