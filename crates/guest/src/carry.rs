@@ -1,5 +1,9 @@
 //! Runs steps of a run in the guest and takes over their records.
 
+mod pool;
+
+pub use pool::{GuestPool, PoolJob};
+
 use crate::{Drive, GuestOutcome, GuestRun, GuestTime, Keep, kernel};
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
@@ -38,6 +42,20 @@ pub struct GuestSpec {
     pub time_limit: Duration,
     /// Whether events name the guest that measured them. Otherwise the whole run counts as measured in a guest.
     pub events_name_guest: bool,
+}
+
+impl GuestSpec {
+    /// A user-mode kernel in virtual time. `limit`: of wall time, after which it counts as hung.
+    pub fn in_virtual_time(kernel: &str, memory: Bytes, limit: Duration) -> Self {
+        Self {
+            kernel: Some(kernel.into()),
+            drives: Vec::new(),
+            memory,
+            time: GuestTime::Virtual,
+            time_limit: limit,
+            events_name_guest: true,
+        }
+    }
 }
 
 /// A guest that ran steps of a run.

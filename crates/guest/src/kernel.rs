@@ -136,6 +136,25 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
     })
 }
 
+/// The user-mode kernel with virtual time of a release (`6.12.95-uml-d0191f96`), or of a series (`6.12`): the one that was built
+/// last.
+///
+/// # Errors
+/// There is none.
+pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
+    let is_named = |version: &str| {
+        let rest = version.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+    };
+    let mut kernels = cached_kernels()?;
+    kernels.retain(|kernel| kernel.is_user_mode() && kernel.has_virtual_time() && is_named(&kernel.version));
+    let built = |kernel: &Kernel| fs::metadata(kernel.image()).and_then(|found| found.modified()).ok();
+    kernels.into_iter().max_by_key(built).ok_or_else(|| GuestError::Missing {
+        what: format!("no kernel {name} with virtual time"),
+        remedy: format!("senesce vm build {name}"),
+    })
+}
+
 /// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before. A
 /// cached kernel with all of these is kept unless `again`.
 ///

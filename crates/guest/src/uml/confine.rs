@@ -175,6 +175,12 @@ pub(super) fn start_kernel(confinement: &Confinement) -> String {
     format!("start {program}: {}", command.exec())
 }
 
+/// The mount table where old programs (e4defrag) look for it.
+pub(super) fn link_mounts(root: &Path) -> Result<(), String> {
+    let link = root.join("etc/mtab");
+    rustix::fs::symlink("/proc/self/mounts", &link).map_err(wrong("link", &link))
+}
+
 fn make_tree(confinement: &Confinement) -> Result<(), String> {
     let root = &confinement.root;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -186,6 +192,7 @@ fn make_tree(confinement: &Confinement) -> Result<(), String> {
         .map_err(wrong("mount", root.join("tmp")))?;
     // Before anything of the host is visible: a share may be /etc itself.
     write_at(&root.join("etc/passwd"), ACCOUNTS)?;
+    link_mounts(root)?;
     confinement.files.iter().try_for_each(|(path, text)| write_at(&below(root, path), text))?;
     let entropy: &[&str] = if confinement.deterministic { &[] } else { &ENTROPY };
     for name in DEVICES.iter().chain(entropy) {

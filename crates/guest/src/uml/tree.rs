@@ -1,7 +1,7 @@
 //! The tree of a guest that Landlock confines: its kernel sees the host's root, and the guest makes the same tree from it that
 //! namespaces would show.
 
-use super::confine::{ACCOUNTS, FOLDERS, SETTINGS, SYSTEM};
+use super::confine::{ACCOUNTS, FOLDERS, SETTINGS, SYSTEM, link_mounts};
 use crate::guest::{attach, enter, folder_at};
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,7 @@ impl HostTree {
         }
         let accounts = memory.root().join("etc/passwd");
         fs::write(&accounts, ACCOUNTS).map_err(wrong("write", &accounts))?;
+        link_mounts(&memory.root())?;
         for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new).chain(self.readable.iter().map(PathBuf::as_path)) {
             memory.show(path)?;
         }

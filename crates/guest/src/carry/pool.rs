@@ -1,0 +1,114 @@
+//! Steps of a run that are done in guests of their own, so that a result depends on nothing else. As many run at a time as
+//! there are processors.
+
+use super::{GuestJob, GuestSpec, record_of_guest};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_runner::{Context, Run};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// What a guest does: a step of a run as it is specified there.
+pub struct PoolJob<R: Run> {
+    /// Folder of the guest below `guests` in the run's folder.
+    pub name: String,
+    pub guest: GuestSpec,
+    pub spec: R::Spec,
+}
+
+type Ended<R> = (<R as Run>::Step, Result<Vec<<R as Run>::Event>, Failure>);
+
+/// Guests of a run. Those still running at its end are waited for.
+pub struct GuestPool<R: Run> {
+    running: Vec<(R::Step, JoinHandle<()>)>,
+    ended: Vec<Ended<R>>,
+    sender: Sender<Ended<R>>,
+    receiver: Receiver<Ended<R>>,
+}
+
+impl<R: Run> Default for GuestPool<R> {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        Self { running: Vec::new(), ended: Vec::new(), sender, receiver }
+    }
+}
+
+impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
+    /// The events of `step`. Meanwhile other steps of `open` run, whose events are kept until they are asked for.
+    ///
+    /// # Errors
+    /// The step failed, or its guest did; an interrupt.
+    pub fn events(
+        &mut self,
+        step: &R::Step,
+        open: impl IntoIterator<Item = R::Step>,
+        job: impl Fn(&R::Step) -> PoolJob<R>,
+        context: &Context<'_, R>,
+    ) -> Result<Vec<R::Event>, Failure> {
+        let mut waiting = std::iter::once(step.clone()).chain(open);
+        loop {
+            if let Some(at) = self.ended.iter().position(|(ended, _)| ended == step) {
+                return self.ended.swap_remove(at).1;
+            }
+            while self.running.len() < thread::available_parallelism().map_or(1, usize::from)
+                && let Some(next) = waiting.find(|next| !self.has(next))
+            {
+                self.start(next.clone(), job(&next), context);
+            }
+            self.wait()?;
+        }
+    }
+
+    fn has(&self, step: &R::Step) -> bool {
+        self.running.iter().any(|(running, _)| running == step) || self.ended.iter().any(|(ended, _)| ended == step)
+    }
+
+    fn start(&mut self, step: R::Step, job: PoolJob<R>, context: &Context<'_, R>) {
+        let share = context.path().join("guests").join(&job.name);
+        let (sender, interrupt, seed) = (self.sender.clone(), context.interrupt.clone(), context.seed);
+        let own = step.clone();
+        let run = move || {
+            let events = events_of(&job, seed, &own, share, &interrupt);
+            // The receiver is gone only if the run ended.
+            let _ = sender.send((own, events));
+        };
+        self.running.push((step, thread::spawn(run)));
+    }
+
+    fn wait(&mut self) -> Result<(), Failure> {
+        let gone = |_| Failure::new(ExitCode::RunFailed, "no guest runs");
+        let ended = self.receiver.recv().map_err(gone)?;
+        if let Some(at) = self.running.iter().position(|(running, _)| *running == ended.0) {
+            let (_, thread) = self.running.swap_remove(at);
+            thread.join().map_err(|_| Failure::new(ExitCode::RunFailed, "the thread of a guest panicked"))?;
+        }
+        self.ended.push(ended);
+        Ok(())
+    }
+}
+
+impl<R: Run> Drop for GuestPool<R> {
+    fn drop(&mut self) {
+        for (_, thread) in self.running.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn events_of<R: Run>(
+    job: &PoolJob<R>,
+    seed: Seed,
+    step: &R::Step,
+    share: PathBuf,
+    interrupt: &Interrupt,
+) -> Result<Vec<R::Event>, Failure> {
+    let steps = std::slice::from_ref(step);
+    let work = GuestJob { spec: &job.spec, seed, steps: Some(steps), share };
+    let (recorded, _) = record_of_guest::<R>(&job.guest, &work, interrupt)?;
+    if recorded.is_done(step) {
+        return Ok(recorded.events().cloned().collect());
+    }
+    let reason = recorded.failures().into_iter().map(|(_, reason)| reason.to_string()).next_back();
+    Err(Failure::new(ExitCode::RunFailed, reason.unwrap_or_else(|| "the guest recorded no result".into())))
+}
