@@ -1,11 +1,14 @@
 //! Ages one image in memory, and measures the result.
 
-use crate::spec::{AgingSpec, GateSpec};
+use crate::spec::AgingSpec;
 use senesce_aging::execute::CommitWitness;
-use senesce_aging::{AgingPlan, Data, DirectoryTarget, ExecuteOptions, Stop, execute};
+use senesce_aging::{
+    AgingPlan, Clock, CommitShare, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate,
+    execute,
+};
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, ExitCode, Failure, Progress};
+use senesce_core::{Bytes, ExitCode, Failure, Progress, Seed};
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::reading::{Order, ReadTimes};
 use senesce_layout::{FileRuns, Layout, Options};
@@ -22,7 +25,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-pub(crate) const DISK: &str = "st500dm002";
+pub const DISK: &str = "st500dm002";
 pub(crate) const SSD: &str = "850-evo";
 
 /// An aged image, and how it got there.
@@ -53,16 +56,47 @@ pub struct Aged {
     pub commits: Option<u64>,
     /// Digest of the layout.
     pub digest: Option<String>,
+    /// Mount options with the defaults of the kernel, as in /proc/self/mountinfo.
+    #[serde(default)]
+    pub mount_options: String,
 }
 
-/// Makes, ages and measures the image of one seed. With `sham`, a file is created and deleted before.
+/// How an image is aged.
+#[derive(Debug, Clone, Copy)]
+pub struct How<'a> {
+    pub size: Bytes,
+    pub aging: &'a AgingSpec,
+    /// Seed of its plan.
+    pub seed: Seed,
+    /// `$SEED` of a command that ages.
+    pub number: u32,
+}
+
+impl How<'_> {
+    /// # Errors
+    /// An unknown profile.
+    pub fn plan_spec(&self) -> Result<PlanSpec, Failure> {
+        let clock = match self.aging.operations_per_second {
+            Some(_) => Clock::NONE,
+            None => Clock { commit_share: CommitShare::DEFAULT, sync_every: 0 },
+        };
+        Ok(PlanSpec {
+            fullness: Some(self.aging.fullness),
+            truncate: Truncate::Drop,
+            limit: Limit::Overwrites(self.aging.overwrites),
+            clock,
+            ..PlanSpec::new(Profile::load(&self.aging.profile)?, self.size, self.seed)
+        })
+    }
+}
+
+/// Makes, ages and measures an image in memory. With `sham`, a file is created and deleted before.
 ///
 /// # Errors
 /// Any failure of mkfs, mount, a hook, or the aging; a full volume; a warning of the kernel; an interrupt.
-pub(crate) fn age(
-    spec: &GateSpec,
+pub fn age(
+    spec: &How<'_>,
     fs: &FileSystemSpec,
-    seed: u32,
     sham: bool,
     (progress, interrupt): (&dyn Progress, &Interrupt),
 ) -> Result<Aged, Failure> {
@@ -75,9 +109,9 @@ pub(crate) fn age(
     let device = target.block_device_info().ok_or_else(|| broken("the image has no block device"))?;
     let before = Counters::of(&device, &target)?;
     let operations = match spec.aging.command.as_slice() {
-        [] => Some(by_plan(spec, &target, seed, (progress, interrupt))?),
+        [] => Some(by_plan(spec, &target, (progress, interrupt))?),
         [program, arguments @ ..] => {
-            by_command(program, arguments, seed, &target)?;
+            by_command(program, arguments, spec.number, &target)?;
             None
         }
     };
@@ -92,6 +126,7 @@ pub(crate) fn age(
     let (disk_seconds, ssd_seconds) = (read_seconds(DISK, &runs)?, read_seconds(SSD, &runs)?);
     fs.run_hook(&target)?;
     let append_extents = append(&target, spec)?;
+    let mount_options = mount_options(target.mount_point())?;
     fail_on(target.kernel_warnings())?;
     fail_on(senesce_volume::guest::kernel_faults())?;
     target.close()?;
@@ -115,11 +150,17 @@ pub(crate) fn age(
         flushes: used.stat.flushes,
         commits: used.commits,
         digest,
+        mount_options,
     })
 }
 
 fn broken(words: &str) -> Failure {
     Failure::new(ExitCode::RunFailed, words)
+}
+
+fn mount_options(point: &Path) -> Result<String, Failure> {
+    let lines = senesce_volume::guard::mounts()?;
+    Ok(lines.into_iter().rfind(|line| line.mount_point == point).map(|line| line.options).unwrap_or_default())
 }
 
 fn create_and_delete(target: &MountedTarget) -> Result<(), Failure> {
@@ -132,14 +173,13 @@ fn create_and_delete(target: &MountedTarget) -> Result<(), Failure> {
 }
 
 fn by_plan(
-    spec: &GateSpec,
+    spec: &How<'_>,
     target: &MountedTarget,
-    seed: u32,
     (progress, interrupt): (&dyn Progress, &Interrupt),
 ) -> Result<u64, Failure> {
-    let plan = Arc::new(AgingPlan::new(&spec.plan_spec(seed)?)?);
+    let plan = Arc::new(AgingPlan::new(&spec.plan_spec()?)?);
     let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write);
-    let AgingSpec { operations_per_second: pace, .. } = spec.aging;
+    let pace = spec.aging.operations_per_second;
     progress.phase("aging", plan.len(), "operations");
     let mut planner = plan.operations();
     let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
@@ -167,7 +207,7 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
 }
 
 /// Extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
-fn append(target: &MountedTarget, spec: &GateSpec) -> Result<f64, Failure> {
+fn append(target: &MountedTarget, spec: &How<'_>) -> Result<f64, Failure> {
     let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
     let folder = target.mount_point().join("senesce-append");
     let hinted = |failure: Failure| {
@@ -204,7 +244,7 @@ fn allocated(folder: &Path) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-fn read_seconds(drive: &str, files: &FileRuns) -> Result<f64, Failure> {
+pub fn read_seconds(drive: &str, files: &FileRuns) -> Result<f64, Failure> {
     let order = Order::Path.of(files);
     Ok(ReadTimes::of(&DeviceModel::builtin(drive)?, files, &order, &order).aged)
 }

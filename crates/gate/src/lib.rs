@@ -1,31 +1,32 @@
 //! The gate: does a kernel, a patch or an option make a file system age worse? Both sides are aged by the same plans, and their
 //! layouts compared. A layout does not depend on the speed of the machine, in virtual time not even on its load.
 
-mod aged;
+pub mod aged;
 mod analysis;
 mod guests;
 mod judge;
-mod metric;
+pub mod metric;
 mod run;
 mod spec;
 mod words;
 
+pub use guests::TIME_LIMIT;
 pub use run::{Event, GateStep};
-pub use spec::GateSpec;
+pub use spec::{AgingSpec, GateSpec};
 pub use words::{cases, patch_text};
 
 use run::{AgedStep, Agings, Answer};
 use senesce_core::analysis::Analysis;
 use senesce_core::{Bytes, ExitCode, Failure, Measurement, Seed};
+use senesce_guest::carry::GuestPool;
 use senesce_runner::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
-use std::collections::VecDeque;
 
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 pub const VERBS: &[&dyn RunKind] = &[verb::<Gate>()];
 
-/// One execution: the results of guests that ran at the same time as the last step.
-pub struct Gate(VecDeque<(GateStep, Result<aged::Aged, String>)>);
+/// One execution, with its guests.
+pub struct Gate(GuestPool<Gate>);
 
 impl Run for Gate {
     const KIND: &'static str = "gate";
@@ -52,18 +53,19 @@ impl Run for Gate {
     }
 
     fn begin(_spec: &GateSpec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Ok(Self(VecDeque::new()))
+        Ok(Self(GuestPool::default()))
     }
 
     fn step(&mut self, spec: &GateSpec, step: &GateStep, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let aged = match spec.gate.host {
+        let event = match spec.gate.host {
             true => {
-                let fs = &spec.file_system[step.side];
-                aged::age(spec, fs, step.seed, step.sham, (context.progress, context.interrupt))?
+                let (how, fs) = (spec.how(step.seed), &spec.file_system[step.side]);
+                let aged = aged::age(&how, fs, step.sham, (context.progress, context.interrupt))?;
+                Event::Aged(Box::new(AgedStep { step: *step, aged }))
             }
             false => self.in_guest(spec, *step, context)?,
         };
-        context.record(Event::Aged(Box::new(AgedStep { step: *step, aged })));
+        context.record(event);
         Ok(())
     }
 
@@ -86,24 +88,12 @@ impl Run for Gate {
 }
 
 impl Gate {
-    fn in_guest(
-        &mut self,
-        spec: &GateSpec,
-        step: GateStep,
-        context: &mut Context<'_, Self>,
-    ) -> Result<aged::Aged, Failure> {
-        if !self.0.iter().any(|(done, _)| *done == step) {
-            let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
-            let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
-            let more = open.filter(|other| *other != step && !self.0.iter().any(|(done, _)| done == other));
-            let batch: Vec<GateStep> = std::iter::once(step).chain(more).take(at_a_time).collect();
-            let folder = context.path().join("guests");
-            self.0.extend(guests::age_all(spec, context.seed, &batch, &folder, context.interrupt)?);
-            context.did_ahead(batch.len() - 1);
-        }
-        let at = self.0.iter().position(|(done, _)| *done == step);
-        let found = at.and_then(|at| self.0.remove(at)).map(|(_, result)| result);
-        found.unwrap_or_else(|| Err("it did not run".into())).map_err(|why| Failure::new(ExitCode::RunFailed, why))
+    fn in_guest(&mut self, spec: &GateSpec, step: GateStep, context: &mut Context<'_, Self>) -> Result<Event, Failure> {
+        let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
+        let events = self.0.events(&step, open, |step| guests::job(spec, step), context)?;
+        let of_step = |event: &Event| matches!(event, Event::Aged(one) if one.step == step);
+        let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
+        events.into_iter().find(of_step).ok_or_else(missing)
     }
 }
 

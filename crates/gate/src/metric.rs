@@ -3,7 +3,7 @@
 use crate::aged::{Aged, DISK, SSD};
 use senesce_core::analysis::Better;
 
-pub(crate) struct Metric {
+pub struct Metric {
     pub name: &'static str,
     pub unit: &'static str,
     pub better: Better,
@@ -25,7 +25,7 @@ fn per_operation(aged: &Aged, count: u64) -> Option<f64> {
 }
 
 /// Primary ones first. Modelled times are of reading all files in path order.
-pub(crate) const METRICS: [Metric; 12] = [
+pub const METRICS: [Metric; 12] = [
     primary("discontinuities", "", |aged| Some(aged.discontinuities as f64)),
     primary("free extents", "", |aged| aged.free_extents.map(|count| count as f64)),
     primary("disk read (s)", DISK, |aged| Some(aged.disk_seconds)),

@@ -159,6 +159,7 @@ pub(crate) mod tests {
             flushes: 0,
             commits: None,
             digest: None,
+            mount_options: String::new(),
         };
         Agings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
     }

@@ -1,6 +1,6 @@
 //! The TOML file of a gate: two variants of a file system, and how they are aged.
 
-use senesce_aging::{Clock, CommitShare, Limit, PlanSpec, Profile, Truncate};
+use crate::aged::How;
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_guest::kernel::{self, Engine};
 use senesce_study::spec::{CUSTOM, FileSystemSpec};
@@ -99,7 +99,7 @@ impl GateSpec {
             one.name.clone_from(&one.kind);
         }
         spec.check().map_err(|problem| named(&problem))?;
-        spec.plan_spec(0).map_err(|problem| named(&problem))?;
+        spec.how(0).plan_spec().map_err(|problem| named(&problem))?;
         if !spec.gate.host {
             spec.name_kernels()?;
         }
@@ -152,7 +152,7 @@ impl GateSpec {
             let chosen = match one.kernel.as_str() {
                 "" => kernel::choose(None, Some(Engine::Uml))?,
                 tree if tree.contains('/') => senesce_guest::uml::of_tree(Path::new(tree))?,
-                release => kernel::choose(Some(release), Some(Engine::Uml))?,
+                release => kernel::with_virtual_time(release)?,
             };
             if !chosen.has_virtual_time() {
                 let words = format!(
@@ -166,20 +166,10 @@ impl GateSpec {
         Ok(())
     }
 
-    /// The plan of a seed, which is the same for both file systems.
-    pub(crate) fn plan_spec(&self, seed: u32) -> Result<PlanSpec, Failure> {
-        let clock = match self.aging.operations_per_second {
-            Some(_) => Clock::NONE,
-            None => Clock { commit_share: CommitShare::DEFAULT, sync_every: 0 },
-        };
+    /// How both images of a seed are aged.
+    pub(crate) fn how(&self, seed: u32) -> How<'_> {
         let root = Seed(self.seed).child(&format!("gate/{seed}"));
-        Ok(PlanSpec {
-            fullness: Some(self.aging.fullness),
-            truncate: Truncate::Drop,
-            limit: Limit::Overwrites(self.aging.overwrites),
-            clock,
-            ..PlanSpec::new(Profile::load(&self.aging.profile)?, self.size, root)
-        })
+        How { size: self.size, aging: &self.aging, seed: root, number: seed }
     }
 }
 
@@ -222,7 +212,7 @@ mod tests {
     #[test]
     fn both_sides_of_a_seed_have_one_plan_and_seeds_differ() {
         let spec = parse(|text| text).unwrap();
-        let seed = |seed| spec.plan_spec(seed).unwrap().seed;
+        let seed = |seed| spec.how(seed).plan_spec().unwrap().seed;
         assert_eq!(seed(1), seed(1));
         assert_ne!(seed(1), seed(2));
     }

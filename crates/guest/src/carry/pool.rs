@@ -44,19 +44,25 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
         step: &R::Step,
         open: impl IntoIterator<Item = R::Step>,
         job: impl Fn(&R::Step) -> PoolJob<R>,
-        context: &Context<'_, R>,
+        context: &mut Context<'_, R>,
     ) -> Result<Vec<R::Event>, Failure> {
         let mut waiting = std::iter::once(step.clone()).chain(open);
+        let mut has_waited = false;
         loop {
-            if let Some(at) = self.ended.iter().position(|(ended, _)| ended == step) {
-                return self.ended.swap_remove(at).1;
-            }
             while self.running.len() < thread::available_parallelism().map_or(1, usize::from)
                 && let Some(next) = waiting.find(|next| !self.has(next))
             {
                 self.start(next.clone(), job(&next), context);
             }
+            if let Some(at) = self.ended.iter().position(|(ended, _)| ended == step) {
+                let events = self.ended.swap_remove(at).1;
+                if has_waited {
+                    context.did_ahead(self.ended.len());
+                }
+                return events;
+            }
             self.wait()?;
+            has_waited = true;
         }
     }
 
