@@ -9,6 +9,7 @@ pub(crate) const REGISTRY: Registry = Registry {
         senesce_exp_fragmentation::EXPERIMENTS,
         senesce_exp_drive::EXPERIMENTS,
         senesce_exp_objects::EXPERIMENTS,
+        senesce_exp_questions::EXPERIMENTS,
         senesce_exp_tier::EXPERIMENTS,
         senesce_exp_zns::EXPERIMENTS,
     ],

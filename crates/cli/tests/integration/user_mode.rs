@@ -305,6 +305,26 @@ fn time_scale_compares_agings_of_virtual_time() {
 }
 
 #[test]
+#[ignore = "long: a kernel of vm build; needs the user-mode kernel"]
+fn open_questions_age_in_guests_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["reproduce", "kernels", "--scale", "smoke", "--kernels", "6.12", "--json", "--out", "kernels"];
+    let result = json(&senesce(folder.path(), &words));
+    let layouts = result["layouts"].as_array().unwrap();
+    assert_eq!((layouts.len(), result["comparisons"].as_array().unwrap().len()), (10, 0), "{result}");
+    assert!(layouts.iter().all(|one| one["digest"].is_string()), "{layouts:?}");
+    let lasting = ["reproduce", "defragmentation-lasts", "--scale", "smoke", "--arms", "none,copy,tool", "--json"];
+    let result = json(&senesce(folder.path(), &lasting));
+    let systems = result["systems"].as_array().unwrap();
+    assert_eq!(systems.len(), 2, "{result}");
+    for system in systems {
+        assert_eq!(system["same_before"], system["images"], "all treatments begin with the same layout");
+    }
+    let left = systems[0]["points"][0]["surviving_files"].as_f64().unwrap();
+    assert!(0.0 < left && left < 1.0, "{left}");
+}
+
+#[test]
 #[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel, XFS, btrfs"]
 fn virtual_time_gives_the_same_layout_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,199 @@
+//! How long does a defragmentation last? In virtual time, the same plan gives the same layout in every guest. So each arm ages an
+//! image of its own to the same layout, is defragmented or not, and ages further by the rest of the plan.
+
+mod analysis;
+mod arm;
+mod image;
+
+use arm::Arm;
+use clap::Args;
+use image::Moment;
+use senesce_core::parameter::{names, real};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
+use senesce_gate::TIME_LIMIT;
+use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
+use senesce_guest::kernel;
+use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
+use senesce_volume::FileSystem;
+use senesce_volume::guest::Guest;
+use serde::{Deserialize, Serialize};
+
+pub(crate) struct Lasting(GuestPool<Lasting>);
+
+/// File systems, profiles, and moments of measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Spec {
+    /// user-mode kernel with virtual time: a series (6.12) stands for its build that was made last
+    #[arg(long)]
+    pub kernel: String,
+    /// file systems: ext4, xfs, btrfs, f2fs
+    #[arg(long, value_delimiter = ',')]
+    pub fs: Vec<FileSystem>,
+    /// aging profiles, names or files
+    #[arg(long, value_delimiter = ',')]
+    pub profiles: Vec<String>,
+    /// what is done to the aged file system; none: the control
+    #[arg(long, value_delimiter = ',')]
+    pub arms: Vec<Arm>,
+    /// size of an image (held in the guest's memory)
+    #[arg(long)]
+    pub size: Size,
+    /// allocated bytes of files over the size
+    #[arg(long, value_parser = real(0.05..=0.95))]
+    pub fullness: f64,
+    /// bytes created over the size before the defragmentation
+    #[arg(long, value_parser = real(1.0..=100.0))]
+    pub overwrites: f64,
+    /// bytes created over the size between the defragmentation and each measurement
+    #[arg(long, value_delimiter = ',', value_parser = real(0.01..=100.0))]
+    pub moments: Vec<f64>,
+    /// agings of other seeds
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+}
+
+/// One image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Step {
+    kernel: String,
+    fs: FileSystem,
+    profile: String,
+    arm: Arm,
+    seed: u32,
+}
+
+/// Result of a step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Event {
+    /// An image at its moments.
+    Lasted(Box<Lasted>),
+}
+
+/// An image before its treatment, after it, and at the moments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lasted {
+    step: Step,
+    /// Digest of the layout before the treatment.
+    before: Option<String>,
+    /// The first is right after the treatment.
+    moments: Vec<Moment>,
+}
+
+impl Run for Lasting {
+    const KIND: &'static str = "defragmentation-lasts";
+    const PUBLISHED: &'static str = include_str!("../data/published/defragmentation-lasts.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/defragmentation-lasts.claims.toml");
+    const GOES_ON: bool = true;
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        check(spec, seed)?;
+        let kernel = match Guest::here() {
+            Some(_) => spec.kernel.clone(),
+            None => kernel::with_virtual_time(&spec.kernel)?.version,
+        };
+        let mut steps = Vec::new();
+        for seed in 0..spec.seeds {
+            for (fs, profile) in spec.fs.iter().flat_map(|fs| spec.profiles.iter().map(move |profile| (*fs, profile))) {
+                let arms = spec.arms.iter().filter(|arm| arm.exists_for(fs));
+                let step = |arm: &Arm| Step { kernel: kernel.clone(), fs, profile: profile.clone(), arm: *arm, seed };
+                steps.extend(arms.map(step).map(|step| planned(spec, step)));
+            }
+        }
+        Ok(steps)
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self(GuestPool::default()))
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let event = match Guest::here() {
+            Some(_) => image::age(spec, step, context)?,
+            None => self.in_guest(spec, step, context)?,
+        };
+        context.record(event);
+        Ok(())
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis::analyse(spec, &images(recorded)))
+    }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        images(recorded).iter().flat_map(|image| analysis::measurements(spec, image)).collect()
+    }
+}
+
+impl Experiment for Lasting {
+    const TITLE: &'static str = "How long a defragmentation lasts";
+    const PAGE: &'static str = include_str!("../docs/experiments/defragmentation-lasts.md");
+
+    fn defaults(level: Level) -> Spec {
+        let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs];
+        let every = ["agrawal", "douceur", "meyer", "wang_os", "wang_lanl", "dabre", "grundman", "pramod"];
+        Spec {
+            kernel: "6.12".into(),
+            fs: level.of([vec![FileSystem::Ext4], vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs], all()]),
+            profiles: level.of([names(&["agrawal"]), names(&["agrawal", "meyer"]), names(&every)]),
+            arms: level.of([
+                vec![Arm::None, Arm::Copy],
+                vec![Arm::None, Arm::Copy],
+                vec![Arm::None, Arm::Copy, Arm::Tool],
+            ]),
+            size: Size(level.of([Bytes::mib(64), Bytes::mib(400), Bytes::gib(1)])),
+            fullness: 0.75,
+            overwrites: level.of([1.0, 2.0, 2.0]),
+            moments: level.of([vec![0.5], vec![0.25, 0.5, 1.0, 2.0], vec![0.25, 0.5, 1.0, 2.0]]),
+            seeds: level.of([1, 4, 8]),
+        }
+    }
+}
+
+impl Lasting {
+    fn in_guest(&mut self, spec: &Spec, step: &Step, context: &Context<'_, Self>) -> Result<Event, Failure> {
+        let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
+        let events = self.0.events(step, open, |step| job(spec, step), context)?;
+        let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
+        events.into_iter().find(|Event::Lasted(one)| one.step == *step).ok_or_else(missing)
+    }
+}
+
+fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
+    if let Some(fs) = spec.fs.iter().find(|fs| spec.size.0 < fs.least_size()) {
+        let least = fs.least_size();
+        return Err(Failure::usage(format!("--size {}: too small for {fs}, which needs {least}", spec.size)));
+    }
+    if !spec.arms.contains(&Arm::None) {
+        return Err(Failure::usage("--arms: the control, none, is missing"));
+    }
+    spec.profiles.iter().try_for_each(|profile| image::plan(spec, profile, seed).map(|_| ()))
+}
+
+fn job(spec: &Spec, step: &Step) -> PoolJob<Lasting> {
+    let Step { kernel, fs, profile, arm, seed } = step;
+    PoolJob {
+        name: format!("{fs}-{}-{arm}-{seed}", profile.replace('/', "_")),
+        // The copy is a second image.
+        guest: GuestSpec::in_virtual_time(kernel, Bytes(2 * spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT),
+        spec: Spec { kernel: kernel.clone(), ..spec.clone() },
+    }
+}
+
+fn planned(spec: &Spec, step: Step) -> Planned<Step> {
+    let Step { fs, profile, arm, seed, .. } = &step;
+    let action = format!("age {fs} by {profile}, {}, seed {seed}", arm.action());
+    let last = spec.moments.iter().copied().fold(0.0, f64::max);
+    // Measured: 60 MB of created files per second in a guest of 2026.
+    let seconds = 2.0 + spec.size.bytes() as f64 * (spec.overwrites + last) / 60e6;
+    Planned::new(step, action, "an image in memory").costing(Bytes(0), seconds)
+}
+
+fn images(recorded: &Recorded<Lasting>) -> Vec<Lasted> {
+    recorded.events().map(|Event::Lasted(one)| (**one).clone()).collect()
+}

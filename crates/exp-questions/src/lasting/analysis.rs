@@ -1,0 +1,343 @@
+//! The gain that is left, against the prediction by what survives of the moved files.
+
+use super::arm::Arm;
+use super::image::Moment;
+use super::{Lasted, Spec};
+use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Measurement, Rows};
+use senesce_stats::{mean, standard_deviation, student};
+use serde::Serialize;
+use serde_json::json;
+
+/// Systems with a smaller gain than this share of the reading time are left out: their shares are noise.
+const LEAST_GAIN: f64 = 0.1;
+/// The law holds if this share of points is within [`NEAR`] of the prediction.
+const MOST: f64 = 0.9;
+const NEAR: f64 = 0.15;
+const ERROR: f64 = 0.05;
+
+/// A file system with a profile and a treatment: the unit of the law.
+#[derive(Debug, Clone, Serialize)]
+struct System {
+    fs: String,
+    profile: String,
+    arm: String,
+    images: usize,
+    /// Mean gain right after the treatment, a share of the reading time.
+    gain: f64,
+    points: Vec<Point>,
+    /// Images whose layout before the treatment was that of their control.
+    same_before: usize,
+}
+
+/// A system at a moment.
+#[derive(Debug, Clone, Serialize)]
+struct Point {
+    overwrites: f64,
+    /// Share of the first gain that is left: mean over images, with its interval if there are several.
+    left: f64,
+    interval: Option<(f64, f64)>,
+    surviving_files: f64,
+    surviving_pairs: f64,
+}
+
+impl Point {
+    /// Nothing is fitted.
+    fn predicted(&self) -> f64 {
+        (self.surviving_files + self.surviving_pairs) / 2.0
+    }
+
+    fn error(&self) -> f64 {
+        self.left - self.predicted()
+    }
+}
+
+impl System {
+    fn is_tested(&self) -> bool {
+        self.gain >= LEAST_GAIN
+    }
+}
+
+/// The answers.
+#[derive(Debug, Clone, Serialize)]
+struct Law {
+    points: usize,
+    near: usize,
+    /// Root mean square of the errors of the prediction.
+    rms: f64,
+    /// The same of one half-life for all, fitted to the same points, and that half-life in overwrites.
+    half_life_rms: f64,
+    half_life: f64,
+}
+
+impl Law {
+    fn of(systems: &[System]) -> Option<Self> {
+        let points: Vec<&Point> =
+            systems.iter().filter(|system| system.is_tested()).flat_map(|system| &system.points).collect();
+        let rms = |error: &dyn Fn(&Point) -> f64| {
+            Some(mean(&points.iter().map(|point| error(point).powi(2)).collect::<Vec<_>>())?.sqrt())
+        };
+        let decayed = |half: f64| rms(&|point| point.left - 0.5_f64.powf(point.overwrites / half));
+        let tried = (1..=400).map(|step| f64::from(step) * 0.01).filter_map(|half| Some((half, decayed(half)?)));
+        let (half_life, half_life_rms) = tried.min_by(|one, other| one.1.total_cmp(&other.1))?;
+        let near = points.iter().filter(|point| point.error().abs() <= NEAR).count();
+        Some(Self { points: points.len(), near, rms: rms(&Point::error)?, half_life_rms, half_life })
+    }
+
+    fn holds(&self) -> bool {
+        self.near as f64 >= MOST * self.points as f64 && self.rms < self.half_life_rms
+    }
+}
+
+/// Images of one system, each with its control.
+fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Lasted)> {
+    let is_alike = |image: &&Lasted| {
+        (image.step.fs, &image.step.profile, image.step.arm) == (one.step.fs, &one.step.profile, one.step.arm)
+    };
+    let control = |image: &Lasted| {
+        images.iter().find(|other| {
+            other.step.arm == Arm::None
+                && (other.step.fs, &other.step.profile, other.step.seed)
+                    == (image.step.fs, &image.step.profile, image.step.seed)
+        })
+    };
+    images.iter().filter(is_alike).filter_map(|image| Some((image, control(image)?))).collect()
+}
+
+fn systems(images: &[Lasted]) -> Vec<System> {
+    let mut systems: Vec<System> = Vec::new();
+    for one in images.iter().filter(|image| image.step.arm != Arm::None) {
+        let (fs, profile, arm) = (one.step.fs.to_string(), one.step.profile.clone(), one.step.arm.to_string());
+        let is_known = |system: &System| (&system.fs, &system.profile, &system.arm) == (&fs, &profile, &arm);
+        if systems.iter().any(is_known) {
+            continue;
+        }
+        let pairs = pairs(images, one);
+        let Some(gain) = mean(&pairs.iter().filter_map(|(image, control)| gain(image, control, 0)).collect::<Vec<_>>())
+        else {
+            continue;
+        };
+        let points = (1..one.moments.len()).filter_map(|at| point(&pairs, at)).collect();
+        let same_before =
+            pairs.iter().filter(|(image, control)| image.before.is_some() && image.before == control.before).count();
+        systems.push(System { fs, profile, arm, images: pairs.len(), gain, points, same_before });
+    }
+    systems
+}
+
+/// Reading time that the treatment saves at a moment, a share of the control's.
+fn gain(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
+    let (now, untreated) = (image.moments.get(at)?.disk_seconds, control.moments.get(at)?.disk_seconds);
+    (untreated > 0.0).then(|| (untreated - now) / untreated)
+}
+
+fn seconds_saved(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
+    Some(control.moments.get(at)?.disk_seconds - image.moments.get(at)?.disk_seconds)
+}
+
+fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
+    let left: Vec<f64> = pairs
+        .iter()
+        .filter_map(|(image, control)| Some(seconds_saved(image, control, at)? / seconds_saved(image, control, 0)?))
+        .filter(|left| left.is_finite())
+        .collect();
+    let of = |value: fn(&Moment) -> f64| {
+        mean(&pairs.iter().filter_map(|(image, _)| image.moments.get(at).map(value)).collect::<Vec<_>>())
+    };
+    let centre = mean(&left)?;
+    let reach = standard_deviation(&left).filter(|_| left.len() > 1).map(|deviation| {
+        student::quantile(ERROR / 2.0, left.len() as f64 - 1.0) * deviation / (left.len() as f64).sqrt()
+    });
+    Some(Point {
+        overwrites: pairs.first()?.0.moments.get(at)?.overwrites,
+        left: centre,
+        interval: reach.map(|reach| (centre - reach, centre + reach)),
+        surviving_files: of(|moment| moment.surviving_files)?,
+        surviving_pairs: of(|moment| moment.surviving_pairs)?,
+    })
+}
+
+pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
+    let systems = systems(images);
+    let law = Law::of(&systems);
+    let differing: usize = systems.iter().map(|system| system.images - system.same_before).sum();
+    let mut caveats = Vec::new();
+    if differing > 0 {
+        caveats.push(format!("{differing} images had another layout than their control before the treatment"));
+    }
+    Analysis {
+        title: "How long does a defragmentation last?".into(),
+        summary: summary(&systems, law.as_ref()),
+        figures: figures(spec, &systems),
+        tables: vec![points(&systems), gains(&systems)],
+        findings: Vec::new(),
+        caveats,
+        result: json!({"systems": systems, "law": law, "holds": law.as_ref().map(Law::holds), "images": images}),
+    }
+}
+
+fn summary(systems: &[System], law: Option<&Law>) -> String {
+    let tested = systems.iter().filter(|system| system.is_tested()).count();
+    let Some(law) = law else {
+        return format!("No system of {} gained {:.0} % by its treatment.", systems.len(), LEAST_GAIN * 100.0);
+    };
+    let Law { points, near, rms, half_life_rms, half_life } = law;
+    let verdict = match law.holds() {
+        true => "The gain of a defragmentation lasts as long as the files that it moved.",
+        false => "The survival of the moved files does not predict how long the gain lasts.",
+    };
+    format!(
+        "{verdict} {near} of {points} points of {tested} systems are within {NEAR} of the prediction (asked: {:.0} %); rms \
+         error {rms:.3}. One half-life for all, fitted ({half_life:.2} overwrites), has {half_life_rms:.3}.",
+        MOST * 100.0
+    )
+}
+
+fn points(systems: &[System]) -> Table {
+    let all: Vec<(&System, &Point)> =
+        systems.iter().flat_map(|system| system.points.iter().map(move |point| (system, point))).collect();
+    let interval = |point: &Point| {
+        point.interval.map_or_else(|| "one value".into(), |(low, high)| format!("{low:.2} to {high:.2}"))
+    };
+    Rows::of(&all)
+        .column("file system", |(system, _)| &system.fs)
+        .column("profile", |(system, _)| &system.profile)
+        .column("treatment", |(system, _)| &system.arm)
+        .column("overwrites later", |(_, point)| point.overwrites)
+        .column("gain left", |(_, point)| round(point.left))
+        .column("interval", |(_, point)| interval(point))
+        .column("predicted", |(_, point)| round(point.predicted()))
+        .column("surviving files", |(_, point)| round(point.surviving_files))
+        .column("surviving neighbours", |(_, point)| round(point.surviving_pairs))
+        .column("tests the law", |(system, _)| if system.is_tested() { "yes" } else { "no, small gain" })
+        .table("points", "Share of the gain that is left")
+        .leading()
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn gains(systems: &[System]) -> Table {
+    Rows::of(systems)
+        .column("file system", |system| &system.fs)
+        .column("profile", |system| &system.profile)
+        .column("treatment", |system| &system.arm)
+        .column("images", |system| &system.images)
+        .column("reading time saved at first", |system| round(system.gain))
+        .column("same layout before", |system| format!("{} of {}", system.same_before, system.images))
+        .table("gains", "What the treatment gained")
+}
+
+fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
+    let tested = systems.iter().filter(|system| system.is_tested());
+    let series = |system: &System| {
+        let points = system.points.iter().map(|point| (point.predicted(), point.left)).collect();
+        Series::new(format!("{} {} {}", system.fs, system.profile, system.arm), Mark::Measured, points)
+    };
+    let mut series: Vec<Series> = tested.map(series).collect();
+    series.push(Series::new("prediction", Mark::Predicted, vec![(0.0, 0.0), (1.0, 1.0)]));
+    vec![Figure {
+        id: "law".into(),
+        title: "Gain left against what survived".into(),
+        caption: "Each point is a system at a moment, the mean of its images. On the line, the prediction is exact."
+            .into(),
+        device: format!("modelled disk; images of {} aged in virtual time", spec.size),
+        better: Better::Neither,
+        kind: FigureKind::Lines {
+            x: Axis::linear("mean of surviving files and neighbours").from_zero(),
+            y: Axis::linear("share of the gain that is left"),
+            series,
+        },
+    }]
+}
+
+pub(super) fn measurements(_spec: &Spec, image: &Lasted) -> Vec<Measurement> {
+    let values: [(&str, &str, fn(&Moment) -> f64); 3] = [
+        ("disk read", "s", |moment| moment.disk_seconds),
+        ("surviving files", "", |moment| moment.surviving_files),
+        ("surviving neighbours", "", |moment| moment.surviving_pairs),
+    ];
+    let of = |moment: &Moment| -> Vec<Measurement> {
+        let one = |(name, unit, value): &(&str, &str, fn(&Moment) -> f64)| {
+            let step = &image.step;
+            let measured = Measurement::new(*name, *unit, Better::Neither, value(moment)).ok()?;
+            let measured = measured.under("fs", step.fs.name()).under("profile", &*step.profile);
+            let measured =
+                measured.under("arm", step.arm.to_string()).under("overwrites", moment.overwrites.to_string());
+            Some(Measurement { image: step.seed, ..measured })
+        };
+        values.iter().filter_map(one).collect()
+    };
+    image.moments.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lasting, Step};
+    use super::*;
+    use senesce_core::Level;
+    use senesce_runner::Experiment;
+    use senesce_volume::FileSystem;
+
+    fn image(fs: FileSystem, arm: Arm, seed: u32, seconds: &[f64], survival: &[f64]) -> Lasted {
+        let moment = |(at, (seconds, left)): (usize, (&f64, &f64))| Moment {
+            overwrites: at as f64,
+            disk_seconds: *seconds,
+            files: 10,
+            extents: 10,
+            free_extents: None,
+            surviving_files: *left,
+            surviving_pairs: *left,
+            digest: None,
+        };
+        let step = Step { kernel: "6.12".into(), fs, profile: "agrawal".into(), arm, seed };
+        let moments = seconds.iter().zip(survival).enumerate().map(moment).collect();
+        Lasted { step, before: Some(format!("{seed}")), moments }
+    }
+
+    fn spec() -> Spec {
+        Lasting::defaults(Level::Smoke)
+    }
+
+    /// Images that save 40 of 100 s at first, and then what `left` says.
+    fn images(left: [f64; 3]) -> Vec<Lasted> {
+        let survival = [1.0, 0.6, 0.2];
+        let mut all = Vec::new();
+        for fs in [FileSystem::Ext4, FileSystem::Xfs] {
+            for seed in 0..3 {
+                let saved = left.map(|left| 100.0 - 40.0 * left);
+                all.push(image(fs, Arm::None, seed, &[100.0; 3], &survival));
+                all.push(image(fs, Arm::Copy, seed, &saved, &survival));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn law_holds_if_the_gain_follows_survival_and_fails_otherwise() {
+        let holds = |left| analyse(&spec(), &images(left)).result["holds"].clone();
+        assert_eq!(holds([1.0, 0.62, 0.18]), true);
+        assert_eq!(holds([1.0, 0.95, 0.9]), false, "it lasts longer than the files");
+        assert_eq!(holds([1.0, 0.1, 0.0]), false, "it is gone before");
+    }
+
+    #[test]
+    fn small_gains_do_not_test_the_law() {
+        let mut all = images([1.0, 0.6, 0.2]);
+        for image in all.iter_mut().filter(|image| image.step.arm == Arm::Copy && image.step.fs == FileSystem::Xfs) {
+            image.moments.iter_mut().for_each(|moment| moment.disk_seconds = 95.0);
+        }
+        let result = analyse(&spec(), &all).result;
+        assert_eq!((&result["law"]["points"], &result["systems"].as_array().map(Vec::len)), (&json!(2), &Some(2)));
+        assert!(analyse(&spec(), &[]).result["law"].is_null());
+    }
+
+    #[test]
+    fn image_that_began_differently_is_a_caveat() {
+        let mut all = images([1.0, 0.6, 0.2]);
+        assert!(analyse(&spec(), &all).caveats.is_empty());
+        all[1].before = Some("other".into());
+        assert_eq!(analyse(&spec(), &all).caveats.len(), 1);
+    }
+}
