@@ -212,7 +212,9 @@ fn append(target: &MountedTarget, spec: &How<'_>) -> Result<f64, Failure> {
     let folder = target.mount_point().join("senesce-append");
     let hinted = |failure: Failure| {
         let problem = failure.to_string();
-        let problem = problem.lines().next().unwrap_or_default();
+        // The mount point is random, and reasons are counted.
+        let point = format!("{}/", target.mount_point().display());
+        let problem = problem.lines().next().unwrap_or_default().replace(&point, "");
         let words = format!("{problem}\nhint: the slow append needs space: choose a larger size or a lower fullness");
         Failure::new(failure.exit_code(), words)
     };
