@@ -156,7 +156,7 @@ impl Experiment for Lasting {
 }
 
 impl Lasting {
-    fn in_guest(&mut self, spec: &Spec, step: &Step, context: &Context<'_, Self>) -> Result<Event, Failure> {
+    fn in_guest(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<Event, Failure> {
         let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
         let events = self.0.events(step, open, |step| job(spec, step), context)?;
         let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
