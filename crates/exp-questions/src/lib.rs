@@ -1,12 +1,12 @@
 //! Open questions of the field, as experiments.
 
+mod defragmentation_lasts;
 mod kernels;
-mod lasting;
 
 use senesce_runner::{Reproducible, experiment};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<kernels::Kernels>(),
-    experiment::<lasting::Lasting>(),
+    experiment::<defragmentation_lasts::Lasting>(),
 ];

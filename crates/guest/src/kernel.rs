@@ -140,7 +140,7 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
 /// last.
 ///
 /// # Errors
-/// There is none.
+/// No such kernel is installed.
 pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
     let is_named = |version: &str| {
         let rest = version.strip_prefix(name);

@@ -33,7 +33,7 @@ pub(crate) struct Spec {
     /// aging profiles, names or files
     #[arg(long, value_delimiter = ',')]
     pub profiles: Vec<String>,
-    /// what is done to the aged file system; none: the control
+    /// treatments of the aged file system; none: the control
     #[arg(long, value_delimiter = ',')]
     pub arms: Vec<Arm>,
     /// size of an image (held in the guest's memory)
@@ -93,10 +93,9 @@ impl Run for Lasting {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         check(spec, seed)?;
-        let kernel = match Guest::here() {
-            Some(_) => spec.kernel.clone(),
-            None => kernel::with_virtual_time(&spec.kernel)?.version,
-        };
+        // Where it is not installed, such as in a guest, the name itself.
+        let kernel =
+            kernel::with_virtual_time(&spec.kernel).map_or_else(|_| spec.kernel.clone(), |kernel| kernel.version);
         let mut steps = Vec::new();
         for seed in 0..spec.seeds {
             for (fs, profile) in spec.fs.iter().flat_map(|fs| spec.profiles.iter().map(move |profile| (*fs, profile))) {
@@ -108,7 +107,10 @@ impl Run for Lasting {
         Ok(steps)
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        if Guest::here().is_none() {
+            kernel::with_virtual_time(&spec.kernel)?;
+        }
         Ok(Self(GuestPool::default()))
     }
 

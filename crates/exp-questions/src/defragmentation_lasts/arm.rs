@@ -1,4 +1,4 @@
-//! What is done to an aged file system.
+//! Treatments of an aged file system.
 
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::FileSystem;

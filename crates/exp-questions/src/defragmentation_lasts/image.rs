@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(survival(&then, &then, &all), (1.0, 1.0));
         assert_eq!(survival(&then, &paths(&["a", "b", "b2", "c"]), &all), (0.75, 1.0 / 3.0));
         let one = HashSet::from(["d".into()]);
-        assert_eq!(survival(&then, &paths(&["c", "d"]), &one), (1.0, 1.0), "only what was moved counts");
+        assert_eq!(survival(&then, &paths(&["c", "d"]), &one), (1.0, 1.0), "only moved files count");
         assert_eq!(survival(&then, &paths(&[]), &HashSet::new()), (0.0, 0.0));
     }
 
