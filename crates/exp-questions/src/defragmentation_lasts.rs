@@ -93,7 +93,7 @@ impl Run for Lasting {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         check(spec, seed)?;
-        // Where it is not installed, such as in a guest, the name itself.
+        // The name itself if it is not installed, such as in a guest.
         let kernel =
             kernel::with_virtual_time(&spec.kernel).map_or_else(|_| spec.kernel.clone(), |kernel| kernel.version);
         let mut steps = Vec::new();

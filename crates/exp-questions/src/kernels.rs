@@ -180,7 +180,7 @@ fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The build that a name stands for. Where none is installed, such as in a guest, the name itself.
+/// The build that a name stands for; the name itself if none is installed, such as in a guest.
 fn resolve(name: &str) -> String {
     kernel::with_virtual_time(name).map_or_else(|_| name.into(), |kernel| kernel.version)
 }
