@@ -103,7 +103,7 @@ fn noise_of_a_control_decides_nothing() {
     let (set, claim) = of_kinds("controlled");
     let again = |noise: f64| {
         let one = |round: u32| {
-            let value = if round % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
+            let value = if round.is_multiple_of(2) { 1.0 + noise } else { 1.0 - noise };
             let one = Measurement::new("cost", "s", Better::Lower, value).unwrap().under("subject", "bpfs again");
             Measurement { repetition: round, ..one }
         };

@@ -253,23 +253,24 @@ fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
 }
 
 pub(super) fn measurements(_spec: &Spec, image: &Lasted) -> Vec<Measurement> {
-    let values: [(&str, &str, fn(&Moment) -> f64); 3] = [
-        ("disk read", "s", |moment| moment.disk_seconds),
-        ("surviving files", "", |moment| moment.surviving_files),
-        ("surviving neighbours", "", |moment| moment.surviving_pairs),
-    ];
     let of = |moment: &Moment| -> Vec<Measurement> {
-        let one = |(name, unit, value): &(&str, &str, fn(&Moment) -> f64)| {
-            let step = &image.step;
-            let measured = Measurement::new(*name, *unit, Better::Neither, value(moment)).ok()?;
-            let measured = measured.under("fs", step.fs.name()).under("profile", &*step.profile);
-            let measured =
-                measured.under("arm", step.arm.to_string()).under("overwrites", moment.overwrites.to_string());
-            Some(Measurement { image: step.seed, ..measured })
-        };
-        values.iter().filter_map(one).collect()
+        let Moment { disk_seconds, surviving_files, surviving_pairs, .. } = *moment;
+        let values = [
+            ("disk read", "s", disk_seconds),
+            ("surviving files", "", surviving_files),
+            ("surviving neighbours", "", surviving_pairs),
+        ];
+        values.into_iter().filter_map(|(name, unit, value)| measurement(image, moment, (name, unit, value))).collect()
     };
     image.moments.iter().flat_map(of).collect()
+}
+
+fn measurement(image: &Lasted, moment: &Moment, (name, unit, value): (&str, &str, f64)) -> Option<Measurement> {
+    let step = &image.step;
+    let measured = Measurement::new(name, unit, Better::Neither, value).ok()?;
+    let measured = measured.under("fs", step.fs.name()).under("profile", &*step.profile);
+    let measured = measured.under("arm", step.arm.to_string()).under("overwrites", moment.overwrites.to_string());
+    Some(Measurement { image: step.seed, ..measured })
 }
 
 #[cfg(test)]
