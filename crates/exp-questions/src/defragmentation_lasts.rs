@@ -5,14 +5,14 @@ mod analysis;
 mod arm;
 mod image;
 
+use crate::installed;
 use arm::Arm;
 use clap::Args;
 use image::Moment;
 use senesce_core::parameter::{names, real};
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_gate::TIME_LIMIT;
 use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
-use senesce_guest::kernel;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
@@ -93,9 +93,7 @@ impl Run for Lasting {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         check(spec, seed)?;
-        // The name itself if it is not installed, such as in a guest.
-        let kernel =
-            kernel::with_virtual_time(&spec.kernel).map_or_else(|_| spec.kernel.clone(), |kernel| kernel.version);
+        let kernel = installed::resolve(&spec.kernel);
         let mut steps = Vec::new();
         for seed in 0..spec.seeds {
             for (fs, profile) in spec.fs.iter().flat_map(|fs| spec.profiles.iter().map(move |profile| (*fs, profile))) {
@@ -107,18 +105,18 @@ impl Run for Lasting {
         Ok(steps)
     }
 
-    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if Guest::here().is_none() {
-            kernel::with_virtual_time(&spec.kernel)?;
-        }
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let used = images(context.recorded());
+        let names = std::slice::from_ref(&spec.kernel);
+        installed::check(names, used.iter().map(|one| one.step.kernel.as_str()))?;
         Ok(Self(GuestPool::default()))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let event = match Guest::here() {
-            Some(_) => image::age(spec, step, context)?,
-            None => self.in_guest(spec, step, context)?,
-        };
+        if Guest::here().is_none() {
+            return self.0.run(spec, step, |step| job(spec, step), context);
+        }
+        let event = image::age(spec, step, context)?;
         context.record(event);
         Ok(())
     }
@@ -154,15 +152,6 @@ impl Experiment for Lasting {
             moments: level.of([vec![0.5], vec![0.25, 0.5, 1.0, 2.0], vec![0.25, 0.5, 1.0, 2.0]]),
             seeds: level.of([1, 4, 8]),
         }
-    }
-}
-
-impl Lasting {
-    fn in_guest(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<Event, Failure> {
-        let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
-        let events = self.0.events(step, open, |step| job(spec, step), context)?;
-        let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
-        events.into_iter().find(|Event::Lasted(one)| one.step == *step).ok_or_else(missing)
     }
 }
 

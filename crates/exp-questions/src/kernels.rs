@@ -3,13 +3,13 @@
 mod analysis;
 mod variant;
 
+use crate::installed;
 use clap::Args;
 use senesce_core::parameter::{names, real};
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_gate::aged::{Aged, How, age};
 use senesce_gate::{AgingSpec, TIME_LIMIT};
 use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
-use senesce_guest::kernel;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Run for Kernels {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         check(spec, seed)?;
-        let installed: Vec<String> = spec.kernels.iter().map(|name| resolve(name)).collect();
+        let installed: Vec<String> = spec.kernels.iter().map(|name| installed::resolve(name)).collect();
         let mut steps = Vec::new();
         // Seeds are outermost, so that a run that is stopped early has all kernels.
         for seed in 0..spec.seeds {
@@ -112,20 +112,16 @@ impl Run for Kernels {
     }
 
     fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if Guest::here().is_none() {
-            for name in &spec.kernels {
-                kernel::with_virtual_time(name)?;
-            }
-            is_unchanged(context.recorded())?;
-        }
+        let used = agings(context.recorded());
+        installed::check(&spec.kernels, used.iter().map(|one| one.step.kernel.as_str()))?;
         Ok(Self(GuestPool::default()))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let event = match Guest::here() {
-            Some(_) => age_here(spec, step, context)?,
-            None => self.in_guest(spec, step, context)?,
-        };
+        if Guest::here().is_none() {
+            return self.0.run(spec, step, |step| job(spec, step), context);
+        }
+        let event = age_here(spec, step, context)?;
         context.record(event);
         Ok(())
     }
@@ -158,15 +154,6 @@ impl Experiment for Kernels {
     }
 }
 
-impl Kernels {
-    fn in_guest(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<Event, Failure> {
-        let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
-        let events = self.0.events(step, open, |step| job(spec, step), context)?;
-        let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
-        events.into_iter().find(|Event::Aged(one)| one.step == *step).ok_or_else(missing)
-    }
-}
-
 fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
     for fs in &spec.fs {
         let least = fs.kind().least_size();
@@ -180,24 +167,6 @@ fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The build that a name stands for; the name itself if none is installed, such as in a guest.
-fn resolve(name: &str) -> String {
-    kernel::with_virtual_time(name).map_or_else(|_| name.into(), |kernel| kernel.version)
-}
-
-/// # Errors
-/// A kernel of the record is not among those that the names stand for now.
-fn is_unchanged(recorded: &Recorded<Kernels>) -> Result<(), Failure> {
-    let known = |name: &str| kernel::with_virtual_time(name).is_ok_and(|kernel| kernel.version == name);
-    match agings(recorded).into_iter().find(|one| !known(&one.step.kernel)) {
-        None => Ok(()),
-        Some(one) => Err(Failure::new(
-            ExitCode::Missing,
-            format!("kernel {}, with which this run began, is gone\nhint: begin a new run with --out", one.step.kernel),
-        )),
-    }
-}
-
 fn job(spec: &Spec, step: &Step) -> PoolJob<Kernels> {
     let Step { kernel, fs, profile, rate, seed, sham } = step;
     let sham = if *sham { "-sham" } else { "" };
@@ -208,7 +177,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<Kernels> {
     }
 }
 
-/// Memory does not shape a layout as long as the image fits, so it follows from the size alone.
+/// Layouts depend on the memory, so it follows from the size alone.
 fn memory(spec: &Spec) -> Bytes {
     Bytes(spec.size.bytes() + Bytes::gib(1).0)
 }

@@ -1,6 +1,7 @@
 //! Open questions of the field, as experiments.
 
 mod defragmentation_lasts;
+mod installed;
 mod kernels;
 
 use senesce_runner::{Reproducible, experiment};

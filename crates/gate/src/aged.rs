@@ -57,7 +57,6 @@ pub struct Aged {
     /// Digest of the layout.
     pub digest: Option<String>,
     /// Mount options with the defaults of the kernel, as in /proc/self/mountinfo.
-    #[serde(default)]
     pub mount_options: String,
 }
 

@@ -57,15 +57,12 @@ impl Run for Gate {
     }
 
     fn step(&mut self, spec: &GateSpec, step: &GateStep, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let event = match spec.gate.host {
-            true => {
-                let (how, fs) = (spec.how(step.seed), &spec.file_system[step.side]);
-                let aged = aged::age(&how, fs, step.sham, (context.progress, context.interrupt))?;
-                Event::Aged(Box::new(AgedStep { step: *step, aged }))
-            }
-            false => self.in_guest(spec, *step, context)?,
-        };
-        context.record(event);
+        if !spec.gate.host {
+            return self.0.run(spec, step, |step| guests::job(spec, step), context);
+        }
+        let (how, fs) = (spec.how(step.seed), &spec.file_system[step.side]);
+        let aged = aged::age(&how, fs, step.sham, (context.progress, context.interrupt))?;
+        context.record(Event::Aged(Box::new(AgedStep { step: *step, aged })));
         Ok(())
     }
 
@@ -84,16 +81,6 @@ impl Run for Gate {
 
     fn measurements(spec: &GateSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
         analysis::measurements(spec, recorded)
-    }
-}
-
-impl Gate {
-    fn in_guest(&mut self, spec: &GateSpec, step: GateStep, context: &mut Context<'_, Self>) -> Result<Event, Failure> {
-        let open = Self::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
-        let events = self.0.events(&step, open, |step| guests::job(spec, step), context)?;
-        let of_step = |event: &Event| matches!(event, Event::Aged(one) if one.step == step);
-        let missing = || Failure::new(ExitCode::RunFailed, "the guest recorded no result");
-        events.into_iter().find(of_step).ok_or_else(missing)
     }
 }
 

@@ -136,22 +136,28 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
     })
 }
 
+/// Whether a kernel has this name, or is of this series.
+pub fn is_of(version: &str, name: &str) -> bool {
+    version.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+}
+
 /// The user-mode kernel with virtual time of a release (`6.12.95-uml-d0191f96`), or of a series (`6.12`): the one that was built
 /// last.
 ///
 /// # Errors
 /// No such kernel is installed.
 pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
-    let is_named = |version: &str| {
-        let rest = version.strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
-    };
     let mut kernels = cached_kernels()?;
-    kernels.retain(|kernel| kernel.is_user_mode() && kernel.has_virtual_time() && is_named(&kernel.version));
+    kernels.retain(|kernel| kernel.is_user_mode() && kernel.has_virtual_time());
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
+    kernels.retain(|kernel| is_of(&kernel.version, name));
     let built = |kernel: &Kernel| fs::metadata(kernel.image()).and_then(|found| found.modified()).ok();
     kernels.into_iter().max_by_key(built).ok_or_else(|| GuestError::Missing {
-        what: format!("no kernel {name} with virtual time"),
-        remedy: format!("senesce vm build {name}"),
+        what: match names.is_empty() {
+            true => format!("no kernel {name} with virtual time"),
+            false => format!("no kernel {name} with virtual time among {}", names.join(", ")),
+        },
+        remedy: ADVICE.into(),
     })
 }
 

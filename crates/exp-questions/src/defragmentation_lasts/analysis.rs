@@ -1,7 +1,7 @@
 //! The gain that is left, against the prediction by what survives of the moved files.
 
 use super::arm::Arm;
-use super::image::Moment;
+use super::image::{Moment, Surviving};
 use super::{Lasted, Spec};
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Measurement, Rows};
@@ -14,6 +14,8 @@ const LEAST_GAIN: f64 = 0.1;
 /// The law holds if this share of points is within [`NEAR`] of the prediction.
 const MOST: f64 = 0.9;
 const NEAR: f64 = 0.15;
+/// With fewer systems, the law is undecided.
+const LEAST_SYSTEMS: usize = 5;
 const ERROR: f64 = 0.05;
 
 /// A file system with a profile and a treatment: the unit of the law.
@@ -26,8 +28,6 @@ struct System {
     /// Mean gain right after the treatment, a share of the reading time.
     gain: f64,
     points: Vec<Point>,
-    /// Images whose layout before the treatment was that of their control.
-    same_before: usize,
 }
 
 /// A system at a moment.
@@ -37,14 +37,13 @@ struct Point {
     /// Share of the first gain that is left: mean over images, with its interval if there are several.
     left: f64,
     interval: Option<(f64, f64)>,
-    surviving_files: f64,
-    surviving_pairs: f64,
+    surviving: Surviving,
 }
 
 impl Point {
     /// Nothing is fitted.
     fn predicted(&self) -> f64 {
-        (self.surviving_files + self.surviving_pairs) / 2.0
+        (self.surviving.files + self.surviving.pairs) / 2.0
     }
 
     fn error(&self) -> f64 {
@@ -61,6 +60,7 @@ impl System {
 /// The answers.
 #[derive(Debug, Clone, Serialize)]
 struct Law {
+    systems: usize,
     points: usize,
     near: usize,
     /// Root mean square of the errors of the prediction.
@@ -72,8 +72,8 @@ struct Law {
 
 impl Law {
     fn of(systems: &[System]) -> Option<Self> {
-        let points: Vec<&Point> =
-            systems.iter().filter(|system| system.is_tested()).flat_map(|system| &system.points).collect();
+        let tested: Vec<&System> = systems.iter().filter(|system| system.is_tested()).collect();
+        let points: Vec<&Point> = tested.iter().flat_map(|system| &system.points).collect();
         let rms = |error: &dyn Fn(&Point) -> f64| {
             Some(mean(&points.iter().map(|point| error(point).powi(2)).collect::<Vec<_>>())?.sqrt())
         };
@@ -81,15 +81,24 @@ impl Law {
         let tried = (1..=400).map(|step| f64::from(step) * 0.01).filter_map(|half| Some((half, decayed(half)?)));
         let (half_life, half_life_rms) = tried.min_by(|one, other| one.1.total_cmp(&other.1))?;
         let near = points.iter().filter(|point| point.error().abs() <= NEAR).count();
-        Some(Self { points: points.len(), near, rms: rms(&Point::error)?, half_life_rms, half_life })
+        Some(Self {
+            systems: tested.len(),
+            points: points.len(),
+            near,
+            rms: rms(&Point::error)?,
+            half_life_rms,
+            half_life,
+        })
     }
 
-    fn holds(&self) -> bool {
-        self.near as f64 >= MOST * self.points as f64 && self.rms < self.half_life_rms
+    /// None: undecided.
+    fn holds(&self) -> Option<bool> {
+        let holds = self.near as f64 >= MOST * self.points as f64 && self.rms < self.half_life_rms;
+        (self.systems >= LEAST_SYSTEMS).then_some(holds)
     }
 }
 
-/// Images of one system, each with its control.
+/// Images of one system, each with its control, which had the same layout before the treatment.
 fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Lasted)> {
     let is_alike = |image: &&Lasted| {
         (image.step.fs, &image.step.profile, image.step.arm) == (one.step.fs, &one.step.profile, one.step.arm)
@@ -97,6 +106,8 @@ fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Last
     let control = |image: &Lasted| {
         images.iter().find(|other| {
             other.step.arm == Arm::None
+                && other.before.is_some()
+                && other.before == image.before
                 && (other.step.fs, &other.step.profile, other.step.seed)
                     == (image.step.fs, &image.step.profile, image.step.seed)
         })
@@ -117,10 +128,11 @@ fn systems(images: &[Lasted]) -> Vec<System> {
         else {
             continue;
         };
-        let points = (1..one.moments.len()).filter_map(|at| point(&pairs, at)).collect();
-        let same_before =
-            pairs.iter().filter(|(image, control)| image.before.is_some() && image.before == control.before).count();
-        systems.push(System { fs, profile, arm, images: pairs.len(), gain, points, same_before });
+        let mut system = System { fs, profile, arm, images: pairs.len(), gain, points: Vec::new() };
+        if system.is_tested() {
+            system.points = (1..one.moments.len()).filter_map(|at| point(&pairs, at)).collect();
+        }
+        systems.push(system);
     }
     systems
 }
@@ -135,15 +147,16 @@ fn seconds_saved(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
     Some(control.moments.get(at)?.disk_seconds - image.moments.get(at)?.disk_seconds)
 }
 
+/// None if a value of an image is missing.
 fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
-    let left: Vec<f64> = pairs
-        .iter()
-        .filter_map(|(image, control)| Some(seconds_saved(image, control, at)? / seconds_saved(image, control, 0)?))
-        .filter(|left| left.is_finite())
-        .collect();
-    let of = |value: fn(&Moment) -> f64| {
-        mean(&pairs.iter().filter_map(|(image, _)| image.moments.get(at).map(value)).collect::<Vec<_>>())
+    let left = |(image, control): &(&Lasted, &Lasted)| {
+        let left = seconds_saved(image, control, at)? / seconds_saved(image, control, 0)?;
+        left.is_finite().then_some(left)
     };
+    let left: Vec<f64> = pairs.iter().map(left).collect::<Option<_>>()?;
+    let surviving: Vec<Surviving> =
+        pairs.iter().map(|(image, _)| image.moments.get(at)?.surviving).collect::<Option<_>>()?;
+    let of = |value: fn(&Surviving) -> f64| mean(&surviving.iter().map(value).collect::<Vec<_>>());
     let centre = mean(&left)?;
     let reach = standard_deviation(&left).filter(|_| left.len() > 1).map(|deviation| {
         student::quantile(ERROR / 2.0, left.len() as f64 - 1.0) * deviation / (left.len() as f64).sqrt()
@@ -152,18 +165,20 @@ fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
         overwrites: pairs.first()?.0.moments.get(at)?.overwrites,
         left: centre,
         interval: reach.map(|reach| (centre - reach, centre + reach)),
-        surviving_files: of(|moment| moment.surviving_files)?,
-        surviving_pairs: of(|moment| moment.surviving_pairs)?,
+        surviving: Surviving { files: of(|left| left.files)?, pairs: of(|left| left.pairs)? },
     })
 }
 
 pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
     let systems = systems(images);
     let law = Law::of(&systems);
-    let differing: usize = systems.iter().map(|system| system.images - system.same_before).sum();
+    let treated = images.iter().filter(|image| image.step.arm != Arm::None).count();
+    let without = treated - systems.iter().map(|system| system.images).sum::<usize>();
     let mut caveats = Vec::new();
-    if differing > 0 {
-        caveats.push(format!("{differing} images had another layout than their control before the treatment"));
+    if without > 0 {
+        caveats.push(format!(
+            "{without} images are left out, because no control had the same layout before the treatment"
+        ));
     }
     Analysis {
         title: "How long does a defragmentation last?".into(),
@@ -172,22 +187,22 @@ pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
         tables: vec![points(&systems), gains(&systems)],
         findings: Vec::new(),
         caveats,
-        result: json!({"systems": systems, "law": law, "holds": law.as_ref().map(Law::holds), "images": images}),
+        result: json!({"systems": systems, "law": law, "holds": law.as_ref().and_then(Law::holds), "images": images}),
     }
 }
 
 fn summary(systems: &[System], law: Option<&Law>) -> String {
-    let tested = systems.iter().filter(|system| system.is_tested()).count();
     let Some(law) = law else {
         return format!("No system of {} gained {:.0} % by its treatment.", systems.len(), LEAST_GAIN * 100.0);
     };
-    let Law { points, near, rms, half_life_rms, half_life } = law;
+    let Law { systems, points, near, rms, half_life_rms, half_life } = law;
     let verdict = match law.holds() {
-        true => "The gain of a defragmentation lasts as long as the files that it moved.",
-        false => "The survival of the moved files does not predict how long the gain lasts.",
+        Some(true) => "The gain of a defragmentation lasts as long as the files that it moved.".into(),
+        Some(false) => "The survival of the moved files does not predict how long the gain lasts.".into(),
+        None => format!("Undecided: {systems} systems gained enough, and {LEAST_SYSTEMS} are needed."),
     };
     format!(
-        "{verdict} {near} of {points} points of {tested} systems are within {NEAR} of the prediction (asked: {:.0} %); rms \
+        "{verdict} {near} of {points} points of {systems} systems are within {NEAR} of the prediction (asked: {:.0} %); rms \
          error {rms:.3}. One half-life for all, fitted ({half_life:.2} overwrites), has {half_life_rms:.3}.",
         MOST * 100.0
     )
@@ -207,9 +222,8 @@ fn points(systems: &[System]) -> Table {
         .column("gain left", |(_, point)| round(point.left))
         .column("interval", |(_, point)| interval(point))
         .column("predicted", |(_, point)| round(point.predicted()))
-        .column("surviving files", |(_, point)| round(point.surviving_files))
-        .column("surviving neighbours", |(_, point)| round(point.surviving_pairs))
-        .column("tests the law", |(system, _)| if system.is_tested() { "yes" } else { "no, small gain" })
+        .column("surviving files", |(_, point)| round(point.surviving.files))
+        .column("surviving neighbours", |(_, point)| round(point.surviving.pairs))
         .table("points", "Share of the gain that is left")
         .leading()
 }
@@ -225,7 +239,7 @@ fn gains(systems: &[System]) -> Table {
         .column("treatment", |system| &system.arm)
         .column("images", |system| &system.images)
         .column("reading time saved at first", |system| round(system.gain))
-        .column("same layout before", |system| format!("{} of {}", system.same_before, system.images))
+        .column("tests the law", |system| if system.is_tested() { "yes" } else { "no, small gain" })
         .table("gains", "What the treatment gained")
 }
 
@@ -254,13 +268,14 @@ fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
 
 pub(super) fn measurements(_spec: &Spec, image: &Lasted) -> Vec<Measurement> {
     let of = |moment: &Moment| -> Vec<Measurement> {
-        let Moment { disk_seconds, surviving_files, surviving_pairs, .. } = *moment;
+        let (files, pairs) = (moment.surviving.map(|left| left.files), moment.surviving.map(|left| left.pairs));
         let values = [
-            ("disk read", "s", disk_seconds),
-            ("surviving files", "", surviving_files),
-            ("surviving neighbours", "", surviving_pairs),
+            ("disk read", "s", Some(moment.disk_seconds)),
+            ("surviving files", "", files),
+            ("surviving neighbours", "", pairs),
         ];
-        values.into_iter().filter_map(|(name, unit, value)| measurement(image, moment, (name, unit, value))).collect()
+        let one = |(name, unit, value): (_, _, Option<f64>)| measurement(image, moment, (name, unit, value?));
+        values.into_iter().filter_map(one).collect()
     };
     image.moments.iter().flat_map(of).collect()
 }
@@ -281,18 +296,17 @@ mod tests {
     use senesce_runner::Experiment;
     use senesce_volume::FileSystem;
 
-    fn image(fs: FileSystem, arm: Arm, seed: u32, seconds: &[f64], survival: &[f64]) -> Lasted {
+    fn image((fs, profile): (FileSystem, &str), arm: Arm, seed: u32, seconds: &[f64], survival: &[f64]) -> Lasted {
         let moment = |(at, (seconds, left)): (usize, (&f64, &f64))| Moment {
             overwrites: at as f64,
             disk_seconds: *seconds,
             files: 10,
             extents: 10,
             free_extents: None,
-            surviving_files: *left,
-            surviving_pairs: *left,
+            surviving: Some(Surviving { files: *left, pairs: *left }),
             digest: None,
         };
-        let step = Step { kernel: "6.12".into(), fs, profile: "agrawal".into(), arm, seed };
+        let step = Step { kernel: "6.12".into(), fs, profile: profile.into(), arm, seed };
         let moments = seconds.iter().zip(survival).enumerate().map(moment).collect();
         Lasted { step, before: Some(format!("{seed}")), moments }
     }
@@ -301,15 +315,24 @@ mod tests {
         Lasting::defaults(Level::Smoke)
     }
 
+    const SYSTEMS: [(FileSystem, &str); 6] = [
+        (FileSystem::Ext4, "agrawal"),
+        (FileSystem::Xfs, "agrawal"),
+        (FileSystem::Btrfs, "agrawal"),
+        (FileSystem::Ext4, "meyer"),
+        (FileSystem::Xfs, "meyer"),
+        (FileSystem::Btrfs, "meyer"),
+    ];
+
     /// Images that save 40 of 100 s at first, and then what `left` says.
     fn images(left: [f64; 3]) -> Vec<Lasted> {
         let survival = [1.0, 0.6, 0.2];
         let mut all = Vec::new();
-        for fs in [FileSystem::Ext4, FileSystem::Xfs] {
+        for (fs, profile) in SYSTEMS {
             for seed in 0..3 {
                 let saved = left.map(|left| 100.0 - 40.0 * left);
-                all.push(image(fs, Arm::None, seed, &[100.0; 3], &survival));
-                all.push(image(fs, Arm::Copy, seed, &saved, &survival));
+                all.push(image((fs, profile), Arm::None, seed, &[100.0; 3], &survival));
+                all.push(image((fs, profile), Arm::Copy, seed, &saved, &survival));
             }
         }
         all
@@ -324,21 +347,31 @@ mod tests {
     }
 
     #[test]
+    fn few_systems_decide_nothing() {
+        for left in [[1.0, 0.62, 0.18], [1.0, 0.1, 0.0]] {
+            let few: Vec<Lasted> = images(left).into_iter().filter(|image| image.step.fs == FileSystem::Ext4).collect();
+            let analysis = analyse(&spec(), &few);
+            assert!(analysis.result["holds"].is_null() && analysis.result["law"]["points"] == 4, "{}", analysis.result);
+        }
+    }
+
+    #[test]
     fn small_gains_do_not_test_the_law() {
         let mut all = images([1.0, 0.6, 0.2]);
         for image in all.iter_mut().filter(|image| image.step.arm == Arm::Copy && image.step.fs == FileSystem::Xfs) {
             image.moments.iter_mut().for_each(|moment| moment.disk_seconds = 95.0);
         }
         let result = analyse(&spec(), &all).result;
-        assert_eq!((&result["law"]["points"], &result["systems"].as_array().map(Vec::len)), (&json!(2), &Some(2)));
+        assert_eq!((&result["law"]["points"], &result["systems"].as_array().map(Vec::len)), (&json!(8), &Some(6)));
         assert!(analyse(&spec(), &[]).result["law"].is_null());
     }
 
     #[test]
-    fn image_that_began_differently_is_a_caveat() {
+    fn image_that_began_differently_is_left_out() {
         let mut all = images([1.0, 0.6, 0.2]);
         assert!(analyse(&spec(), &all).caveats.is_empty());
         all[1].before = Some("other".into());
-        assert_eq!(analyse(&spec(), &all).caveats.len(), 1);
+        let analysis = analyse(&spec(), &all);
+        assert_eq!((analysis.caveats.len(), &analysis.result["systems"][0]["images"]), (1, &json!(2)));
     }
 }

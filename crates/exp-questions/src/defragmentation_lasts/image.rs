@@ -7,7 +7,7 @@ use senesce_aging::{
     Truncate, execute,
 };
 use senesce_core::failure::failed;
-use senesce_core::{Failure, Seed};
+use senesce_core::{Bytes, Failure, Seed};
 use senesce_gate::aged::{DISK, read_seconds};
 use senesce_layout::{FileRuns, Layout, Options};
 use senesce_runner::{Context, interrupted};
@@ -30,11 +30,18 @@ pub(crate) struct Moment {
     pub files: u64,
     pub extents: u64,
     pub free_extents: Option<u64>,
-    /// Share of the moved files that still exist.
-    pub surviving_files: f64,
-    /// Share of the neighbours in path order, at least one of which was moved, that both exist and are neighbours.
-    pub surviving_pairs: f64,
+    /// None if no file was moved.
+    pub surviving: Option<Surviving>,
     pub digest: Option<String>,
+}
+
+/// The moved files that are left.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Surviving {
+    /// Share of the moved files that still exist.
+    pub files: f64,
+    /// Share of the neighbours in path order, at least one of which was moved, that both exist and are neighbours.
+    pub pairs: f64,
 }
 
 /// The whole plan, of which the treatment is a part of the way.
@@ -60,7 +67,7 @@ pub(super) fn age(spec: &Spec, step: &Step, context: &mut Context<'_, Lasting>) 
     let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write);
     play(&mut planner, &back_end, spec.overwrites, context)?;
     let aged = Seen::of(&mut target)?;
-    target = treat(step, target)?;
+    target = treat(step, spec.size.0, target)?;
     let treated = Seen::of(&mut target)?;
     let moved = treated.moved_since(&aged, step.arm);
     let mut moments = vec![treated.moment(0.0, &treated, &moved)?];
@@ -91,7 +98,7 @@ fn play(
     }
 }
 
-fn treat(step: &Step, target: MountedTarget) -> Result<MountedTarget, Failure> {
+fn treat(step: &Step, size: Bytes, target: MountedTarget) -> Result<MountedTarget, Failure> {
     match step.arm {
         Arm::None => Ok(target),
         Arm::Tool => {
@@ -99,8 +106,6 @@ fn treat(step: &Step, target: MountedTarget) -> Result<MountedTarget, Failure> {
             Ok(target)
         }
         Arm::Copy => {
-            let device = target.block_device_info();
-            let size = device.map(|device| device.size()).unwrap_or_default();
             let copy = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(step.fs))?;
             copy_tree(target.mount_point(), copy.mount_point())?;
             target.close()?;
@@ -173,33 +178,31 @@ impl Seen {
 
     fn moment(&self, overwrites: f64, treated: &Self, moved: &HashSet<PathBuf>) -> Result<Moment, Failure> {
         let summary = &self.layout.summary;
-        let (surviving_files, surviving_pairs) = survival(&treated.paths, &self.paths, moved);
         Ok(Moment {
             overwrites,
             disk_seconds: read_seconds(DISK, &self.files)?,
             files: summary.files,
             extents: summary.extents,
             free_extents: summary.free_space.as_ref().map(|free| free.extents),
-            surviving_files,
-            surviving_pairs,
+            surviving: survival(&treated.paths, &self.paths, moved),
             digest: self.digest.clone(),
         })
     }
 }
 
-/// Shares of moved files, and of neighbours of which one was moved, that are left. Both lists are sorted.
-fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> (f64, f64) {
+/// Both lists are sorted.
+fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> Option<Surviving> {
     let exists: HashSet<&PathBuf> = now.iter().collect();
     let pairs_now: HashSet<(&PathBuf, &PathBuf)> = now.iter().zip(now.iter().skip(1)).collect();
     let files: Vec<&PathBuf> = then.iter().filter(|path| moved.contains(*path)).collect();
     let is_moved = |(one, other): &(&PathBuf, &PathBuf)| moved.contains(*one) || moved.contains(*other);
     let pairs: Vec<_> = then.iter().zip(then.iter().skip(1)).filter(is_moved).collect();
-    let share = |left: usize, all: usize| if all == 0 { 0.0 } else { left as f64 / all as f64 };
-    let left = (
-        files.iter().filter(|path| exists.contains(**path)).count(),
-        pairs.iter().filter(|pair| pairs_now.contains(pair)).count(),
-    );
-    (share(left.0, files.len()), share(left.1, pairs.len()))
+    if files.is_empty() || pairs.is_empty() {
+        return None;
+    }
+    let left_files = files.iter().filter(|path| exists.contains(**path)).count();
+    let left_pairs = pairs.iter().filter(|pair| pairs_now.contains(pair)).count();
+    Some(Surviving { files: left_files as f64 / files.len() as f64, pairs: left_pairs as f64 / pairs.len() as f64 })
 }
 
 #[cfg(test)]
@@ -214,11 +217,13 @@ mod tests {
     fn survivors_are_moved_files_and_unbroken_neighbours() {
         let then = paths(&["a", "b", "c", "d"]);
         let all: HashSet<PathBuf> = then.iter().cloned().collect();
-        assert_eq!(survival(&then, &then, &all), (1.0, 1.0));
-        assert_eq!(survival(&then, &paths(&["a", "b", "b2", "c"]), &all), (0.75, 1.0 / 3.0));
+        let is = |files, pairs| Some(Surviving { files, pairs });
+        assert_eq!(survival(&then, &then, &all), is(1.0, 1.0));
+        assert_eq!(survival(&then, &paths(&["a", "b", "b2", "c"]), &all), is(0.75, 1.0 / 3.0));
         let one = HashSet::from(["d".into()]);
-        assert_eq!(survival(&then, &paths(&["c", "d"]), &one), (1.0, 1.0), "only moved files count");
-        assert_eq!(survival(&then, &paths(&[]), &HashSet::new()), (0.0, 0.0));
+        assert_eq!(survival(&then, &paths(&["c", "d"]), &one), is(1.0, 1.0), "only moved files count");
+        assert_eq!(survival(&then, &paths(&[]), &all), is(0.0, 0.0));
+        assert_eq!(survival(&then, &then, &HashSet::new()), None, "nothing was moved");
     }
 
     #[test]

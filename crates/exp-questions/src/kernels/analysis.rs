@@ -5,6 +5,7 @@ use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, S
 use senesce_core::{Measurement, Rows};
 use senesce_gate::aged::Aged;
 use senesce_gate::metric::{METRICS, Metric};
+use senesce_guest::kernel::is_of;
 use senesce_stats::verdict::{Decision, Direction, FAMILY_ERROR, Rule, Verdict, decide, decide_all};
 use senesce_stats::{Arm, Interval, Mean, Ratio, Untestable};
 use serde::Serialize;
@@ -13,7 +14,14 @@ use std::collections::BTreeMap;
 
 /// Changes up to this are irrelevant, a share of the older kernel's value.
 const MARGIN: f64 = 0.03;
-const RULE: Rule = Rule { direction: Direction::LowerIsBetter, margin: MARGIN };
+
+fn rule(metric: &Metric) -> Rule {
+    let direction = match metric.better {
+        Better::Higher => Direction::HigherIsBetter,
+        _ => Direction::LowerIsBetter,
+    };
+    Rule { direction, margin: MARGIN }
+}
 
 fn primaries() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().filter(|metric| metric.primary)
@@ -105,11 +113,8 @@ impl Comparison {
 fn kernels(spec: &Spec, agings: &[AgedStep]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in &spec.kernels {
-        let is_named = |step: &Step| {
-            step.kernel.strip_prefix(name.as_str()).is_some_and(|rest| !rest.starts_with(char::is_numeric))
-        };
-        let one = agings.iter().map(|one| &one.step).find(|step| is_named(step)).map(|step| step.kernel.clone());
-        found.extend(one.filter(|one| !found.contains(one)));
+        let one = agings.iter().map(|one| &one.step.kernel).find(|kernel| is_of(kernel, name));
+        found.extend(one.filter(|one| !found.contains(one)).cloned());
     }
     found
 }
@@ -134,7 +139,7 @@ fn compare(cells: &[Cell<'_>], kernels: &[String]) -> Vec<Comparison> {
     for cell in cells {
         for (old, new) in steps_of(kernels) {
             for metric in primaries() {
-                family.push((cell.ratio((new, false), old, metric), RULE));
+                family.push((cell.ratio((new, false), old, metric), rule(metric)));
                 comparisons.push(comparison(cell, metric, old, new));
             }
         }
@@ -178,7 +183,7 @@ fn controls(cells: &[Cell<'_>], kernels: &[String], family: usize) -> Vec<Compar
             let ratio = cell.ratio((oldest, true), oldest, metric);
             let mut one = comparison(cell, metric, oldest, oldest);
             one.identical = (0, 0);
-            one.decided(&decide(&ratio, RULE, FAMILY_ERROR / family.max(1) as f64));
+            one.decided(&decide(&ratio, rule(metric), FAMILY_ERROR / family.max(1) as f64));
             all.push(one);
         }
     }
@@ -216,6 +221,9 @@ pub(super) fn analyse(spec: &Spec, agings: &[AgedStep]) -> Analysis {
 fn summary(kernels: &[String], all: &[Comparison], controls: &[Comparison]) -> String {
     let count = |all: &[Comparison], word: &str| all.iter().filter(|one| one.verdict == word).count();
     let names: Vec<&str> = kernels.iter().map(|kernel| release(kernel)).collect();
+    if names.len() < 2 {
+        return format!("Linux {}: nothing to compare, because --kernels names one kernel.", names.join(", "));
+    }
     let largest = all.iter().filter(|one| one.has_changed()).max_by(|one, other| size(one).total_cmp(&size(other)));
     let largest = largest.map_or_else(
         || "No value was found to change.".to_string(),

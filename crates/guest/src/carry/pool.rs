@@ -5,6 +5,7 @@ use super::{GuestJob, GuestSpec, record_of_guest};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_runner::{Context, Run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -35,17 +36,19 @@ impl<R: Run> Default for GuestPool<R> {
 }
 
 impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
-    /// The events of `step`. Meanwhile other steps of `open` run, whose events are kept until they are asked for.
+    /// Does `step` in a guest and records its events. Meanwhile, steps that are open after it run; their events are kept until
+    /// they are asked for.
     ///
     /// # Errors
     /// The step failed, or its guest did; an interrupt.
-    pub fn events(
+    pub fn run(
         &mut self,
+        spec: &R::Spec,
         step: &R::Step,
-        open: impl IntoIterator<Item = R::Step>,
         job: impl Fn(&R::Step) -> PoolJob<R>,
         context: &mut Context<'_, R>,
-    ) -> Result<Vec<R::Event>, Failure> {
+    ) -> Result<(), Failure> {
+        let open = R::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
         let mut waiting = std::iter::once(step.clone()).chain(open);
         let mut has_waited = false;
         loop {
@@ -55,11 +58,12 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
                 self.start(next.clone(), job(&next), context);
             }
             if let Some(at) = self.ended.iter().position(|(ended, _)| ended == step) {
-                let events = self.ended.swap_remove(at).1;
+                let (_, events) = self.ended.swap_remove(at);
                 if has_waited {
                     context.did_ahead(self.ended.len());
                 }
-                return events;
+                events?.into_iter().for_each(|event| context.record(event));
+                return Ok(());
             }
             self.wait()?;
             has_waited = true;
@@ -75,7 +79,9 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
         let (sender, interrupt, seed) = (self.sender.clone(), context.interrupt.clone(), context.seed);
         let own = step.clone();
         let run = move || {
-            let events = events_of(&job, seed, &own, share, &interrupt);
+            // A thread that panicked would never be waited for to an end.
+            let events = catch_unwind(AssertUnwindSafe(|| events_of(&job, seed, &own, share, &interrupt)))
+                .unwrap_or_else(|_| Err(Failure::new(ExitCode::RunFailed, "the thread of a guest panicked")));
             // The receiver is gone only if the run ended.
             let _ = sender.send((own, events));
         };
@@ -86,8 +92,7 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
         let gone = |_| Failure::new(ExitCode::RunFailed, "no guest runs");
         let ended = self.receiver.recv().map_err(gone)?;
         if let Some(at) = self.running.iter().position(|(running, _)| *running == ended.0) {
-            let (_, thread) = self.running.swap_remove(at);
-            thread.join().map_err(|_| Failure::new(ExitCode::RunFailed, "the thread of a guest panicked"))?;
+            self.running.swap_remove(at);
         }
         self.ended.push(ended);
         Ok(())
