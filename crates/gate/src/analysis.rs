@@ -26,10 +26,18 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
         title: spec.name.clone(),
         summary: sentence(spec, &judged, failed.len()),
         tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
-        caveats: failed.iter().map(|words| format!("an aging failed: {words}")).collect(),
+        caveats: failed_sides(spec, recorded),
         result: result(spec, &agings, &judged, &failed),
         ..Analysis::default()
     }
+}
+
+/// Which file systems failed how often; the runner names the reasons.
+fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
+    let failures = recorded.failures();
+    let count = |side| failures.iter().filter(|(step, _)| step.is_some_and(|step| step.side == side)).count();
+    let sides = spec.file_system.iter().enumerate().map(|(side, fs)| (&fs.name, count(side)));
+    sides.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} agings of {name} failed")).collect()
 }
 
 fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {

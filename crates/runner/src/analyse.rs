@@ -1,5 +1,6 @@
 //! Analyses a record of any kind and adds the environment and the claims.
 
+use crate::conduct::counted;
 use crate::recorded::Recorded;
 use crate::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
@@ -20,8 +21,13 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     caveats.extend(recorded.caveats());
     let failures = recorded.failures();
     if !failures.is_empty() {
-        let words: Vec<String> = failures.iter().map(|(_, reason)| (*reason).to_string()).collect();
-        caveats.push(format!("{} failed and are not in the results: {}", words.len(), words.join("; ")));
+        let reasons =
+            counted(failures.iter().map(|(_, reason)| *reason)).into_iter().map(|(reason, count)| match count {
+                1 => reason,
+                _ => format!("{reason} ({count} times)"),
+            });
+        let reasons: Vec<String> = reasons.collect();
+        caveats.push(format!("{} failed and are not in the results: {}", failures.len(), reasons.join("; ")));
     }
     analysis.caveats.splice(0..0, caveats);
     let mut findings = decide_claims::<R>(&spec, &recorded, record)?;

@@ -188,7 +188,8 @@ fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, reasons })
 }
 
-fn counted<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+/// Each reason once with its number, the most frequent first.
+pub(crate) fn counted<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
     let mut counts: Vec<(String, usize)> = counts.into_iter().map(|(reason, count)| (reason.into(), count)).collect();
