@@ -21,11 +21,12 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     caveats.extend(recorded.caveats());
     let failures = recorded.failures();
     if !failures.is_empty() {
-        let reasons =
-            counted(failures.iter().map(|(_, reason)| *reason)).into_iter().map(|(reason, count)| match count {
+        let reasons = counted(failures.iter().filter_map(|(_, reason)| reason.lines().next())).into_iter().map(
+            |(reason, count)| match count {
                 1 => reason,
                 _ => format!("{reason} ({count} times)"),
-            });
+            },
+        );
         let reasons: Vec<String> = reasons.collect();
         caveats.push(format!("{} failed and are not in the results: {}", failures.len(), reasons.join("; ")));
     }
