@@ -42,6 +42,9 @@ pub(crate) struct Spec {
     /// allocated bytes of files over the size
     #[arg(long, value_parser = real(0.05..=0.95))]
     pub fullness: f64,
+    /// temporal locality of births; 0: births do not depend on directories
+    #[arg(long, value_parser = real(0.0..=1.0))]
+    pub locality: f64,
     /// bytes created over the size before the defragmentation
     #[arg(long, value_parser = real(1.0..=100.0))]
     pub overwrites: f64,
@@ -148,6 +151,7 @@ impl Experiment for Lasting {
             ]),
             size: Size(level.of([Bytes::mib(64), Bytes::mib(400), Bytes::gib(1)])),
             fullness: 0.75,
+            locality: 0.0,
             overwrites: level.of([1.0, 2.0, 2.0]),
             moments: level.of([vec![0.5], vec![0.25, 0.5, 1.0, 2.0], vec![0.25, 0.5, 1.0, 2.0]]),
             seeds: level.of([1, 4, 8]),

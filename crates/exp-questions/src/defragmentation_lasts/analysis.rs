@@ -193,7 +193,11 @@ pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
 
 fn summary(systems: &[System], law: Option<&Law>) -> String {
     let Some(law) = law else {
-        return format!("No system of {} gained {:.0} % by its treatment.", systems.len(), LEAST_GAIN * 100.0);
+        let gained = systems.iter().filter(|system| system.is_tested()).count();
+        return match gained {
+            0 => format!("No system of {} gained {:.0} % by its treatment.", systems.len(), LEAST_GAIN * 100.0),
+            _ => format!("Undecided: {gained} systems gained enough, and values of all their images are missing."),
+        };
     };
     let Law { systems, points, near, rms, half_life_rms, half_life } = law;
     let verdict = match law.holds() {
@@ -364,6 +368,16 @@ mod tests {
         let result = analyse(&spec(), &all).result;
         assert_eq!((&result["law"]["points"], &result["systems"].as_array().map(Vec::len)), (&json!(8), &Some(6)));
         assert!(analyse(&spec(), &[]).result["law"].is_null());
+    }
+
+    #[test]
+    fn missing_values_are_not_a_small_gain() {
+        let mut all = images([1.0, 0.6, 0.2]);
+        all.iter_mut().flat_map(|image| &mut image.moments).for_each(|moment| moment.surviving = None);
+        let analysis = analyse(&spec(), &all);
+        assert!(analysis.result["law"].is_null());
+        assert_eq!(analysis.result["systems"].as_array().map(Vec::len), Some(6));
+        assert!(analysis.summary.starts_with("Undecided"), "{}", analysis.summary);
     }
 
     #[test]

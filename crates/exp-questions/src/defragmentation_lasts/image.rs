@@ -49,6 +49,7 @@ pub(super) fn plan(spec: &Spec, profile: &str, seed: Seed) -> Result<AgingPlan, 
     let last = spec.moments.iter().copied().fold(0.0, f64::max);
     let spec = PlanSpec {
         fullness: Some(spec.fullness),
+        locality: (spec.locality > 0.0).then_some(spec.locality),
         truncate: Truncate::Drop,
         limit: Limit::Overwrites(spec.overwrites + last),
         clock: Clock { commit_share: CommitShare::DEFAULT, sync_every: 0 },
