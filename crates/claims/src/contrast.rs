@@ -109,7 +109,10 @@ fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<Roun
         Scale::Ratio => weight.abs(),
     };
     let resolution = noisy.iter().map(size).fold(0.0, f64::max) * RESOLUTION;
-    Ok(Some(RoundSum { sample: Sample { values: units.len(), units, exact: false, rounds }, resolution }))
+    Ok(Some(RoundSum {
+        sample: Sample { values: units.len(), units, exact: false, rounds, images: Vec::new() },
+        resolution,
+    }))
 }
 
 fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
@@ -155,7 +158,7 @@ mod tests {
     use super::*;
 
     fn noisy(units: &[f64]) -> Sample {
-        Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new() }
+        Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new(), images: Vec::new() }
     }
 
     fn lack(terms: &[(f64, &Sample)], scale: Scale) -> Lack {
@@ -227,7 +230,7 @@ mod tests {
         );
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));
-        let exact = Sample { units: vec![7.0], values: 1, exact: true, rounds: Vec::new() };
+        let exact = Sample { exact: true, ..noisy(&[7.0]) };
         let found = contrast(&[(1.0, &exact)], Scale::Linear, 0.05).unwrap();
         assert_eq!((found.low, found.high, found.units), (7.0, 7.0, 0));
     }

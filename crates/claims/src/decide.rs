@@ -32,8 +32,10 @@ pub struct Facts {
     pub short: bool,
     /// Whether the run ended before its last step.
     pub stopped: bool,
-    /// Whether images are the independent units; a single image then represents only itself.
+    /// Whether images are the independent units: a single image then decides nothing but exact values.
     pub images: bool,
+    /// Parameters that the user chose differently from all scales: such a run is another experiment, and decides nothing.
+    pub changed: Vec<String>,
 }
 
 impl Facts {
@@ -49,6 +51,7 @@ impl Facts {
             stopped: false,
             short: false,
             images: false,
+            changed: Vec::new(),
         }
     }
 }
@@ -153,9 +156,9 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let (truth, control) = controlled(claim, truth, &context);
     let absent = missing::absent(claim, measurements);
     let truth = reserved(claim, truth, &absent, facts);
+    let (truth, alone) = represented(claim, set, truth, measurements, facts);
     let (verdict, why) = verdict(claim, truth, facts);
-    let alone = if verdict == Verdict::Undecided { String::new() } else { alone(claim, measurements, facts) };
-    let note = sentences([why.detail, control, missing::words(&absent), alone, left_out.into()]);
+    let note = sentences([why.detail, control, missing::words(&absent), alone.into(), left_out.into()]);
     Judgement { verdict, measured, reason: why.reason, note }
 }
 
@@ -199,6 +202,13 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
         Truth::No => needs_all(claim).1,
         Truth::Open(_) => return truth,
     };
+    if !facts.changed.is_empty() {
+        let detail = format!("changed: {}", facts.changed.join(", "));
+        return Truth::Open(Why {
+            reason: "the run has parameters that no scale of the experiment has".into(),
+            detail,
+        });
+    }
     if facts.stopped && (is_partial || truth == Truth::No) {
         return Truth::Open("the run was stopped before its end".into());
     }
@@ -289,17 +299,23 @@ fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Op
     Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
 }
 
-fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
-    let images: BTreeSet<u32> = claim
-        .rule
-        .selections()
-        .iter()
-        .flat_map(|selection| selection.of(measurements).into_iter().map(|one| one.image).collect::<Vec<_>>())
-        .collect();
-    if facts.images && images.len() == 1 {
-        "one image: the verdict is valid for this image only".into()
-    } else {
-        String::new()
+/// The truth and a note, or open if values with a random error are those of a single image.
+fn represented(
+    claim: &Claim,
+    set: &ClaimSet,
+    truth: Truth,
+    measurements: &[Measurement],
+    facts: &Facts,
+) -> (Truth, &'static str) {
+    let selections = claim.rule.selections();
+    let values = selections.iter().flat_map(|selection| selection.of(measurements));
+    let images: BTreeSet<u32> = values.map(|one| one.image).collect();
+    if !facts.images || !truth.is_decided() || images.len() > 1 {
+        return (truth, "");
+    }
+    match facts.deterministic || selections.iter().all(|one| set.exact.contains(&one.metric)) {
+        true => (truth, "one image: the verdict is valid for this image only"),
+        false => (Truth::Open("one image represents only itself: at least two are needed".into()), ""),
     }
 }
 

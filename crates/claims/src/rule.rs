@@ -230,6 +230,19 @@ pub enum Holds {
     },
 }
 
+impl Holds {
+    /// Whether a number of systems is the share. If no number of them is, the nearest numbers on both sides are: half of three
+    /// is one or two.
+    pub fn admits(&self, count: usize, total: usize) -> bool {
+        let Self::Share { at_least, at_most, .. } = self else { return true };
+        let all = total as f64;
+        let (low, high) = (at_least * all - 1e-9, at_most * all + 1e-9);
+        let (first, last) =
+            if low.ceil() <= high.floor() { (low.ceil(), high.floor()) } else { (low.floor(), high.ceil()) };
+        (first..=last).contains(&(count as f64))
+    }
+}
+
 impl fmt::Display for Holds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

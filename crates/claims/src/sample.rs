@@ -14,6 +14,8 @@ pub(crate) struct Sample {
     pub exact: bool,
     /// The repetition of each unit if all conditions alternate within one; else empty.
     pub rounds: Vec<u32>,
+    /// The image of each unit if there are several; else empty.
+    pub images: Vec<u32>,
 }
 
 impl Sample {
@@ -22,19 +24,25 @@ impl Sample {
         let one_image = images.len() == 1;
         if by_round && one_image {
             let (rounds, units) = images.values().flat_map(|all| round_means(all)).unzip();
-            return Self { units, values, exact, rounds };
+            return Self { units, values, exact, rounds, images: Vec::new() };
         }
         let of_image = |all: &Vec<(u32, f64)>| all.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-        let units = if one_image {
-            images.values().flat_map(of_image).collect()
-        } else {
-            images.values().filter_map(|all| mean(&of_image(all))).collect()
-        };
-        Self { units, values, exact, rounds: Vec::new() }
+        if one_image {
+            let units = images.values().flat_map(of_image).collect();
+            return Self { units, values, exact, rounds: Vec::new(), images: Vec::new() };
+        }
+        let of_image = |(image, all): (&u32, &Vec<(u32, f64)>)| Some((*image, mean(&of_image(all))?));
+        let (images, units) = images.iter().filter_map(of_image).unzip();
+        Self { units, values, exact, rounds: Vec::new(), images }
     }
 
     pub(crate) fn mean(&self) -> f64 {
         mean(&self.units).unwrap_or(f64::NAN)
+    }
+
+    pub(crate) fn of_image(&self, image: u32) -> Option<f64> {
+        let place = self.images.iter().position(|one| *one == image)?;
+        self.units.get(place).copied()
     }
 }
 

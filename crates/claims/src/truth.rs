@@ -120,28 +120,30 @@ pub(crate) fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
     Some(match holds {
         Holds::Every => Truth::all(truths()),
         Holds::Any => Truth::any(truths()),
-        Holds::Share { over, at_least, at_most } => return share(cases, over, *at_least, *at_most),
+        Holds::Share { over, .. } => return share(cases, over, holds),
     })
 }
 
-fn share(cases: &[Case], over: &str, at_least: f64, at_most: f64) -> Option<Truth> {
+/// Systems of which a share can be stated.
+const LEAST_SYSTEMS: usize = 3;
+
+fn share(cases: &[Case], over: &str, holds: &Holds) -> Option<Truth> {
     let mut systems: std::collections::BTreeMap<&str, Vec<Truth>> = std::collections::BTreeMap::new();
     for case in cases {
         systems.entry(case.key.get(over)?).or_default().push(case.truth.clone());
     }
-    if systems.len() < 2 {
-        return None;
+    if systems.len() < LEAST_SYSTEMS {
+        return Some(Truth::Open(format!("a share takes at least {LEAST_SYSTEMS} systems").into()));
     }
     let all: Vec<Truth> = systems.into_values().map(Truth::all).collect();
-    let count = |wanted: fn(&Truth) -> bool| all.iter().filter(|truth| wanted(truth)).count() as f64 / all.len() as f64;
-    let (least, not) = (count(|truth| *truth == Truth::Yes), count(|truth| *truth == Truth::No));
-    let most = 1.0 - not;
-    Some(if least >= at_least && most <= at_most {
-        Truth::Yes
-    } else if most < at_least || least > at_most {
-        Truth::No
-    } else {
-        Truth::any(all.into_iter().filter(|truth| matches!(truth, Truth::Open(_))))
+    let count = |wanted: fn(&Truth) -> bool| all.iter().filter(|truth| wanted(truth)).count();
+    let least = count(|truth| *truth == Truth::Yes);
+    let most = all.len() - count(|truth| *truth == Truth::No);
+    let mut possible = (least..=most).map(|count| holds.admits(count, all.len()));
+    Some(match (possible.clone().all(|one| one), possible.any(|one| one)) {
+        (true, _) => Truth::Yes,
+        (_, false) => Truth::No,
+        _ => Truth::any(all.into_iter().filter(|truth| matches!(truth, Truth::Open(_)))),
     })
 }
 
@@ -177,13 +179,25 @@ mod tests {
             |fs: &str, truth| Case { key: Condition::from([("fs".into(), fs.into())]), truth, measured: String::new() };
         let half = |truths: [Truth; 4]| {
             let cases: Vec<Case> = ["a", "b", "c", "d"].iter().zip(truths).map(|(fs, truth)| case(fs, truth)).collect();
-            share(&cases, "fs", 0.4, 0.6)
+            share(&cases, "fs", &half_of_them())
         };
         assert_eq!(half([Truth::Yes, Truth::Yes, Truth::No, Truth::No]), Some(Truth::Yes));
         assert_eq!(half([Truth::Yes, Truth::No, Truth::No, Truth::No]), Some(Truth::No));
         assert_eq!(half([Truth::Yes, open(), Truth::No, Truth::No]), Some(open()));
         assert_eq!(half([open(), Truth::No, Truth::No, Truth::No]), Some(Truth::No));
-        assert_eq!(share(&[case("a", Truth::Yes)], "fs", 0.4, 0.6), None, "one system is not a share");
+        let two = [case("a", Truth::Yes), case("b", Truth::No)];
+        assert!(matches!(share(&two, "fs", &half_of_them()), Some(Truth::Open(_))), "two systems are not a share");
+    }
+
+    fn half_of_them() -> Holds {
+        Holds::Share { over: "fs".into(), at_least: 0.4, at_most: 0.6 }
+    }
+
+    #[test]
+    fn share_of_an_odd_number_of_systems_is_the_nearest_possible_one() {
+        let counts =
+            |total: usize| (0..=total).filter(|count| half_of_them().admits(*count, total)).collect::<Vec<_>>();
+        assert_eq!([3, 4, 5, 6].map(counts), [vec![1, 2], vec![2], vec![2, 3], vec![3]]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::describe::mean;
 use crate::rank::ranks;
+use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -22,6 +23,13 @@ pub struct Correlation {
     pub p: f64,
     /// Number of pairs.
     pub count: usize,
+}
+
+impl Correlation {
+    /// The interval of [`pearson`] at level 1 - `alpha`; -1 to 1 for fewer than four pairs.
+    pub fn pearson_interval(&self, alpha: f64) -> (f64, f64) {
+        fisher(self.value, self.count, quantile(alpha / 2.0, f64::INFINITY), 1.0, 1.0)
+    }
 }
 
 /// Pearson's coefficient; interval by Fisher's z (Fisher 1921, standard error 1/sqrt(n-3)). `None` for fewer than three pairs,
@@ -78,14 +86,17 @@ fn resolved_by_ranks(count: usize) -> f64 {
     1.0 - 6.0 / (n * (n * n - 1.0))
 }
 
+fn fisher(value: f64, count: usize, quantile: f64, variance: f64, resolved: f64) -> (f64, f64) {
+    if count < 4 {
+        return (-1.0, 1.0);
+    }
+    let reach = quantile * (variance / (count - 3) as f64).sqrt();
+    let z = value.clamp(-resolved, resolved).atanh();
+    ((z - reach).tanh().min(value), (z + reach).tanh().max(value))
+}
+
 fn with_interval(value: f64, count: usize, variance: f64, resolved: f64) -> Option<Correlation> {
-    let (low, high) = if count > 3 {
-        let reach = Z95 * (variance / (count - 3) as f64).sqrt();
-        let z = value.clamp(-resolved, resolved).atanh();
-        ((z - reach).tanh().min(value), (z + reach).tanh().max(value))
-    } else {
-        (-1.0, 1.0)
-    };
+    let (low, high) = fisher(value, count, Z95, variance, resolved);
     let dof = (count - 2) as f64;
     let t = value.abs() * (dof / (1.0 - value * value)).sqrt();
     let p = if t.is_finite() { 2.0 * StudentsT::new(0.0, 1.0, dof).ok()?.sf(t) } else { 0.0 };

@@ -13,8 +13,9 @@ use crate::selection::Condition;
 use crate::truth::{Case, Truth};
 
 /// Level of the intervals of a claim as a whole. It is divided by the number of cases (Bonferroni), so that a claim over many
-/// file systems has the same error rate as one over a single one.
-const ALPHA: f64 = 0.05;
+/// file systems has the same error rate as one over a single one. Each side has half of it: at the bound of a rule, where most
+/// decisions are wrong, one record in a hundred is decided wrongly.
+const ALPHA: f64 = 0.02;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {

@@ -166,6 +166,9 @@ fn stepped(
 
 /// One case per series of at least four points. Equal values neither rise nor fall.
 pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
+    let all: Vec<(Condition, Series)> =
+        series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).collect();
+    let alpha = level(all.len());
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
         if x.len() < LEAST_PAIRS {
@@ -178,11 +181,11 @@ pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, c
         let Some(found) = pearson(&x, &y) else {
             return Case { key, truth: Truth::No, measured: "constant".into() };
         };
-        let found = of_correlation(&found);
+        let found = of_correlation(&found, alpha);
         let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };
         let along_it = if shape == Shape::Falls { mirrored } else { found };
         let truth = Truth::within(&along_it, (explains.sqrt(), 1.0));
         Case { key, truth, measured: format!("correlation {}", crate::text::interval(&found, "")) }
     };
-    series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).map(line).collect()
+    all.into_iter().map(line).collect()
 }

@@ -23,13 +23,16 @@ struct Maker<'a> {
     set: &'a ClaimSet,
     made: Vec<Measurement>,
     known: HashSet<(String, Condition)>,
+    /// The systems of a claim about a share of them.
+    systems: Vec<String>,
 }
 
 pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurement> {
     let of_value = matches!(&claim.rule, Rule::Value { within, .. } if within.of_published());
     let unit = claim.published.unit(&set.rows);
     let unit = if of_value && !unit.is_empty() { unit } else { "s".into() };
-    let mut maker = Maker { world, unit, set, made: Vec::new(), known: HashSet::new() };
+    let systems = claim.rule.selections().first().map_or(Vec::new(), |of| systems(of, &claim.holds));
+    let mut maker = Maker { world, unit, set, made: Vec::new(), known: HashSet::new(), systems };
     let published = claim.published.numbers(&set.rows);
     // A false result is certainly unlike the claim.
     let rule = match claim.unclear.filter(|_| world == World::False) {
@@ -138,13 +141,11 @@ impl Maker<'_> {
             (_, World::Noisy) => true,
             (Holds::Every, world) => world == World::True,
             (Holds::Any, world) => world == World::True && index == 0,
-            (Holds::Share { over, at_least, at_most }, world) => {
-                let number: usize = condition[over].strip_prefix("system").map_or(0, |text| text.parse().unwrap());
-                let wanted = |count: &usize| {
-                    let share = *count as f64 / SYSTEMS as f64;
-                    (share >= *at_least && share <= *at_most) == (world == World::True)
-                };
-                number < (0..=SYSTEMS).find(wanted).expect("a share that can be met and missed")
+            (Holds::Share { over, .. }, world) => {
+                let number = self.systems.iter().position(|one| *one == condition[over]).unwrap();
+                let total = self.systems.len();
+                let wanted = |count: &usize| holds.admits(*count, total) == (world == World::True);
+                number < (0..=total).find(wanted).expect("a share that can be met and missed")
             }
         }
     }
@@ -335,10 +336,20 @@ fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
     }
 }
 
+fn systems(of: &Selection, holds: &Holds) -> Vec<String> {
+    match holds {
+        Holds::Share { over, .. } => match of.when.get(over) {
+            Some(Pattern::OneOf(words)) => words.clone(),
+            _ => (0..SYSTEMS).map(|number| format!("system{number}")).collect(),
+        },
+        _ => Vec::new(),
+    }
+}
+
 fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
     let mut when = of.when.clone();
     if let Holds::Share { over, .. } = holds {
-        when.insert(over.clone(), Pattern::OneOf((0..SYSTEMS).map(|number| format!("system{number}")).collect()));
+        when.insert(over.clone(), Pattern::OneOf(systems(of, holds)));
     }
     let mut all = vec![Condition::new()];
     for (key, pattern) in &when {
