@@ -120,7 +120,7 @@ impl Procedure for Source {
         self.without.as_deref()
     }
 
-    fn start(&self) {}
+    fn start(&self, _mode: Option<&str>) {}
 
     fn advance(&self, _state: &mut (), folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
         let mut writer = Writer::new(folder, interrupt);

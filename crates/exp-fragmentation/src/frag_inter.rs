@@ -99,6 +99,7 @@ impl Procedure for Order {
              files exchanged in round n. Then all files were read cold in directory order. Each round has its \
              unaged copy.",
     };
+    const NAMED: &'static [&'static str] = &["step"];
     type Parameters = Parameters;
     type State = ();
 
@@ -129,7 +130,7 @@ impl Procedure for Order {
         self.without.as_deref()
     }
 
-    fn start(&self) {}
+    fn start(&self, _mode: Option<&str>) {}
 
     fn advance(&self, _state: &mut (), folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
         let mut writer = Writer::new(folder, interrupt);

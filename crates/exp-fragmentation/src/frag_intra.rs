@@ -3,7 +3,7 @@
 
 use crate::fragmentation::experiment::Fragmentation;
 use crate::fragmentation::{Procedure, Round, Story, numbers, read};
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use rand::Rng;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
@@ -35,12 +35,43 @@ pub struct Parameters {
     /// distance between the rounds that are run
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub step: u64,
-    /// appends to a file between two fsyncs; 0: only at the end
+    /// how appends reach the device: fsync after each, wait after each, or rare fsyncs; the first in all rounds, the others in
+    /// the first and last round
+    #[arg(long, value_delimiter = ',')]
+    #[serde(default = "with_fsync")]
+    pub sync: Vec<Sync>,
+    /// appends to a file between two rare fsyncs; 0: none but write-back at the end
     #[arg(long, value_parser = value_parser!(u64).range(0..=1_000_000))]
     pub fsync_every: u64,
-    /// wait after every append (5s: write-back instead of fsync)
+    /// wait after each append
     #[arg(long)]
     pub pause: Span,
+}
+
+/// How appends reach the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sync {
+    /// An fsync after each append.
+    Fsync,
+    /// A pause after each append, in which the kernel may write back.
+    Wait,
+    /// An fsync after some appends, or none.
+    Rare,
+}
+
+impl Sync {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Wait => "wait",
+            Self::Rare => "rare",
+        }
+    }
+}
+
+fn with_fsync() -> Vec<Sync> {
+    vec![Sync::Fsync]
 }
 
 impl Parameters {
@@ -80,7 +111,8 @@ impl Procedure for InTurn {
              unaged copy.",
     };
     type Parameters = Parameters;
-    type State = ();
+    const NAMED: &'static [&'static str] = &["step", "sync"];
+    type State = Sync;
 
     fn defaults(level: Level) -> Parameters {
         Parameters {
@@ -89,8 +121,10 @@ impl Procedure for InTurn {
             chunk: Size(Bytes::kib(4)),
             rounds: level.of([2, 100, 100]),
             step: level.of([1, 10, 1]),
-            fsync_every: 1,
-            pause: Span::default(),
+            // A pause after each append takes 83 minutes in the last round.
+            sync: level.of([with_fsync(), vec![Sync::Fsync, Sync::Rare], vec![Sync::Fsync, Sync::Wait, Sync::Rare]]),
+            fsync_every: 0,
+            pause: Span::from_millis(5000),
         }
     }
 
@@ -102,6 +136,9 @@ impl Procedure for InTurn {
                 own.file_size.0, own.chunk.0
             )));
         }
+        if own.sync.is_empty() {
+            return Err(Failure::usage("sync: the list is empty; write fsync, wait or rare"));
+        }
         let round = |number| {
             let appended = own.appended(number);
             Round {
@@ -109,7 +146,7 @@ impl Procedure for InTurn {
                 action: format!("append {appended} times {} to {} files in turn, read cold", own.chunk.0, own.files),
                 data: own.bytes(),
                 written: own.bytes(),
-                seconds: (appended * own.files) as f64 * (3e-4 + own.pause.seconds()),
+                seconds: (appended * own.files) as f64 * 3e-4,
             }
         };
         Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
@@ -119,19 +156,26 @@ impl Procedure for InTurn {
         Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
     }
 
-    fn condition(&self) -> Option<(&'static str, &'static str)> {
-        let sync = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
-            (1, _) => "fsync",
-            (0, false) => "wait",
-            _ => "rare",
-        };
-        Some(("sync", sync))
+    fn modes(own: &Parameters) -> Vec<&'static str> {
+        own.sync.iter().map(|sync| sync.word()).collect()
     }
 
-    fn start(&self) {}
+    fn pauses(own: &Parameters, mode: Option<&str>, round: u64) -> f64 {
+        let is_waiting = mode == Some(Sync::Wait.word());
+        if is_waiting { (own.appended(round) * own.files) as f64 * own.pause.seconds() } else { 0.0 }
+    }
+
+    fn condition(&self, mode: Option<&str>) -> Option<(&'static str, String)> {
+        Some(("sync", mode?.into()))
+    }
+
+    fn start(&self, mode: Option<&str>) -> Sync {
+        let named = |sync: &&Sync| mode == Some(sync.word());
+        Sync::value_variants().iter().find(named).copied().unwrap_or(Sync::Fsync)
+    }
 
     /// First writes the front parts file by file, each with fsync, then appends chunks in turn.
-    fn advance(&self, _state: &mut (), folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
+    fn advance(&self, sync: &mut Sync, folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
         let (own, chunk) = (&self.own, self.own.chunk.bytes() as usize);
         let appended = own.appended(round);
         let first = own.file_size.bytes() as usize - appended as usize * chunk;
@@ -151,10 +195,11 @@ impl Procedure for InTurn {
             for (path, file, content) in &mut open {
                 let part = &content[first + turn as usize * chunk..][..chunk];
                 file.write_all(part).map_err(failed("append to", path))?;
-                if own.fsync_every > 0 && (turn + 1) % own.fsync_every == 0 {
-                    file.sync_all().map_err(failed("fsync", path))?;
+                match sync {
+                    Sync::Wait => read::pause(own.pause.0, interrupt)?,
+                    Sync::Rare if own.fsync_every == 0 || (turn + 1) % own.fsync_every != 0 => {}
+                    _ => file.sync_all().map_err(failed("fsync", path))?,
                 }
-                read::pause(own.pause.0, interrupt)?;
             }
         }
         Ok(())
@@ -174,8 +219,8 @@ mod tests {
     #[test]
     fn every_round_leaves_the_same_files() {
         let (first, last) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        procedure().advance(&mut (), first.path(), 0, &Interrupt::new()).unwrap();
-        procedure().advance(&mut (), last.path(), 4, &Interrupt::new()).unwrap();
+        procedure().advance(&mut Sync::Fsync, first.path(), 0, &Interrupt::new()).unwrap();
+        procedure().advance(&mut Sync::Rare, last.path(), 4, &Interrupt::new()).unwrap();
         for number in 0..3 {
             let name = format!("file{number:03}");
             let read = |directory: &Path| std::fs::read(directory.join(&name)).unwrap();

@@ -109,6 +109,7 @@ impl Procedure for Source {
                   copy of them on a fresh volume.",
     };
     const AGES_ON: bool = true;
+    const NAMED: &'static [&'static str] = &["repository", "pulls", "read-every", "gc"];
     type Parameters = Parameters;
     type State = usize;
 
@@ -116,8 +117,8 @@ impl Procedure for Source {
         Parameters {
             repository: String::new(),
             files: level.of([60, 700, 20_000]),
-            pulls: level.of([4, 120, 10_000]),
-            read_every: level.of([4, 30, 100]),
+            pulls: level.of([4, 300, 10_000]),
+            read_every: level.of([4, 100, 100]),
             gc: Switch::Off,
         }
     }
@@ -162,11 +163,11 @@ impl Procedure for Source {
         Ok(Self { git, repository, commits, gc: own.gc })
     }
 
-    fn condition(&self) -> Option<(&'static str, &'static str)> {
-        Some(("gc", self.gc.word()))
+    fn condition(&self, _mode: Option<&str>) -> Option<(&'static str, String)> {
+        Some(("gc", self.gc.word().into()))
     }
 
-    fn start(&self) -> usize {
+    fn start(&self, _mode: Option<&str>) -> usize {
         0
     }
 

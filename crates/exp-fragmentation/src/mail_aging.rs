@@ -68,6 +68,7 @@ impl Procedure for Load {
                   cold, and so was a copy of it on a fresh volume.",
     };
     const AGES_ON: bool = true;
+    const NAMED: &'static [&'static str] = &["cycles", "read-every"];
     type Parameters = Parameters;
     type State = Store;
 
@@ -109,7 +110,7 @@ impl Procedure for Load {
         Ok(Self { own: own.clone(), seed: seed.child("mail-aging") })
     }
 
-    fn start(&self) -> Store {
+    fn start(&self, _mode: Option<&str>) -> Store {
         Store::new(self.clone())
     }
 
@@ -227,7 +228,7 @@ mod tests {
         let (boxes, messages, longest, operations) = (3, 4, Size(Bytes(100)), 20);
         let own = Parameters { boxes, messages, longest, operations, ..Load::defaults(Level::Smoke) };
         let load = Load { own, seed: Seed(1) };
-        let mut store = load.start();
+        let mut store = load.start(None);
         for round in 0..=cycles {
             load.advance(&mut store, temporary.path(), round, &Interrupt::new()).unwrap();
         }

@@ -1,11 +1,12 @@
 //! Makes tables and figures from a record.
 
 use super::correlations::{self, ScoreCost, overall};
+use super::estimate::Estimate;
 use super::experiment::{Event, Fragmentation};
 use super::models::Models;
 use super::parameters::Spec;
-use super::point::{Clock, Point, read_ahead_text};
-use super::rounds::Sequential;
+use super::point::{Clock, Point, Reading, Traced, read_ahead_text};
+use super::rounds::{Sequential, first_mode};
 use super::sketch::Sketch;
 use super::{Procedure, figures, published_table};
 use senesce_core::Rows;
@@ -18,7 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub struct RoundData {
     pub round: &'static str,
+    /// Points of all images, written in the first mode.
     pub points: Vec<Point>,
+    /// Points of the other modes.
+    pub others: Vec<Point>,
     pub sketches: Vec<Sketch>,
     pub sequential: Vec<Sequential>,
     pub systems: Vec<String>,
@@ -29,8 +33,8 @@ pub struct RoundData {
 }
 
 impl RoundData {
-    /// Reads events; `round` is the word for a round.
-    pub(crate) fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
+    /// Reads events; `round` is the word for a round, and `mode` the way of writing that figures show.
+    pub(crate) fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str, mode: Option<&str>) -> Self {
         let mut seen = Self { round, ..Self::default() };
         let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());
         for event in events.cloned() {
@@ -43,13 +47,16 @@ impl RoundData {
                     sketches.insert((one.fs.clone(), one.round, one.aged), one);
                 }
                 Event::Point(point) => {
-                    points.insert((seen.place_of(&point), point.round, !point.aged), point);
+                    let key = (seen.place_of(&point), point.mode.clone(), point.round, !point.aged, point.image);
+                    points.insert(key, point);
                 }
             }
         }
-        seen.points = points.into_values().collect();
+        // Older records have no mode.
+        let is_first = |point: &Point| point.mode.is_none() || point.mode.as_deref() == mode;
+        (seen.points, seen.others) = points.into_values().partition(is_first);
         seen.sketches = sketches.into_values().collect();
-        seen.correlations = correlations::all(&seen.points, &seen.systems, &seen.settings);
+        seen.correlations = correlations::all(&seen);
         seen
     }
 
@@ -66,29 +73,38 @@ impl RoundData {
         })
     }
 
-    pub(crate) fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
-        self.points.iter().filter(|point| point.fs == fs && point.aged == aged).max_by_key(|point| point.round)
+    /// A value over rounds: its mean over the images.
+    pub(crate) fn over_rounds(
+        &self,
+        fs: &str,
+        aged: bool,
+        value: impl Fn(&Point) -> Option<f64>,
+    ) -> BTreeMap<u64, Estimate> {
+        let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for point in self.points.iter().filter(|point| point.fs == fs && point.aged == aged) {
+            rounds.entry(point.round).or_default().extend(value(point));
+        }
+        rounds.into_iter().filter_map(|(round, values)| Some((round, Estimate::of(&values)?))).collect()
+    }
+
+    fn costs_over_rounds(&self, fs: &str, aged: bool, clock: Clock) -> BTreeMap<u64, Estimate> {
+        let setting = figures::usual(self, clock);
+        self.over_rounds(fs, aged, |point| point.mean(setting, |reading| point.cost(reading, clock)))
     }
 
     /// Read time of aged files over that of their copy, in the last round with both.
     pub(crate) fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
-        let setting = figures::usual(self, clock);
-        let of = |point: &Point| Some((point.round, point.cost(point.reading(setting)?, clock)?));
-        let costs = |aged| self.points.iter().filter(move |point| point.fs == fs && point.aged == aged).filter_map(of);
-        let unaged: BTreeMap<u64, f64> = costs(false).collect();
-        let both = costs(true).filter_map(|(round, aged)| Some((round, Finite::per(aged, *unaged.get(&round)?).ok()?)));
-        both.max_by_key(|(round, _)| *round).map(|(_, times)| times.get())
+        let (aged, unaged) = (self.costs_over_rounds(fs, true, clock), self.costs_over_rounds(fs, false, clock));
+        let times = |(round, aged): (&u64, &Estimate)| Finite::per(aged.mean, unaged.get(round)?.mean).ok();
+        aged.iter().rev().find_map(times).map(Finite::get)
     }
 
     pub(crate) fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
-        let point = self.last(fs, aged)?;
-        point.cost(point.reading(figures::usual(self, clock))?, clock)
+        self.costs_over_rounds(fs, aged, clock).into_values().last().map(|one| one.mean)
     }
 
-    pub(crate) fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
-        let setting = figures::usual(self, clock);
-        let aged = self.points.iter().filter(move |point| point.fs == fs && point.aged);
-        aged.filter_map(move |point| point.cost(point.reading(setting)?, clock))
+    pub(crate) fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> + use<> {
+        self.costs_over_rounds(fs, true, clock).into_values().map(|one| one.mean)
     }
 }
 
@@ -96,7 +112,10 @@ pub(crate) fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
 ) -> Result<Analysis, Failure> {
-    let seen = RoundData { models: spec.common.models(), ..RoundData::of(recorded.events(), P::STORY.round) };
+    let seen = RoundData {
+        models: spec.common.models(),
+        ..RoundData::of(recorded.events(), P::STORY.round, first_mode::<P>(&spec.own))
+    };
     let published = published_of::<P>(&spec.own)?;
     let mut caveats = vec![format!(
         "modelled: seconds on {} and {}; the flash drive first replayed the writes of the files",
@@ -174,6 +193,7 @@ fn result(seen: &RoundData) -> Value {
     let analysis = seen.points.iter().flat_map(|point| &point.readings).filter_map(|one| one.traced.as_ref());
     json!({
         "points": seen.points,
+        "points_of_other_modes": seen.others,
         "sequential": seen.sequential,
         "correlations": seen.correlations,
         "correlation": {
@@ -186,23 +206,69 @@ fn result(seen: &RoundData) -> Value {
     })
 }
 
+/// Points that differ only in their image, with one read-ahead setting.
+struct Row<'a> {
+    setting: Option<u64>,
+    images: Vec<&'a Point>,
+}
+
+impl<'s> Row<'s> {
+    fn all(seen: &'s RoundData) -> Vec<Self> {
+        let mut groups: Vec<Vec<&'s Point>> = Vec::new();
+        for point in seen.points.iter().chain(&seen.others) {
+            let state = |point: &Point| (point.fs.clone(), point.mode.clone(), point.round, point.aged);
+            match groups.last_mut().filter(|group| state(group[0]) == state(point)) {
+                Some(group) => group.push(point),
+                None => groups.push(vec![point]),
+            }
+        }
+        let has = |group: &Vec<&Point>, setting| group.iter().any(|point| point.reading(setting).is_some());
+        let with_settings = |group: Vec<&'s Point>| {
+            let settings = seen.settings.iter().copied().filter(|setting| has(&group, *setting)).collect::<Vec<_>>();
+            settings.into_iter().map(|setting| Row { setting, images: group.clone() }).collect::<Vec<_>>()
+        };
+        groups.into_iter().flat_map(with_settings).collect()
+    }
+
+    fn of_reads(&self, value: impl Fn(&Point, &Reading) -> Option<f64>) -> Option<Estimate> {
+        self.of_points(|point| point.mean(self.setting, |reading| value(point, reading)))
+    }
+
+    fn of_traces(&self, value: impl Fn(&Traced) -> Option<f64>) -> Option<Estimate> {
+        self.of_reads(|_, reading| value(reading.traced.as_ref()?))
+    }
+
+    fn of_points(&self, value: impl Fn(&Point) -> Option<f64>) -> Option<Estimate> {
+        Estimate::of(&self.images.iter().filter_map(|point| value(point)).collect::<Vec<_>>())
+    }
+}
+
 fn table(seen: &RoundData) -> Table {
-    let round = seen.round;
-    Rows::of(seen.points.iter().flat_map(|point| point.readings.iter().map(move |reading| (point, reading))))
-        .column("file system", |(point, _)| &point.fs)
-        .column(round, |(point, _)| &point.round)
-        .column("state", |(point, _)| point.state())
-        .column("read-ahead", |(_, reading)| read_ahead_text(reading.read_ahead_kib))
-        .column("modelled disk drive (s/GiB)", |(point, reading)| point.cost(reading, Clock::Hdd))
-        .column("modelled solid-state drive (s/GiB)", |(point, reading)| point.cost(reading, Clock::Ssd))
-        .column("volume itself (s/GiB)", |(point, reading)| point.cost(reading, Clock::Wall))
-        .column("dynamic layout score", |(_, reading)| reading.traced.as_ref().and_then(|one| one.dynamic_layout_score))
-        .column("tree layout score", |(point, _)| &point.tree_layout_score)
-        .column("static layout score", |(point, _)| &point.static_layout_score)
-        .column("discontinuities", |(_, reading)| reading.traced.as_ref().map(|one| one.discontinuities))
-        .column("seek distance (MiB)", |(_, reading)| reading.traced.as_ref().map(|one| one.seek_distance_bytes >> 20))
-        .column("requests", |(_, reading)| reading.traced.as_ref().map(|one| one.requests))
-        .table("points", "Cold reads")
+    let (rows, mean) = (Row::all(seen), |one: Option<Estimate>| one.map(|one| one.mean));
+    let hdd = |row: &Row<'_>| row.of_reads(|point, reading| point.cost(reading, Clock::Hdd));
+    Rows::of(&rows)
+        .column("file system", |row| row.images[0].fs.as_str())
+        .column(seen.round, |row| row.images[0].round)
+        .column("state", |row| row.images[0].state())
+        .column("written with", |row| row.images[0].mode.as_deref())
+        .column("read-ahead", |row| read_ahead_text(row.setting))
+        .column("images", |row| row.images.len())
+        .column("modelled disk drive (s/GiB)", |row| mean(hdd(row)))
+        .column("from", |row| hdd(row).map(|one| one.low))
+        .column("to", |row| hdd(row).map(|one| one.high))
+        .column("modelled solid-state drive (s/GiB)", |row| {
+            mean(row.of_reads(|point, one| point.cost(one, Clock::Ssd)))
+        })
+        .column("volume itself (s/GiB)", |row| mean(row.of_reads(|point, one| point.cost(one, Clock::Wall))))
+        .column("dynamic layout score", |row| mean(row.of_traces(|one| one.dynamic_layout_score)))
+        .column("tree layout score", |row| mean(row.of_points(|point| point.tree_layout_score)))
+        .column("static layout score", |row| mean(row.of_points(|point| point.static_layout_score)))
+        .column("discontinuities", |row| mean(row.of_traces(|one| Some(one.discontinuities as f64))))
+        .column("seek distance (MiB)", |row| {
+            mean(row.of_traces(|one| Some(one.seek_distance_bytes as f64 / f64::from(1 << 20))))
+        })
+        .column("requests", |row| mean(row.of_traces(|one| Some(one.requests as f64))))
+        .table("points", "Cold reads: means over the images, 95 % intervals of the disk drive")
 }
 
 fn correlation_table(seen: &RoundData) -> Table {

@@ -1,6 +1,7 @@
 //! Correlates layout scores with the cost of reads.
 
-use super::point::{Clock, Point};
+use super::analysis::RoundData;
+use super::point::Clock;
 use senesce_stats::{Correlation, pearson, spearman};
 use serde::Serialize;
 
@@ -19,28 +20,27 @@ pub struct ScoreCost {
     pub spearman: Option<Correlation>,
 }
 
-pub(crate) fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
-    let chosen = points.iter().filter(|point| point.aged && fs.is_none_or(|fs| fs == point.fs));
-    chosen
-        .filter_map(|point| {
-            let reading = point.reading(read_ahead_kib)?;
-            Some((point.score(reading)?, point.cost(reading, clock)?))
-        })
-        .collect()
+/// Score and cost of each round, means over the images.
+pub(crate) fn pairs(seen: &RoundData, fs: &str, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
+    let scores = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.score(reading)));
+    let costs = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.cost(reading, clock)));
+    scores.iter().filter_map(|(round, score)| Some((score.mean, costs.get(round)?.mean))).collect()
 }
 
-pub(crate) fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Vec<ScoreCost> {
+pub(crate) fn all(seen: &RoundData) -> Vec<ScoreCost> {
     let mut found = Vec::new();
     for clock in Clock::ALL {
-        for &read_ahead_kib in settings {
-            for fs in std::iter::once(None).chain(systems.iter().map(Some)) {
-                let (score, cost): (Vec<f64>, Vec<f64>) =
-                    pairs(points, fs.map(String::as_str), clock, read_ahead_kib).into_iter().unzip();
+        for &read_ahead_kib in &seen.settings {
+            let of = |fs: &String| pairs(seen, fs, clock, read_ahead_kib);
+            let every = seen.systems.iter().flat_map(of).collect();
+            let each = seen.systems.iter().map(|fs| (fs.clone(), of(fs)));
+            for (fs, pairs) in std::iter::once(("all".to_string(), every)).chain(each) {
+                let (score, cost): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
                 if score.is_empty() {
                     continue;
                 }
                 found.push(ScoreCost {
-                    fs: fs.cloned().unwrap_or_else(|| "all".into()),
+                    fs,
                     device: clock.key(),
                     read_ahead_kib,
                     pearson: pearson(&score, &cost),

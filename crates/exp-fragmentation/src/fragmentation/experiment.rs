@@ -1,7 +1,7 @@
 //! Runs a fragmentation experiment: its steps, its events, and the guests.
 
 use super::analysis;
-use super::parameters::{Common, Spec};
+use super::parameters::{Common, Spec, seed_of_image};
 use super::point::Point;
 use super::rounds::{Aging, Sequential, large_file};
 use super::sketch::Sketch;
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 pub struct Fragmentation<P: Procedure> {
     pub(super) procedure: P,
+    /// The image that the procedure prepares.
+    pub(super) image: u32,
     pub(super) place: VolumeSource,
     pub(super) aging: Option<Aging<P::State>>,
     pub(super) invalid: Option<NotCold>,
@@ -32,13 +34,23 @@ pub enum Step {
     /// Read one large file from a file system.
     Sequential(String),
     /// A round on a file system, and its copy.
-    Round {
-        /// File system.
-        fs: String,
-        round: u64,
-    },
+    Round(RoundStep),
     /// All rounds on a file system in a guest.
     Guest(FileSystem),
+}
+
+/// A round on one volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundStep {
+    /// File system.
+    pub fs: String,
+    pub round: u64,
+    /// Number of the volume.
+    #[serde(default)]
+    pub image: u32,
+    /// How the files are written, if the run compares several ways.
+    #[serde(default)]
+    pub mode: Option<String>,
 }
 
 /// One result of a step.
@@ -75,21 +87,24 @@ impl<P: Procedure> Run for Fragmentation<P> {
         }
         rounds.iter().try_for_each(|round| common.check_space(&place, round.data))?;
         let mut steps = Vec::new();
-        for fs in common.file_systems(&place) {
-            let target = format!("{fs}, {}", place.text(common.size.0));
-            let large = "read one large file cold";
-            let step = Planned::new(Step::Sequential(fs.clone()), large, &target);
-            steps.push(step.costing(large_file(common), 1.0));
-            for round in &rounds {
-                let step = Step::Round { fs: fs.clone(), round: round.number };
-                let bytes = Bytes(round.written.0 + round.data.0);
-                steps.push(Planned::new(step, &round.action, &target).costing(bytes, seconds(common, round)));
+        for image in 0..common.images {
+            for fs in common.file_systems(&place) {
+                let target = format!("{fs}, {}", place.text(common.size.0));
+                if image == 0 {
+                    let large = "read one large file cold";
+                    let step = Planned::new(Step::Sequential(fs.clone()), large, &target);
+                    steps.push(step.costing(large_file(common), 1.0));
+                }
+                let of_image = rounds_of_modes::<P>(&spec.own, &rounds);
+                steps.extend(of_image.map(|(mode, round)| planned::<P>(spec, (&fs, &target), (image, mode), round)));
             }
         }
         for fs in &common.guest.0 {
             let action = format!("the same on {fs}, {} rounds", rounds.len());
             // Emulation is slower by a factor of 10 to 30.
-            let seconds = 20.0 + 20.0 * rounds.iter().map(|round| seconds(common, round)).sum::<f64>();
+            let of_image = rounds_of_modes::<P>(&spec.own, &rounds);
+            let of_image: f64 = of_image.map(|(mode, round)| seconds::<P>(&spec.own, common, mode, round)).sum();
+            let seconds = 20.0 + 20.0 * f64::from(common.images) * of_image;
             steps.push(Planned::new(Step::Guest(*fs), action, "the guest").costing(Bytes(0), seconds));
         }
         Ok(steps)
@@ -98,14 +113,17 @@ impl<P: Procedure> Run for Fragmentation<P> {
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         let place = spec.common.place()?;
         let scratch = context.path().join(SCRATCH);
-        let procedure = P::begin(&spec.own, context.seed, &scratch, context.interrupt)?;
-        Ok(Self { procedure, place, aging: None, invalid: None })
+        let procedure = P::begin(&spec.own, context.seed, &scratch.join("0"), context.interrupt)?;
+        Ok(Self { procedure, image: 0, place, aging: None, invalid: None })
     }
 
     fn step(&mut self, spec: &Self::Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         match step {
             Step::Sequential(fs) => self.sequential(&spec.common, fs, context),
-            Step::Round { fs, round } => self.round(spec, fs, *round, context),
+            Step::Round(step) => {
+                self.prepare(&spec.own, step.image, context)?;
+                self.round(spec, step, context)
+            }
             Step::Guest(fs) => match in_guest(spec, *fs, context) {
                 // A file system that fails in the guest does not affect the others.
                 Err(failure) if failure.exit_code() != ExitCode::Interrupted && !context.interrupt.requested() => {
@@ -124,8 +142,8 @@ impl<P: Procedure> Run for Fragmentation<P> {
         closed
     }
 
-    fn facts(_spec: &Self::Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
-        Facts { images: true, ..facts }
+    fn facts(spec: &Self::Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        Facts { images: true, changed: changed::<P>(spec, facts.level), ..facts }
     }
 
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
@@ -142,11 +160,66 @@ impl<P: Procedure> Experiment for Fragmentation<P> {
     }
 }
 
+impl<P: Procedure> Fragmentation<P> {
+    /// Prepares the files of an image, whose seed differs from that of others.
+    fn prepare(&mut self, own: &P::Parameters, image: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if self.image != image {
+            let scratch = context.path().join(SCRATCH).join(image.to_string());
+            self.procedure = P::begin(own, seed_of_image(context.seed, image), &scratch, context.interrupt)?;
+            self.image = image;
+        }
+        Ok(())
+    }
+}
+
+/// All rounds in the first mode, and the first and last round in each other mode.
+fn rounds_of_modes<'r, P: Procedure>(
+    own: &P::Parameters,
+    rounds: &'r [Round],
+) -> impl Iterator<Item = (Option<&'static str>, &'r Round)> {
+    let modes = P::modes(own);
+    let (first, others) = (modes.first().copied(), modes.into_iter().skip(1));
+    let ends = || rounds.first().into_iter().chain(rounds.last());
+    let others = others.flat_map(move |mode| ends().map(move |round| (Some(mode), round)));
+    rounds.iter().map(move |round| (first, round)).chain(others)
+}
+
+fn planned<P: Procedure>(
+    Spec { common, own }: &Spec<P::Parameters>,
+    (fs, target): (&str, &str),
+    (image, mode): (u32, Option<&'static str>),
+    round: &Round,
+) -> Planned<Step> {
+    let step = RoundStep { fs: fs.into(), round: round.number, image, mode: mode.map(Into::into) };
+    let mut action = round.action.clone();
+    mode.into_iter().for_each(|mode| action.push_str(&format!(", {mode}")));
+    if common.images > 1 {
+        action.push_str(&format!(", image {image}"));
+    }
+    let bytes = Bytes(round.written.0 + round.data.0);
+    Planned::new(Step::Round(step), action, target).costing(bytes, seconds::<P>(own, common, mode, round))
+}
+
+/// Parameters of a specification that no scale has (from quick on) and that are no conditions of claims.
+fn changed<P: Procedure>(spec: &Spec<P::Parameters>, level: Level) -> Vec<String> {
+    const NAMED: [&str; 6] = ["fs", "images", "repetitions", "read-ahead", "target", "guest"];
+    let fields = |spec: &Spec<P::Parameters>| match serde_json::to_value(spec) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let levels = if level == Level::Smoke { vec![level] } else { vec![Level::Quick, Level::Paper] };
+    let scales: Vec<_> = levels.into_iter().map(|level| fields(&Fragmentation::<P>::defaults(level))).collect();
+    let is_named = |name: &str| NAMED.contains(&name) || P::NAMED.contains(&name);
+    let is_changed = |name: &str, value: &serde_json::Value| scales.iter().all(|scale| scale.get(name) != Some(value));
+    let all = fields(spec).into_iter().filter(|(name, value)| !is_named(name) && is_changed(name, value));
+    all.map(|(name, _)| name).collect()
+}
+
 /// The folder in the run directory in which a procedure prepares its files.
 const SCRATCH: &str = "source";
 
-fn seconds(common: &Common, round: &Round) -> f64 {
-    round.seconds + common.seconds_of_round(round.data)
+fn seconds<P: Procedure>(own: &P::Parameters, common: &Common, mode: Option<&str>, round: &Round) -> f64 {
+    round.seconds + P::pauses(own, mode, round.number) + common.seconds_of_round(round.data)
 }
 
 fn in_guest<P: Procedure>(

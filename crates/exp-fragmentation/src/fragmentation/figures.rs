@@ -107,23 +107,30 @@ fn rounds(seen: &RoundData) -> Axis {
     }
 }
 
-fn over_rounds<'a>(
-    seen: &'a RoundData,
-    fs: &'a str,
-    aged: bool,
-    value: impl Fn(&Point) -> Option<f64> + 'a,
-) -> Vec<(f64, f64)> {
-    let chosen = seen.points.iter().filter(|point| point.fs == fs && point.aged == aged);
-    chosen.filter_map(|point| Some((point.round as f64, value(point)?))).collect()
+/// A series of means over the images, with intervals if there are several.
+fn over_rounds(
+    seen: &RoundData,
+    (name, mark): (String, Mark),
+    (fs, aged): (&str, bool),
+    value: impl Fn(&Point) -> Option<f64>,
+) -> Series {
+    let found = seen.over_rounds(fs, aged, value);
+    let points = found.iter().map(|(round, one)| (*round as f64, one.mean)).collect();
+    let is_several = found.values().any(|one| one.images > 1);
+    let intervals = found.values().filter(|_| is_several).map(|one| (one.low, one.high)).collect();
+    Series { intervals, ..Series::new(name, mark, points) }
+}
+
+fn name_of(fs: &str, aged: bool) -> String {
+    if aged { fs.into() } else { format!("{fs}, unaged copy") }
 }
 
 fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let mut series = Vec::new();
     for aged in [true, false] {
         for fs in &seen.systems {
-            let points = over_rounds(seen, fs, aged, |point| point.cost(point.reading(setting)?, clock));
-            let name = if aged { fs.clone() } else { format!("{fs}, unaged copy") };
-            series.push(Series::new(name, mark(clock), points));
+            let cost = |point: &Point| point.mean(setting, |reading| point.cost(reading, clock));
+            series.push(over_rounds(seen, (name_of(fs, aged), mark(clock)), (fs, aged), cost));
         }
     }
     series.retain(|one| !one.points.is_empty());
@@ -147,12 +154,11 @@ fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> 
 
 fn dynamic_score(seen: &RoundData) -> Option<Figure> {
     let setting = usual(seen, Clock::Hdd);
-    let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
+    let dynamic = |point: &Point| point.mean(setting, |reading| reading.traced.as_ref()?.dynamic_layout_score);
     let mut series = Vec::new();
     for aged in [true, false] {
         for fs in &seen.systems {
-            let name = if aged { fs.clone() } else { format!("{fs}, unaged copy") };
-            series.push(Series::new(name, Mark::Measured, over_rounds(seen, fs, aged, dynamic)));
+            series.push(over_rounds(seen, (name_of(fs, aged), Mark::Measured), (fs, aged), dynamic));
         }
     }
     let caption = "From the requests of the cold read, including those for metadata: 1 is a single sequential \
@@ -163,10 +169,10 @@ fn dynamic_score(seen: &RoundData) -> Option<Figure> {
 fn extent_scores(seen: &RoundData) -> Option<Figure> {
     let mut series = Vec::new();
     for fs in &seen.systems {
-        let files = over_rounds(seen, fs, true, |point| point.static_layout_score);
-        series.push(Series::new(format!("{fs}, inside files"), Mark::Measured, files));
-        let tree = over_rounds(seen, fs, true, |point| point.tree_layout_score);
-        series.push(Series::new(format!("{fs}, tree"), Mark::Measured, tree));
+        let inside = (format!("{fs}, inside files"), Mark::Measured);
+        series.push(over_rounds(seen, inside, (fs, true), |point| point.static_layout_score));
+        let tree = (format!("{fs}, tree"), Mark::Measured);
+        series.push(over_rounds(seen, tree, (fs, true), |point| point.tree_layout_score));
     }
     let caption = "From the extents, without a trace. Inside files: the static layout score, the share of blocks \
         that follow the previous block of their file. Tree: the same over all files in the order of reading.";
@@ -191,7 +197,7 @@ fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figur
     let series: Vec<Series> = seen
         .systems
         .iter()
-        .map(|fs| Series::new(fs.clone(), mark(clock), pairs(&seen.points, Some(fs), clock, setting)))
+        .map(|fs| Series::new(fs.clone(), mark(clock), pairs(seen, fs, clock, setting)))
         .filter(|one| !one.points.is_empty())
         .collect();
     let found = overall(&seen.correlations, clock, setting);
@@ -258,7 +264,8 @@ fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
         Some(traced) => traced.log2_blocks.clone(),
         None => point.tree_log2_blocks.clone(),
     };
-    let chosen = seen.points.iter().filter(|point| point.fs == fs && point.round == last);
+    let is_chosen = |point: &&Point| point.fs == fs && point.round == last && point.image == 0;
+    let chosen = seen.points.iter().filter(is_chosen);
     let series: Vec<Series> = chosen
         .map(|point| {
             let counts = buckets(point, point.reading(setting));

@@ -6,6 +6,7 @@
 
 pub(crate) mod analysis;
 pub(crate) mod correlations;
+pub(crate) mod estimate;
 pub(crate) mod experiment;
 pub(crate) mod figures;
 pub(crate) mod models;
@@ -37,6 +38,8 @@ pub trait Procedure: Sized + 'static {
     const STORY: Story;
     /// Whether one volume ages through all rounds; otherwise every round has a fresh one.
     const AGES_ON: bool = false;
+    /// Parameters whose value is a condition that claims name, so that it can be chosen without deciding a claim differently.
+    const NAMED: &'static [&'static str] = &[];
     type Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
     type State;
 
@@ -55,11 +58,23 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    fn condition(&self) -> Option<(&'static str, &'static str)> {
+    /// Ways of writing the files that the run compares: the first in all rounds, the others in the first and last round. None
+    /// if there is a single one.
+    fn modes(_own: &Self::Parameters) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Seconds of pauses while a round is written in a mode.
+    fn pauses(_own: &Self::Parameters, _mode: Option<&str>, _round: u64) -> f64 {
+        0.0
+    }
+
+    /// A condition of all values of a mode.
+    fn condition(&self, _mode: Option<&str>) -> Option<(&'static str, String)> {
         None
     }
 
-    fn start(&self) -> Self::State;
+    fn start(&self, mode: Option<&str>) -> Self::State;
 
     /// Brings the files below `folder` to a round. The folder is empty at first and may move between rounds.
     fn advance(&self, state: &mut Self::State, folder: &Path, round: u64, interrupt: &Interrupt)

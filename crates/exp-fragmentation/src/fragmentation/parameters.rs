@@ -2,7 +2,7 @@
 
 use super::models::Models;
 use super::volume::{self, VolumeSource};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
 use senesce_volume::{FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,14 @@ pub struct Common {
     /// where volumes are made: memory, image:FILE, a block device, or an existing directory as it is
     #[arg(long)]
     pub target: Target,
+    /// independent volumes of each round and file system, the samples for verdicts (a verdict needs 5)
+    #[arg(long, value_parser = value_parser!(u32).range(1..=100))]
+    #[serde(default = "one")]
+    pub images: u32,
+    /// cold reads of each volume with each read-ahead setting
+    #[arg(long, value_parser = value_parser!(u32).range(1..=100))]
+    #[serde(default = "one")]
+    pub repetitions: u32,
     /// read-ahead settings to read with, KiB, separated by commas; 0 is off
     #[arg(long, value_delimiter = ',')]
     pub read_ahead: Vec<u64>,
@@ -118,6 +126,16 @@ impl fmt::Display for GuestSystems {
 
 senesce_core::text_form!(Target, GuestSystems);
 
+/// Records of older versions have one image and one read.
+fn one() -> u32 {
+    1
+}
+
+/// The seed of an image, from which its files, their order and its file systems follow.
+pub(crate) fn seed_of_image(seed: Seed, image: u32) -> Seed {
+    if image == 0 { seed } else { seed.child(&format!("image/{image}")) }
+}
+
 impl Common {
     pub(crate) fn defaults(level: Level) -> Self {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
@@ -125,6 +143,8 @@ impl Common {
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
             size: Size(level.of([Bytes::mib(64), Bytes::mib(512), Bytes::gib(20)])),
             target: Target::Memory,
+            images: level.of([1, 5, 5]),
+            repetitions: 1,
             read_ahead: vec![128, 0],
             settle: Span::from_millis(level.of([0, 0, 90_000])),
             directory_hash: DirectoryHash::Drawn,
@@ -190,7 +210,7 @@ impl Common {
 
     /// Rough duration of a round: two volumes, each read once per read-ahead setting.
     pub(crate) fn seconds_of_round(&self, data: Bytes) -> f64 {
-        let reads = 2.0 * self.read_ahead.len() as f64;
+        let reads = 2.0 * self.read_ahead.len() as f64 * f64::from(self.repetitions);
         1.0 + reads * (0.3 + self.settle.seconds() + data.0 as f64 / 200e6)
     }
 

@@ -3,6 +3,7 @@
 use senesce_core::analysis::Better;
 use senesce_core::{Finite, Measurement};
 use senesce_runs::cold::ColdAccount;
+use senesce_stats::mean;
 use serde::{Deserialize, Serialize};
 
 /// One state of one volume.
@@ -12,6 +13,12 @@ pub struct Point {
     pub fs: String,
     /// Round, number of pulls or number of cycles.
     pub round: u64,
+    /// Number of the independent volume of this round.
+    #[serde(default)]
+    pub image: u32,
+    /// How the files were written, if the run compares several ways.
+    #[serde(default)]
+    pub mode: Option<String>,
     /// Whether the experiment laid out the files; otherwise they were copied in order to a fresh volume.
     pub aged: bool,
     /// Whether the processor was emulated, which makes the volume's own seconds invalid.
@@ -33,7 +40,7 @@ pub struct Point {
     pub extents: Option<u64>,
     /// Device requests between mount and first read; `null` without a pause or a device of its own.
     pub requests_after_mounting: Option<u64>,
-    /// Cold reads, one per read-ahead setting.
+    /// Cold reads, of each repetition one per read-ahead setting.
     pub readings: Vec<Reading>,
 }
 
@@ -42,6 +49,9 @@ pub struct Point {
 pub struct Reading {
     /// Read-ahead in KiB; `null` if unchanged.
     pub read_ahead_kib: Option<u64>,
+    /// Number of the read with this setting.
+    #[serde(default)]
+    pub repetition: u32,
     /// Wall-clock seconds.
     pub seconds: f64,
     /// Bytes read.
@@ -125,8 +135,15 @@ impl Point {
         self.allocated_bytes < reading.bytes / 2
     }
 
+    /// The first reading with a read-ahead setting.
     pub(crate) fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
         self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
+    }
+
+    /// The mean over the readings with a read-ahead setting that have the value.
+    pub(crate) fn mean(&self, read_ahead_kib: Option<u64>, value: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
+        let chosen = self.readings.iter().filter(|one| one.read_ahead_kib == read_ahead_kib);
+        mean(&chosen.filter_map(value).collect::<Vec<_>>())
     }
 
     /// The score of a reading: from the trace, or from the tree without a trace.
@@ -151,7 +168,8 @@ impl Point {
         ];
         let of_reads = self.readings.iter().flat_map(|reading| self.measurements_of(reading));
         let under = |one: Measurement| {
-            one.under("fs", &self.fs).under("round", self.round.to_string()).under("state", self.state())
+            let one = one.under("fs", &self.fs).under("round", self.round.to_string()).under("state", self.state());
+            Measurement { image: self.image, ..one }
         };
         of_layout.into_iter().flatten().chain(of_reads).map(under).collect()
     }
@@ -168,7 +186,10 @@ impl Point {
             measured("dynamic layout score", "", Better::Higher, score),
             measured("discontinuities per file", "", Better::Lower, traced.and_then(per_file).map(Finite::get)),
         ];
-        let under = |one: Measurement| one.under("read_ahead", read_ahead_text(reading.read_ahead_kib));
+        let under = |one: Measurement| {
+            let one = one.under("read_ahead", read_ahead_text(reading.read_ahead_kib));
+            Measurement { repetition: reading.repetition, ..one }
+        };
         costs.into_iter().chain(of_trace).flatten().map(under).collect()
     }
 }
@@ -195,6 +216,7 @@ pub(crate) mod tests {
         RoundData {
             round: "round",
             points,
+            others: Vec::new(),
             sketches: Vec::new(),
             sequential: Vec::new(),
             systems: vec!["zfs".into()],
@@ -227,11 +249,19 @@ pub(crate) mod tests {
             counted_ms: None,
             lost: None,
         };
-        let reading =
-            Reading { read_ahead_kib: Some(128), seconds: 8.0, bytes: 1 << 30, account, traced: Some(traced) };
+        let reading = Reading {
+            read_ahead_kib: Some(128),
+            repetition: 0,
+            seconds: 8.0,
+            bytes: 1 << 30,
+            account,
+            traced: Some(traced),
+        };
         Point {
             fs: "zfs".into(),
             round: 0,
+            image: 0,
+            mode: None,
             aged: true,
             emulated: false,
             files: 10,

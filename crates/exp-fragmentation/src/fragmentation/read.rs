@@ -28,11 +28,13 @@ pub(crate) struct Reads {
 pub(crate) struct State<'a> {
     pub fs: &'a str,
     pub round: u64,
+    pub image: u32,
+    pub mode: Option<&'a str>,
     pub aged: bool,
     pub write_seconds: f64,
 }
 
-/// Reads a volume cold, once per read-ahead setting, and reads its layout. A reading that was not cold, or whose trace is
+/// Reads a volume cold, in each repetition once per read-ahead setting, and reads its layout. A reading that was not cold, or whose trace is
 /// incomplete, is reported and omitted.
 ///
 /// # Errors
@@ -45,7 +47,9 @@ pub(crate) fn read(
 ) -> Result<Reads, Failure> {
     let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);
-    for &kib in &common.read_ahead {
+    let settings = || common.read_ahead.iter().copied();
+    for (repetition, kib) in (0..common.repetitions).flat_map(|repetition| settings().map(move |kib| (repetition, kib)))
+    {
         without.extend(volume.make_cold()?.map(str::to_string));
         let quiesced = requests_in(volume, common.settle.0, interrupt)?;
         requests_after_mounting = requests_after_mounting.or(quiesced);
@@ -53,7 +57,7 @@ pub(crate) fn read(
         if let Err(failure) = &set {
             without.push(format!("measured without setting read-ahead to {kib} KiB, but as it was: {failure}"));
             // One reading with unchanged read-ahead is enough.
-            if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none()) {
+            if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none() && one.repetition == repetition) {
                 continue;
             }
         }
@@ -65,9 +69,10 @@ pub(crate) fn read(
             Ok(words) => without.extend(words.map(str::to_string)),
             Err(reason) => {
                 without.push(format!(
-                    "a cold read is invalid ({}, round {}, {}, read-ahead {}): {reason}",
+                    "a cold read is invalid ({}, round {}, image {}, {}, read-ahead {}): {reason}",
                     state.fs,
                     state.round,
+                    state.image,
                     if state.aged { "aged" } else { "unaged" },
                     read_ahead_text(read_ahead_kib)
                 ));
@@ -78,6 +83,7 @@ pub(crate) fn read(
         requests = trace.as_ref().map(addresses).unwrap_or_default();
         readings.push(Reading {
             read_ahead_kib,
+            repetition,
             seconds: cold.seconds,
             bytes: cold.bytes_read,
             account,
@@ -88,6 +94,8 @@ pub(crate) fn read(
     let point = Point {
         fs: state.fs.into(),
         round: state.round,
+        image: state.image,
+        mode: state.mode.map(str::to_string),
         aged: state.aged,
         emulated: machine::is_emulated(),
         files: cold.files,

@@ -1,7 +1,7 @@
 //! One round: lays out the files on a volume, reads them, and reads an unaged copy on another volume.
 
-use super::experiment::{Event, Fragmentation};
-use super::parameters::{Common, Spec};
+use super::experiment::{Event, Fragmentation, RoundStep, Step};
+use super::parameters::{Common, Spec, seed_of_image};
 use super::point::{Clock, measured};
 use super::read::{Reads, State, read};
 use super::sketch::Sketch;
@@ -12,7 +12,7 @@ use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Finite, machine};
-use senesce_runner::Context;
+use senesce_runner::{Context, Run};
 use senesce_runs::cold;
 use senesce_runs::tree::{Tree, Writer};
 use serde::{Deserialize, Serialize};
@@ -99,17 +99,18 @@ impl<P: Procedure> Fragmentation<P> {
     pub(super) fn round(
         &mut self,
         spec: &Spec<P::Parameters>,
-        fs: &str,
-        round: u64,
+        step: &RoundStep,
         context: &mut Context<'_, Self>,
     ) -> Result<(), Failure> {
         let (common, interrupt) = (&spec.common, context.interrupt);
+        let RoundStep { fs, round, image, mode } = step;
+        let (fs, round, image, mode) = (fs.as_str(), *round, *image, mode.as_deref());
         let rounds: Vec<u64> = P::rounds(&spec.own, context.seed)?.iter().map(|round| round.number).collect();
         let is_last = rounds.last() == Some(&round);
         let mut begun = Instant::now();
         let mut aging = match self.aging.take() {
             Some(aging) => aging,
-            None => self.fresh(common, fs, round, context)?,
+            None => self.fresh(common, step, context)?,
         };
         if P::AGES_ON {
             // Also in rounds of an earlier part of the run the volume was made cold.
@@ -122,9 +123,9 @@ impl<P: Procedure> Fragmentation<P> {
             begun = Instant::now();
         }
         self.advance(&mut aging, round, interrupt)?;
-        let state = State { fs, round, aged: true, write_seconds: begun.elapsed().as_secs_f64() };
+        let state = State { fs, round, image, mode, aged: true, write_seconds: begun.elapsed().as_secs_f64() };
         let seen = read(&mut aging.volume, &state, common, interrupt)?;
-        let is_drawn = P::AGES_ON || is_drawn(&rounds, round);
+        let is_drawn = image == 0 && mode == first_mode::<P>(&spec.own) && (P::AGES_ON || is_drawn(&rounds, round));
         let drawn = is_drawn.then(|| Sketch::of(&aging.volume, &seen)).transpose()?;
         let files = Tree::below(aging.volume.folder())?.contents(aging.volume.folder())?;
         match P::AGES_ON && !is_last {
@@ -136,7 +137,8 @@ impl<P: Procedure> Fragmentation<P> {
             self.copy(&files, is_drawn, common, &State { aged: false, ..state }, context)?,
         ];
         let is_any = counted.contains(&true) || context.recorded().events().any(|one| matches!(one, Event::Point(_)));
-        let is_end = is_last && common.file_systems(&self.place).last().is_some_and(|last| last == fs);
+        let is_end = Self::steps(spec, context.seed)?.into_iter().map(|planned| planned.step).rfind(is_round)
+            == Some(Step::Round(step.clone()));
         match &self.invalid {
             Some(reason) if !is_any && is_end && common.guest.0.is_empty() => Err(Failure::new(
                 ExitCode::RunFailed,
@@ -149,13 +151,13 @@ impl<P: Procedure> Fragmentation<P> {
     fn fresh(
         &self,
         common: &Common,
-        fs: &str,
-        round: u64,
+        step: &RoundStep,
         context: &mut Context<'_, Self>,
     ) -> Result<Aging<P::State>, Failure> {
-        let state = if P::AGES_ON { "aged".to_string() } else { format!("aged/{round}") };
-        let volume = Volume::fresh(&self.place, fs, common.draw(fs, &state, context.seed), context)?;
-        Ok(Aging { volume, state: self.procedure.start(), reached: None })
+        let state = if P::AGES_ON { "aged".to_string() } else { format!("aged/{}", step.round) };
+        let draw = common.draw(&step.fs, &state, seed_of_image(context.seed, step.image));
+        let volume = Volume::fresh(&self.place, &step.fs, draw, context)?;
+        Ok(Aging { volume, state: self.procedure.start(step.mode.as_deref()), reached: None })
     }
 
     fn advance(&self, aging: &mut Aging<P::State>, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
@@ -176,7 +178,8 @@ impl<P: Procedure> Fragmentation<P> {
     ) -> Result<bool, Failure> {
         let begun = Instant::now();
         let place = if P::AGES_ON { self.place.second(context.path())? } else { self.place.clone() };
-        let draw = common.draw(state.fs, &format!("unaged/{}", state.round), context.seed);
+        let seed = seed_of_image(context.seed, state.image);
+        let draw = common.draw(state.fs, &format!("unaged/{}", state.round), seed);
         let mut volume = Volume::fresh(&place, state.fs, draw, context)?;
         volume.write(|folder| {
             let mut writer = Writer::new(folder, context.interrupt);
@@ -196,9 +199,10 @@ impl<P: Procedure> Fragmentation<P> {
         if seen.point.readings.is_empty() {
             return false;
         }
+        let condition = self.procedure.condition(seen.point.mode.as_deref());
         for one in seen.point.measurements() {
-            context.measure(match self.procedure.condition() {
-                Some((name, word)) => one.under(name, word),
+            context.measure(match &condition {
+                Some((name, word)) => one.under(*name, word),
                 None => one,
             });
         }
@@ -206,6 +210,14 @@ impl<P: Procedure> Fragmentation<P> {
         context.record(Event::Point(seen.point));
         true
     }
+}
+
+pub(crate) fn first_mode<P: Procedure>(own: &P::Parameters) -> Option<&'static str> {
+    P::modes(own).first().copied()
+}
+
+fn is_round(step: &Step) -> bool {
+    matches!(step, Step::Round(_))
 }
 
 fn is_drawn(rounds: &[u64], round: u64) -> bool {
