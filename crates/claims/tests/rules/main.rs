@@ -2,6 +2,7 @@
 //! a noisy one undecided, an empty one not testable. A rule without a negative result fails here.
 
 mod coverage;
+mod null;
 mod synthetic;
 
 use senesce_claims::row::Row;

@@ -261,15 +261,18 @@ impl Maker<'_> {
         };
         for (selection, values) in [(named(of), x), (named(with), y)] {
             let all = conditions(&selection, &Holds::Every);
-            for (point, value) in values.into_iter().enumerate() {
-                // With several file systems, each has its part of the points.
-                let group = if each.is_empty() { &all[point % all.len()..][..1] } else { &all[..] };
-                for condition in group {
-                    let mut condition = condition.clone();
-                    condition.insert("point".into(), point.to_string());
-                    let one = Measurement::new(&selection.metric, "s", Better::Neither, value).unwrap();
-                    self.made.push(Measurement { condition, ..one });
-                }
+            let mut groups: BTreeMap<Vec<Option<&String>>, Vec<&Condition>> = BTreeMap::new();
+            for condition in &all {
+                groups.entry(each.iter().map(|key| condition.get(key)).collect()).or_default().push(condition);
+            }
+            // In a group, each condition has its part of the points.
+            for (group, (point, value)) in
+                groups.values().flat_map(|group| values.iter().enumerate().map(move |one| (group, one)))
+            {
+                let mut condition = group[point % group.len()].clone();
+                condition.insert("point".into(), point.to_string());
+                let one = Measurement::new(&selection.metric, "s", Better::Neither, *value).unwrap();
+                self.made.push(Measurement { condition, ..one });
             }
         }
     }
