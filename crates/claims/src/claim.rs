@@ -1,7 +1,8 @@
 //! Parses claims from `data/published/EXPERIMENT.claims.toml`.
 
+use crate::holds::Holds;
 use crate::row::Row;
-use crate::rule::{Bounds, Holds, Rule};
+use crate::rule::{Bounds, Rule};
 use crate::selection::Selection;
 use senesce_core::published;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 //! Decides claims from measurements.
 
 use crate::claim::{Claim, ClaimSet, Control, Possible, Work};
+use crate::holds::Holds;
 use crate::judge::{Context, cases};
 use crate::missing;
-use crate::rule::{Holds, Rule};
+use crate::rule::Rule;
 use crate::sample::Evidence;
 use crate::truth::{Case, Truth, Why, combine};
 use senesce_core::measurement::Seconds;

@@ -8,6 +8,7 @@
 mod claim;
 mod contrast;
 pub mod decide;
+mod holds;
 mod judge;
 mod missing;
 pub mod row;
@@ -19,5 +20,6 @@ mod truth;
 
 pub use claim::{Claim, ClaimSet, Control, Possible, Work};
 pub use decide::{Facts, Judgement, decide, judge, unjudged, untested};
-pub use rule::{Holds, Rule, Shape};
+pub use holds::Holds;
+pub use rule::{Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

@@ -1,7 +1,7 @@
 //! Compares an interval with a bound: yes, no or open.
 
 use crate::contrast::{Cause, Interval, LEAST_VALUES, Lack};
-use crate::rule::Holds;
+use crate::holds::Holds;
 use crate::selection::Condition;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

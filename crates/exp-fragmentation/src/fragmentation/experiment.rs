@@ -238,3 +238,51 @@ fn in_guest<P: Procedure>(
     let inside = Spec { common: spec.common.in_guest(fs), own: spec.own.clone() };
     run_in_guest::<Fragmentation<P>, _>(&guest, &inside, context)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frag_intra::{FragIntra, InTurn, Sync};
+
+    fn rounds(change: impl Fn(&mut <FragIntra as Run>::Spec)) -> Vec<RoundStep> {
+        let mut spec = FragIntra::defaults(Level::Smoke);
+        change(&mut spec);
+        let steps = FragIntra::steps(&spec, Seed(1)).unwrap().into_iter();
+        steps.filter_map(|planned| if let Step::Round(step) = planned.step { Some(step) } else { None }).collect()
+    }
+
+    #[test]
+    fn images_take_turns_and_other_modes_have_the_first_and_last_round() {
+        let found = rounds(|spec| {
+            spec.common.images = 2;
+            spec.own.sync = vec![Sync::Fsync, Sync::Rare];
+        });
+        let of_image = |image: u32| found.iter().filter(move |step| step.image == image);
+        let modes = |image| of_image(image).map(|step| (step.mode.clone().unwrap(), step.round)).collect::<Vec<_>>();
+        let wanted = [("fsync", 0), ("fsync", 1), ("fsync", 2), ("rare", 0), ("rare", 2)];
+        assert_eq!(modes(0), wanted.map(|(mode, round)| (mode.to_string(), round)));
+        assert_eq!(modes(0), modes(1));
+        assert_eq!(found.iter().map(|step| step.image).collect::<Vec<_>>(), [[0; 5], [1; 5]].concat());
+    }
+
+    #[test]
+    fn steps_of_older_records_are_read() {
+        let step: Step = serde_json::from_str(r#"{"round": {"fs": "ext4", "round": 3}}"#).unwrap();
+        assert_eq!(step, Step::Round(RoundStep { fs: "ext4".into(), round: 3, image: 0, mode: None }));
+    }
+
+    #[test]
+    fn parameters_that_no_scale_has_are_listed_unless_claims_name_them() {
+        let of = |change: &dyn Fn(&mut <FragIntra as Run>::Spec)| {
+            let mut spec = FragIntra::defaults(Level::Quick);
+            change(&mut spec);
+            changed::<InTurn>(&spec, Level::Quick)
+        };
+        assert_eq!(of(&|_| ()), [""; 0]);
+        assert_eq!(of(&|spec| spec.own.step = 3), [""; 0], "claims name rounds");
+        assert_eq!(of(&|spec| spec.common.images = 7), [""; 0]);
+        assert_eq!(of(&|spec| spec.own.files = 1), ["files"]);
+        assert_eq!(of(&|spec| spec.common.size = senesce_core::Size(Bytes::mib(64))), ["size"], "that of smoke");
+        assert_eq!(of(&|spec| spec.common.disk = "hdd:other".into()), ["disk"]);
+    }
+}
