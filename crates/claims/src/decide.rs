@@ -230,7 +230,7 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
 fn needs_all(claim: &Claim) -> (bool, bool) {
     match (&claim.rule, &claim.holds) {
         // A coefficient over some of the points is another one.
-        (Rule::Correlation { each, .. }, _) if each.is_empty() => (true, true),
+        (Rule::Correlation { .. }, _) => (true, true),
         (_, Holds::Share { .. }) => (true, true),
         (Rule::Rank { changes: true, .. }, _) | (_, Holds::Any) => (false, true),
         _ => (true, false),

@@ -88,6 +88,7 @@ impl Procedure for Source {
         summary: "A tree with its contents was copied in the order of find (order 0) and in random orders (1 and above), and \
                   read cold in directory order each time.",
     };
+    const NAMED: &'static [&'static str] = &["orders"];
     type Parameters = Parameters;
     type State = ();
 

@@ -24,6 +24,9 @@ pub struct Point {
     /// Whether the processor was emulated, which makes the volume's own seconds invalid.
     #[serde(default)]
     pub emulated: bool,
+    /// Kind of the drive below, if it is a physical one whose own seconds are evidence.
+    #[serde(default)]
+    pub real_drive: Option<Drive>,
     /// Number of files.
     pub files: u64,
     /// Bytes allocated to the files.
@@ -83,6 +86,16 @@ pub struct Traced {
     pub analysis_seconds: f64,
 }
 
+/// Kinds of drives that claims distinguish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drive {
+    /// A disk drive.
+    Hdd,
+    /// A solid-state drive.
+    Ssd,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Clock {
     Wall,
@@ -104,7 +117,7 @@ impl Clock {
 
 impl Clock {
     pub(crate) fn stated(self, one: Option<Measurement>) -> Option<Measurement> {
-        if self == Self::Wall { one } else { one.map(Measurement::modelled) }
+        if self == Self::Wall { one } else { one.map(|one| one.modelled().under("drive", "model")) }
     }
 }
 
@@ -180,6 +193,11 @@ impl Point {
             let metric = format!("cold read, {}", clock.key());
             clock.stated(measured(&metric, "s/GiB", Better::Lower, self.stated_cost(reading, clock)))
         });
+        let real = self.real_drive.and_then(|drive| {
+            let metric = if drive == Drive::Hdd { "cold read, hdd" } else { "cold read, ssd" };
+            measured(metric, "s/GiB", Better::Lower, self.stated_cost(reading, Clock::Wall))
+        });
+        let real = real.map(|one| one.under("drive", "real"));
         let per_file = |traced: &Traced| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
         let score = traced.and_then(|traced| traced.dynamic_layout_score);
         let of_trace = [
@@ -190,7 +208,7 @@ impl Point {
             let one = one.under("read_ahead", read_ahead_text(reading.read_ahead_kib));
             Measurement { repetition: reading.repetition, ..one }
         };
-        costs.into_iter().chain(of_trace).flatten().map(under).collect()
+        costs.into_iter().chain([real]).chain(of_trace).flatten().map(under).collect()
     }
 }
 
@@ -211,6 +229,7 @@ pub(crate) fn read_ahead_text(kib: Option<u64>) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::fragmentation::analysis::RoundData;
+    use senesce_core::measurement::Seconds;
 
     pub(crate) fn seen(points: Vec<Point>) -> RoundData {
         RoundData {
@@ -264,6 +283,7 @@ pub(crate) mod tests {
             mode: None,
             aged: true,
             emulated: false,
+            real_drive: None,
             files: 10,
             allocated_bytes,
             write_seconds: 1.0,
@@ -302,13 +322,24 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn seconds_of_a_real_drive_are_next_to_those_of_the_model() {
+        let point = Point { real_drive: Some(Drive::Ssd), ..read_of_a_gib(1 << 31) };
+        let found = point.measurements().into_iter().filter(|one| one.metric == "cold read, ssd");
+        let drives = found.map(|one| (one.condition["drive"].clone(), one.value.get(), one.seconds));
+        let wanted = [("model", Seconds::Model), ("real", Seconds::Machine)];
+        assert_eq!(drives.collect::<Vec<_>>(), wanted.map(|(drive, seconds)| (drive.to_string(), 4.0, seconds)));
+    }
+
+    #[test]
     fn every_value_of_a_point_is_a_measurement() {
         let found = read_of_a_gib(1 << 30).measurements();
         let said: Vec<String> = found
             .iter()
             .map(|one| format!("{} {} {} {}", one.metric, one.condition_text(), one.value.get(), one.unit))
             .collect();
-        assert!(said.contains(&"cold read, hdd fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into()));
+        assert!(
+            said.contains(&"cold read, hdd drive=model fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into())
+        );
         assert!(
             said.contains(&"discontinuities per file fs=zfs read_ahead=128 KiB round=0 state=aged 0.3 ".into()),
             "{said:?}"

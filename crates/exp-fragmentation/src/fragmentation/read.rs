@@ -98,6 +98,7 @@ pub(crate) fn read(
         mode: state.mode.map(str::to_string),
         aged: state.aged,
         emulated: machine::is_emulated(),
+        real_drive: volume.real_drive(),
         files: cold.files,
         allocated_bytes: cold.allocated_bytes,
         write_seconds: state.write_seconds,
