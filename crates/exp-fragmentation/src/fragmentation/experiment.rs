@@ -200,7 +200,7 @@ fn planned<P: Procedure>(
     Planned::new(Step::Round(step), action, target).costing(bytes, seconds::<P>(own, common, mode, round))
 }
 
-/// Parameters of a specification that no scale has (from quick on) and that are no conditions of claims.
+/// Parameters of a specification that no scale from quick on has, without those that claims name.
 fn changed<P: Procedure>(spec: &Spec<P::Parameters>, level: Level) -> Vec<String> {
     const NAMED: [&str; 6] = ["fs", "images", "repetitions", "read-ahead", "target", "guest"];
     let fields = |spec: &Spec<P::Parameters>| match serde_json::to_value(spec) {
