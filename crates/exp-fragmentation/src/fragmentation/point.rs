@@ -26,7 +26,7 @@ pub struct Point {
     pub emulated: bool,
     /// Kind of the drive below, if it is a physical one whose own seconds are evidence.
     #[serde(default)]
-    pub real_drive: Option<Drive>,
+    pub real_drive: Option<RealDrive>,
     /// Number of files.
     pub files: u64,
     /// Bytes allocated to the files.
@@ -89,7 +89,7 @@ pub struct Traced {
 /// Kinds of drives that claims distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Drive {
+pub enum RealDrive {
     /// A disk drive.
     Hdd,
     /// A solid-state drive.
@@ -194,7 +194,7 @@ impl Point {
             clock.stated(measured(&metric, "s/GiB", Better::Lower, self.stated_cost(reading, clock)))
         });
         let real = self.real_drive.and_then(|drive| {
-            let metric = if drive == Drive::Hdd { "cold read, hdd" } else { "cold read, ssd" };
+            let metric = if drive == RealDrive::Hdd { "cold read, hdd" } else { "cold read, ssd" };
             measured(metric, "s/GiB", Better::Lower, self.stated_cost(reading, Clock::Wall))
         });
         let real = real.map(|one| one.under("drive", "real"));
@@ -323,7 +323,7 @@ pub(crate) mod tests {
 
     #[test]
     fn seconds_of_a_real_drive_are_next_to_those_of_the_model() {
-        let point = Point { real_drive: Some(Drive::Ssd), ..read_of_a_gib(1 << 31) };
+        let point = Point { real_drive: Some(RealDrive::Ssd), ..read_of_a_gib(1 << 31) };
         let found = point.measurements().into_iter().filter(|one| one.metric == "cold read, ssd");
         let drives = found.map(|one| (one.condition["drive"].clone(), one.value.get(), one.seconds));
         let wanted = [("model", Seconds::Model), ("real", Seconds::Machine)];

@@ -1,6 +1,6 @@
 //! Volumes: fresh file systems in memory, on an image or on a device, or an existing directory.
 
-use super::point::Drive;
+use super::point::RealDrive;
 use rand::Rng;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure, Seed};
@@ -146,14 +146,14 @@ impl Volume {
 
     /// The kind of a device given by the user, if it is a physical drive. Memory, files and the drives of virtual machines have
     /// other seconds.
-    pub(crate) fn real_drive(&self) -> Option<Drive> {
+    pub(crate) fn real_drive(&self) -> Option<RealDrive> {
         const VIRTUAL: [&str; 4] = ["qemu", "scsi_debug", "vbox", "virtual"];
         let disk = self.device().filter(|_| matches!(self.target.spec(), TargetSpec::Device { .. }))?.disk();
         let model = disk.attribute("device/model").or_else(|| disk.attribute("device/name"))?.to_lowercase();
         let is_physical = ["sd", "nvme", "mmcblk"].iter().any(|kind| disk.name().starts_with(kind))
             && !VIRTUAL.iter().any(|word| model.contains(word));
         let rotational = disk.queue("rotational").filter(|_| is_physical)?;
-        Some(if rotational == "1" { Drive::Hdd } else { Drive::Ssd })
+        Some(if rotational == "1" { RealDrive::Hdd } else { RealDrive::Ssd })
     }
 
     pub(crate) fn file_system(&self) -> String {
