@@ -232,6 +232,12 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
     let (end, what, remedy) = match (status, panic) {
         (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
         _ if out_of_memory => (GuestEnd::OutOfMemory, "ran out of memory".into(), "give it more with --memory"),
+        // Not restored: the first process dies of it.
+        (_, Some(message)) if !started && said.contains("put_fp_registers") => (
+            GuestEnd::Panic,
+            format!("panicked ({message}): the kernel has no space for the registers of this processor (AMX)"),
+            "senesce vm build 6.12 builds one that has",
+        ),
         (_, Some(message)) => (
             GuestEnd::Panic,
             format!("panicked ({message})"),

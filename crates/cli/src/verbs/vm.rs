@@ -12,6 +12,7 @@ use senesce_guest::kernel::{ADVICE, Engine, Kernel};
 use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, Keep, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Guests: user-mode Linux, or QEMU with emulated drives
 #[derive(Args)]
@@ -132,11 +133,15 @@ impl Verb for Vm {
     }
 }
 
+/// An empty guest takes half a second.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+
 fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
     let for_qemu = options.kernel.is_some() || !options.wanted.is_empty();
     if !for_qemu && options.engine.as_deref() != Some("qemu") {
         let cached = senesce_guest::kernel::choose(None, Some(Engine::Uml));
         let kernel = cached.or_else(|_| uml::fetch(&|message| session.progress().say(message)))?;
+        boot(kernel.clone(), session)?;
         return Ok(show_kernel(&kernel));
     }
     senesce_guest::qemu::install(&|message| session.progress().say(message))?;
@@ -146,6 +151,27 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
     };
     let kernel = setup(&source, &options.wanted, false, &|message| session.progress().say(message))?;
     Ok(show_kernel(&kernel))
+}
+
+/// Boots a kernel once.
+///
+/// # Errors
+/// It does not run on this machine.
+fn boot(kernel: Kernel, session: &Session) -> Result<(), Failure> {
+    let guest = GuestRun {
+        kernel,
+        drives: Vec::new(),
+        keep: Keep::default(),
+        memory: Bytes::mib(256),
+        cpus: 1,
+        accelerator: None,
+        time: GuestTime::Real,
+        command: vec!["true".into()],
+        shares: Vec::new(),
+        time_limit: Some(BOOT_LIMIT),
+    };
+    guest.run(&session.interrupt()?, &mut std::io::sink(), &mut std::io::sink())?;
+    Ok(())
 }
 
 fn show_kernel(kernel: &Kernel) -> Exit {

@@ -20,6 +20,13 @@ const SAME_BYTES: [(&str, &str); 4] = [
     ("KBUILD_BUILD_HOST", "senesce"),
     ("KBUILD_BUILD_VERSION", "1"),
 ];
+/// Older kernels have space for fixed registers (arch/x86/um/user-offsets.c). ptrace(2) restores all registers of the processor or
+/// none, so that these kernels do not run on processors with AMX.
+const REGISTERS: &str = "arch/x86/um/user-offsets.c";
+const FIXED_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 2696);";
+const WIDE_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 12288);";
+/// They are on the kernel's stacks.
+const WIDE_STACKS: &str = "CONFIG_KERNEL_STACK_ORDER=4\n";
 const PACKAGE: &str = "user-mode-linux";
 /// Modules that Debian's kernel needs and does not have built in.
 const BOOT: [&str; 3] = ["overlay", "loop", "f2fs"];
@@ -80,11 +87,12 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
     };
     fs::create_dir_all(&objects).map_err(io_error("make folder", &objects))?;
     let options = objects.join("senesce.config");
-    if fs::read_to_string(&options).ok().as_deref() != Some(OPTIONS) {
+    let wanted = options_of(&tree);
+    if fs::read_to_string(&options).ok().as_deref() != Some(&wanted) {
         announce("configuring the kernel");
         make(&["x86_64_defconfig"])?;
         let merge = tree.join("scripts/kconfig/merge_config.sh");
-        fs::write(&options, OPTIONS).map_err(io_error("write", &options))?;
+        fs::write(&options, &wanted).map_err(io_error("write", &options))?;
         let mut command = Command::new(merge);
         run_program(command.current_dir(&objects).env("ARCH", "um").args(["-m", ".config", "senesce.config"]))?;
         make(&["olddefconfig"])?;
@@ -147,7 +155,7 @@ fn is_version(text: &str) -> bool {
 fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     let tree = builds.join(format!("linux-source-{version}"));
     if tree.join("Kbuild").exists() {
-        return Ok(tree);
+        return widen_registers(&tree).map(|()| tree);
     }
     let found = rustix::fs::statvfs(builds).map_err(|errno| io_error("check", builds)(errno.into()))?;
     let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
@@ -167,8 +175,24 @@ fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Resul
     let archive = root.join(format!("usr/src/{package}.tar.xz"));
     run_program(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(work.path()))?;
     let unpacked = work.path().join(format!("linux-source-{version}"));
+    widen_registers(&unpacked)?;
     fs::rename(&unpacked, &tree).map_err(io_error("rename into place", &tree))?;
     Ok(tree)
+}
+
+/// Makes space for the registers of all processors. A tree of the user is not changed.
+fn widen_registers(tree: &Path) -> Result<(), GuestError> {
+    let path = tree.join(REGISTERS);
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    if text.contains(FIXED_REGISTERS) {
+        fs::write(&path, text.replace(FIXED_REGISTERS, WIDE_REGISTERS)).map_err(io_error("write", &path))?;
+    }
+    Ok(())
+}
+
+fn options_of(tree: &Path) -> String {
+    let is_wide = fs::read_to_string(tree.join(REGISTERS)).is_ok_and(|text| text.contains(WIDE_REGISTERS));
+    format!("{OPTIONS}{}", if is_wide { WIDE_STACKS } else { "" })
 }
 
 /// Copies a kernel into the cache. Its name has its release and the digest of the program, which contains its configuration.
@@ -218,6 +242,21 @@ mod tests {
         for (text, expected) in [("6.1", true), ("7.3", true), ("6", true), ("", false), ("6.x", false), ("..", false)]
         {
             assert_eq!(is_version(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn fixed_registers_are_widened_once() {
+        let tree = tempfile::tempdir().unwrap();
+        assert_eq!(options_of(tree.path()), OPTIONS);
+        let path = tree.path().join(REGISTERS);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("\t{FIXED_REGISTERS}\n")).unwrap();
+        assert_eq!(options_of(tree.path()), OPTIONS);
+        for _ in 0..2 {
+            widen_registers(tree.path()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("\t{WIDE_REGISTERS}\n"));
+            assert_eq!(options_of(tree.path()), format!("{OPTIONS}{WIDE_STACKS}"));
         }
     }
 
