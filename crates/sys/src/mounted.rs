@@ -4,8 +4,8 @@ use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
 use std::collections::BTreeSet;
-use std::ffi::{CString, OsStr, c_int};
-use std::os::fd::AsFd;
+use std::ffi::{CStr, CString, OsStr, c_int};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -134,14 +134,28 @@ pub fn restrict(path: &Path, read_only: bool, no_devices: bool) -> crate::Result
     let mut attributes = libc::MOUNT_ATTR_NOSUID;
     attributes |= if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
     attributes |= if no_devices { libc::MOUNT_ATTR_NODEV } else { 0 };
-    let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    set_attributes(libc::AT_FDCWD, &path, libc::AT_RECURSIVE, attributes, 0)
+}
+
+/// Maps the owners of files in a detached mount and those below it as a user namespace maps its users (mount_setattr(2)).
+///
+/// # Errors
+/// Those of the call; EINVAL if a file system cannot do it.
+pub fn map_owners(mount: impl AsFd, users: impl AsFd) -> crate::Result<()> {
+    let users = u64::try_from(users.as_fd().as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    set_attributes(mount.as_fd().as_raw_fd(), c"", flags, libc::MOUNT_ATTR_IDMAP, users)
+}
+
+fn set_attributes(directory: c_int, path: &CStr, flags: c_int, attributes: u64, users: u64) -> crate::Result<()> {
+    let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: users };
     // SAFETY: the kernel reads a C string and a structure of the given size.
     let status = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
+            directory,
             path.as_ptr(),
-            libc::AT_RECURSIVE,
+            flags,
             &raw const attr,
             size_of::<libc::mount_attr>(),
         )

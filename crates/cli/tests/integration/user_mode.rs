@@ -135,6 +135,41 @@ fn guest_ends_with_a_killed_senesce() {
 }
 
 #[test]
+#[ignore = "needs root, the user-mode kernel"]
+fn guest_of_root_runs_as_another_user_and_makes_files_of_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("senesce-runs");
+    std::fs::create_dir(&shared).unwrap();
+    // Root's and another user's: only root may read them.
+    for (name, owner) in [("of-root", 0), ("of-daemon", 1)] {
+        let path = shared.join(name);
+        std::fs::write(&path, name).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+    }
+    let at = |name: &str| shared.join(name).display().to_string();
+    let script = format!(
+        "cat {}; cat {} 2>/dev/null && echo sees; echo 1 > {begun}; sync; while [ ! -e {end} ]; do sleep 0.1; done",
+        at("of-root"),
+        at("of-daemon"),
+        begun = at("begun"),
+        end = at("end")
+    );
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.current_dir(folder.path()).args(["vm", "run", "--engine", "uml", "--", "sh", "-c", &script]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    wait_until(|| shared.join("begun").exists());
+    let kernels = kernels_below(child.id());
+    let owner = |pid: &u32| std::fs::metadata(format!("/proc/{pid}/status")).unwrap().uid();
+    let owners: Vec<u32> = kernels.iter().map(owner).collect();
+    std::fs::write(shared.join("end"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && !owners.is_empty() && !owners.contains(&0), "{owners:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "of-root");
+    assert_eq!(std::fs::metadata(shared.join("begun")).unwrap().uid(), 0);
+}
+
+#[test]
 #[ignore = "needs loop devices, the user-mode kernel"]
 fn guest_keeps_no_mount_of_the_host_alive() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,13 @@
 //! What a user-mode kernel may see and do, enforced by the host: its own user, mount, process and network namespaces, and a tree
-//! with nothing but the programs of the host (read-only) and the shared folders. Without namespaces, [`super::landlock`] confines
-//! it.
+//! with nothing but the programs of the host (read-only) and the shared folders ([`super::view`]). Without namespaces,
+//! [`super::landlock`] confines it.
 
-use super::landlock;
-use crate::guest::folder_at;
-use rustix::fs::{CWD, Mode};
+use super::{landlock, other_user, view};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +15,8 @@ use std::process::Command;
 /// Names of this program in its two roles: it makes the namespaces, and it is the first process in them.
 pub(super) const FIRST: &str = "senesce-confine";
 const SECOND: &str = "senesce-confined";
+/// In place of the path of a configuration that another user cannot reach.
+const STDIN: &str = "-";
 /// This program in the guest.
 pub(super) const PROGRAM: &str = "/guest/senesce";
 
@@ -83,6 +83,9 @@ pub(super) struct Confinement {
 pub(crate) fn enter_if_confined() {
     let mut words = std::env::args_os();
     let role = words.next().unwrap_or_default();
+    if role == other_user::HOLDER {
+        std::process::exit(other_user::hold_namespace());
+    }
     let is_first = match role.to_str() {
         Some(FIRST) => true,
         Some(SECOND) => false,
@@ -104,35 +107,50 @@ pub(crate) fn enter_if_confined() {
     }
 }
 
+fn read_to_end(mut file: impl Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text)
+}
+
 /// Exit status of a kernel that was not started.
 pub(crate) const CANNOT_CONFINE: i32 = 126;
 
 fn read(config: &Path) -> Result<Confinement, String> {
-    let text = fs::read(config).map_err(|error| format!("read {}: {error}", config.display()))?;
+    let text = if config == Path::new(STDIN) { read_to_end(io::stdin()) } else { fs::read(config) };
+    let text = text.map_err(|error| format!("read {}: {error}", config.display()))?;
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", config.display()))
 }
 
 fn make_namespaces(confinement: &Confinement, config: &Path) -> Result<i32, String> {
-    // A working directory elsewhere would keep the copies of all mounts of the host alive.
-    std::env::set_current_dir("/").map_err(|error| format!("enter /: {error}"))?;
+    let config = File::open(config).map_err(|error| format!("read {}: {error}", config.display()))?;
+    // The folder of the tree, which another user cannot reach by its path.
+    std::env::set_current_dir(&confinement.root).map_err(|error| format!("enter the tree's folder: {error}"))?;
+    let mut sources = view::sources(confinement)?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let flags = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWNET
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS;
-    // SAFETY: this process has a single thread and shares no descriptor table.
-    unsafe { rustix::thread::unshare_unsafe(flags) }
-        .map_err(|errno| format!("make namespaces: {}", io::Error::from(errno)))?;
-    put("/proc/self/setgroups", "deny")?;
-    put("/proc/self/uid_map", &format!("0 {uid} 1"))?;
-    put("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    if uid == 0 && other_user::become_other_user(&mut sources)? {
+        unshare(UnshareFlags::empty())?;
+    } else {
+        unshare(UnshareFlags::NEWUSER)?;
+        put("/proc/self/setgroups", "deny")?;
+        put("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+        put("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    }
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(wrong("make private", "/"))?;
-    make_tree(confinement)?;
-    let status = second_role(config).status().map_err(|error| format!("start the first process: {error}"))?;
-    Ok(status.code().unwrap_or(125))
+    view::make_tree(confinement, &sources)?;
+    let mut first = Command::new(below(Path::new("."), Path::new(PROGRAM)));
+    let status = first.arg0(SECOND).arg(STDIN).stdin(config).status();
+    Ok(status.map_err(|error| format!("start the first process: {error}"))?.code().unwrap_or(125))
+}
+
+fn unshare(users: UnshareFlags) -> Result<(), String> {
+    let rest =
+        [UnshareFlags::NEWNS, UnshareFlags::NEWPID, UnshareFlags::NEWNET, UnshareFlags::NEWIPC, UnshareFlags::NEWUTS];
+    let flags = rest.into_iter().fold(users, |flags, flag| flags | flag);
+    // SAFETY: this process has a single thread and shares no descriptor table.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+        .map_err(|errno| format!("make namespaces: {}", io::Error::from(errno)))
 }
 
 /// This program in its second role.
@@ -142,15 +160,14 @@ pub(super) fn second_role(config: &Path) -> Command {
     command
 }
 
-/// The first process of the namespaces. Processes of the host are not visible in its /proc, which is read-only.
+/// The first process of the namespaces, in the folder of the tree. Processes of the host are not visible in its /proc, which is
+/// read-only.
 fn enter_tree(confinement: &Confinement) -> Result<i32, String> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|errno| format!("end with the parent: {errno}"))?;
-    let root = &confinement.root;
-    let (proc, flags) = (root.join("proc"), MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC);
-    rustix::mount::mount("proc", &proc, "proc", flags | MountFlags::RDONLY, None).map_err(wrong("mount", &proc))?;
-    std::env::set_current_dir(root).map_err(|error| format!("enter {}: {error}", root.display()))?;
-    rustix::process::pivot_root(".", "host").map_err(wrong("change the root to", root))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", "proc", "proc", flags | MountFlags::RDONLY, None).map_err(wrong("mount", "/proc"))?;
+    rustix::process::pivot_root(".", "host").map_err(wrong("change the root to", &confinement.root))?;
     std::env::set_current_dir("/").map_err(|error| format!("enter the tree: {error}"))?;
     rustix::mount::unmount("/host", UnmountFlags::DETACH).map_err(wrong("unmount", "/host"))?;
     let remount = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
@@ -175,88 +192,15 @@ pub(super) fn start_kernel(confinement: &Confinement) -> String {
     format!("start {program}: {}", command.exec())
 }
 
-/// The mount table where old programs (e4defrag) look for it.
-pub(super) fn link_mounts(root: &Path) -> Result<(), String> {
-    let link = root.join("etc/mtab");
-    rustix::fs::symlink("/proc/self/mounts", &link).map_err(wrong("link", &link))
-}
-
-fn make_tree(confinement: &Confinement) -> Result<(), String> {
-    let root = &confinement.root;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("tmpfs", root, "tmpfs", flags, Some(c"mode=0755")).map_err(wrong("mount", root))?;
-    for folder in FOLDERS {
-        folder_at(&root.join(folder))?;
-    }
-    rustix::mount::mount("tmpfs", root.join("tmp"), "tmpfs", flags, Some(c"mode=1777"))
-        .map_err(wrong("mount", root.join("tmp")))?;
-    // Before anything of the host is visible: a share may be /etc itself.
-    write_at(&root.join("etc/passwd"), ACCOUNTS)?;
-    link_mounts(root)?;
-    confinement.files.iter().try_for_each(|(path, text)| write_at(&below(root, path), text))?;
-    let entropy: &[&str] = if confinement.deterministic { &[] } else { &ENTROPY };
-    for name in DEVICES.iter().chain(entropy) {
-        show(root, &Path::new("/dev").join(name), &Path::new("/dev").join(name), Access::Device)?;
-    }
-    for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new) {
-        match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() => copy_link(path, &below(root, path))?,
-            Ok(_) => show(root, path, path, Access::Read)?,
-            Err(_) => {}
-        }
-    }
-    let program = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
-    show(root, &program, Path::new(PROGRAM), Access::Read)?;
-    for Shown { from, to, writable } in &confinement.shown {
-        show(root, from, to, if *writable { Access::Write } else { Access::Read })?;
-    }
-    Ok(())
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-    Device,
-}
-
-/// Binds a file or folder of the host into the tree, if it is not already visible there.
-fn show(root: &Path, from: &Path, to: &Path, access: Access) -> Result<(), String> {
-    let place = below(root, to);
-    if from.is_dir() {
-        folder_at(&place)?;
-    } else if !place.exists() {
-        write_at(&place, "")?;
-    }
-    let bind = MountFlags::BIND | MountFlags::REC;
-    rustix::mount::mount(from, &place, "", bind, None).map_err(wrong("show", from))?;
-    senesce_sys::mounted::restrict(&place, access == Access::Read, access != Access::Device)
-        .map_err(wrong("restrict", from))
-}
-
-fn below(root: &Path, path: &Path) -> PathBuf {
+pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn copy_link(from: &Path, to: &Path) -> Result<(), String> {
-    let target = fs::read_link(from).map_err(|error| format!("read {}: {error}", from.display()))?;
-    rustix::fs::symlinkat(&target, CWD, to).map_err(wrong("link", to))
-}
-
-fn write_at(path: &Path, text: &str) -> Result<(), String> {
-    path.parent().map_or(Ok(()), folder_at)?;
-    let failed = |error: io::Error| format!("write {}: {error}", path.display());
-    let mut file = File::create(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644));
-    Ok(())
-}
-
-fn put(path: &str, text: &str) -> Result<(), String> {
+pub(super) fn put(path: &str, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("write {path}: {error}"))
 }
 
-fn wrong(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(rustix::io::Errno) -> String {
+pub(super) fn wrong(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(rustix::io::Errno) -> String {
     let path = path.as_ref().to_path_buf();
     move |errno| format!("{what} {}: {}", path.display(), io::Error::from(errno))
 }

@@ -4,9 +4,11 @@
 mod confine;
 mod kernel;
 mod landlock;
+mod other_user;
 mod start;
 mod tree;
 pub(crate) mod userland;
+mod view;
 
 pub(crate) use confine::{CANNOT_CONFINE, Method, enter_if_confined};
 pub use kernel::{BUILD_PROGRAMS, SOURCE_PROGRAMS, build, fetch, of_tree};

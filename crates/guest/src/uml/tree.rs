@@ -1,7 +1,8 @@
 //! The tree of a guest that Landlock confines: its kernel sees the host's root, and the guest makes the same tree from it that
 //! namespaces would show.
 
-use super::confine::{ACCOUNTS, FOLDERS, SETTINGS, SYSTEM, link_mounts};
+use super::confine::{ACCOUNTS, FOLDERS, SETTINGS, SYSTEM};
+use super::view::link_mounts;
 use crate::guest::{attach, enter, folder_at};
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
