@@ -6,11 +6,13 @@ mod analysis;
 mod guests;
 mod judge;
 pub mod metric;
+mod redraw;
 mod run;
 mod spec;
 mod words;
 
 pub use guests::TIME_LIMIT;
+pub use redraw::{Drawn, Variant, redraw};
 pub use run::{Event, GateStep};
 pub use spec::{AgingSpec, GateSpec};
 pub use words::{cases, patch_text};

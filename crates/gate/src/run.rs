@@ -52,7 +52,7 @@ impl Agings {
         &self.0
     }
 
-    fn get(&self, step: GateStep) -> Option<&Aged> {
+    pub(crate) fn get(&self, step: GateStep) -> Option<&Aged> {
         self.0.iter().find(|one| one.step == step).map(|one| &one.aged)
     }
 
@@ -82,9 +82,21 @@ impl Agings {
         self.pairs().count() > 0 && self.pairs().all(is_same)
     }
 
+    /// Seeds with both sides and a sham.
+    pub(crate) fn complete_seeds(&self) -> Vec<u32> {
+        let has_all = |seed: &u32| steps(1).all(|step| self.get(GateStep { seed: *seed, ..step }).is_some());
+        self.seeds().filter(has_all).collect()
+    }
+
     /// Those of seeds below `pairs`.
-    fn below(&self, pairs: u32) -> Self {
+    pub(crate) fn below(&self, pairs: u32) -> Self {
         Self(self.0.iter().filter(|one| one.step.seed < pairs).cloned().collect())
+    }
+}
+
+impl FromIterator<AgedStep> for Agings {
+    fn from_iter<I: IntoIterator<Item = AgedStep>>(all: I) -> Self {
+        Self(all.into_iter().collect())
     }
 }
 

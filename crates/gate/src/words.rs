@@ -117,7 +117,7 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
 }
 
 /// The gate, its agings, and how many failed.
-fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> {
+pub(crate) fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> {
     if record.plan.kind != Gate::KIND {
         return Err(Failure::usage(format!("{} is not the record of a gate", record.plan.kind)));
     }
