@@ -1,6 +1,7 @@
 //! Open questions of the field, as experiments.
 
 mod defragmentation_lasts;
+mod files_or_free_space;
 mod installed;
 mod kernels;
 
@@ -10,4 +11,5 @@ use senesce_runner::{Reproducible, experiment};
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<kernels::Kernels>(),
     experiment::<defragmentation_lasts::Lasting>(),
+    experiment::<files_or_free_space::FilesOrFreeSpace>(),
 ];

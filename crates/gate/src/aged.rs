@@ -26,7 +26,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 pub const DISK: &str = "st500dm002";
-pub(crate) const SSD: &str = "850-evo";
+pub const SSD: &str = "850-evo";
 
 /// An aged image, and how it got there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,135 @@
+//! Are the states what they are called? In each seed, the held factor is the same; over the seeds, the moved one differs.
+
+use super::Age::{Aged, Young};
+use super::Aging;
+use super::contrast::{Block, Factor, MARGIN};
+use super::work::{Free, Measured};
+use senesce_stats::mean;
+use serde::Serialize;
+
+/// An aging with the seeds whose states are proven.
+pub(super) struct Proven<'a> {
+    pub aging: Aging,
+    pub blocks: Vec<Block<'a>>,
+    pub proof: Proof,
+}
+
+/// The proof of an aging's states.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Proof {
+    pub aging: String,
+    pub seeds: usize,
+    /// Seeds in which the four states have one base, and the same files and free bytes; the others are left out.
+    pub proven: usize,
+    /// Of the proven seeds: those in which places of files, and free extents, are identical where they are held.
+    pub identical_files: usize,
+    pub identical_free: usize,
+    /// Verdicts on the moved factors: gaps between files, and free extents.
+    pub files_moved: String,
+    pub free_moved: String,
+    pub gaps: Option<f64>,
+    pub free_extents: Option<f64>,
+    /// Means over the proven seeds.
+    pub live_share: Option<f64>,
+    pub aging_fullness: Option<f64>,
+    pub free_share: Option<f64>,
+    pub mean_free_extent: Option<f64>,
+    /// Why seeds and factors are left out.
+    pub reasons: Vec<String>,
+}
+
+impl Proof {
+    pub(super) fn allows(&self, factor: Factor) -> bool {
+        let (files, free) = (self.files_moved == MOVED, self.free_moved == MOVED);
+        match factor {
+            Factor::Files => files,
+            Factor::FreeSpace => free,
+            Factor::Interaction => files && free,
+        }
+    }
+}
+
+const MOVED: &str = "differs";
+
+pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)) -> Proven<'a> {
+    let seeds = blocks.len() + missing;
+    let mut reasons = Vec::new();
+    if missing > 0 {
+        reasons.push(format!("{missing} seeds lack a state"));
+    }
+    let failed: Vec<(u32, &str)> =
+        blocks.iter().filter_map(|block| Some((block.seed, differs_where_held(block)?))).collect();
+    reasons.extend(failed.iter().map(|(seed, why)| format!("seed {seed}: {why}")));
+    let blocks: Vec<Block<'_>> =
+        blocks.into_iter().filter(|block| failed.iter().all(|(seed, _)| *seed != block.seed)).collect();
+    let (files_moved, gaps) = moved(Factor::Files, &blocks, &|one| one.tree.gaps as f64);
+    let (free_moved, free_extents) = moved(Factor::FreeSpace, &blocks, &|one| one.free.extents as f64);
+    for (name, verdict) in [("files", &files_moved), ("free space", &free_moved)] {
+        if verdict != MOVED && !blocks.is_empty() {
+            reasons.push(format!("aged {name} are not proven to differ: {verdict}"));
+        }
+    }
+    let average = |of: &dyn Fn(&Measured) -> f64| {
+        mean(&blocks.iter().map(|block| of(block.state(Aged, Aged))).collect::<Vec<_>>())
+    };
+    let share = |bytes: u64, one: &Measured| bytes as f64 / one.usable as f64;
+    let proof = Proof {
+        aging: aging.to_string(),
+        seeds,
+        proven: blocks.len(),
+        identical_files: blocks.iter().filter(|block| held_files(block, &|one, other| one.tree == other.tree)).count(),
+        identical_free: blocks.iter().filter(|block| held_free(block, &|one, other| one == other)).count(),
+        files_moved,
+        free_moved,
+        gaps,
+        free_extents,
+        live_share: average(&|one| share(one.tree.bytes, one)),
+        aging_fullness: average(&|one| share(one.tree.bytes, one) / aging.fullness),
+        free_share: average(&|one| share(one.free.bytes, one)),
+        mean_free_extent: average(&|one| one.free.mean_extent),
+        reasons,
+    };
+    Proven { aging, blocks, proof }
+}
+
+/// The aged over the young value of a moved factor, and whether that is beyond the spread of seeds.
+fn moved(factor: Factor, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> f64) -> (String, Option<f64>) {
+    let decision = factor.decide(blocks, &|one| Some(value(one)));
+    let word = if decision.verdict.is_difference() { MOVED } else { decision.verdict.word() };
+    (word.into(), decision.interval.map(|interval| interval.value))
+}
+
+fn is_near(one: f64, other: f64) -> bool {
+    (one / other).ln().abs() <= MARGIN.ln_1p()
+}
+
+/// Whether files that are held are the same for both ages of the free space.
+fn held_files(block: &Block<'_>, same: &dyn Fn(&Measured, &Measured) -> bool) -> bool {
+    [Young, Aged].into_iter().all(|files| same(block.state(files, Young), block.state(files, Aged)))
+}
+
+fn held_free(block: &Block<'_>, same: &dyn Fn(&Free, &Free) -> bool) -> bool {
+    [Young, Aged].into_iter().all(|free| same(&block.state(Young, free).free, &block.state(Aged, free).free))
+}
+
+/// The first proof that fails in a seed.
+fn differs_where_held(block: &Block<'_>) -> Option<&'static str> {
+    let [first, rest @ ..] = block.all();
+    let near = |of: &dyn Fn(&Measured) -> f64| rest.iter().all(|one| is_near(of(first), of(one)));
+    let is_aged_alike = first.base.is_some() && rest.iter().all(|one| one.base == first.base);
+    let has_same_files = rest.iter().all(|one| one.tree.files == first.tree.files);
+    let same_free = |one: &Free, other: &Free| {
+        is_near(one.extents as f64, other.extents as f64) && is_near(one.mean_extent, other.mean_extent)
+    };
+    let same_files = |one: &Measured, other: &Measured| {
+        is_near(one.tree.gaps as f64, other.tree.gaps as f64) && is_near(one.cold_read.disk, other.cold_read.disk)
+    };
+    let proofs = [
+        (is_aged_alike, "the agings have different layouts"),
+        (has_same_files && near(&|one| one.tree.bytes as f64), "the states have different files"),
+        (near(&|one| one.free.bytes as f64), "the states have different numbers of free bytes"),
+        (held_files(block, &same_files), "the files differ with the age of the free space"),
+        (held_free(block, &same_free), "the free space differs with the age of the files"),
+    ];
+    proofs.into_iter().find(|(holds, _)| !holds).map(|(_, why)| why)
+}
