@@ -87,7 +87,7 @@ pub(crate) struct Aging {
 impl Aging {
     /// Bytes of the tree over the size: ballast and filler have the same size, and one of them is deleted.
     fn live(&self) -> f64 {
-        2.0 * self.fullness - 1.0
+        2.0 * self.fullness - 1.0 - state::RESERVE
     }
 }
 
@@ -182,7 +182,7 @@ impl Experiment for FilesOrFreeSpace {
             locality: 0.0,
             overwrites: level.of([vec![2.0], vec![4.0], vec![2.0, 4.0, 8.0]]),
             file_sizes: level.of([sizes(&[16, 1024]), sizes(&[16, 256, 4096, 24576]), sizes(&[16, 256, 4096, 24576])]),
-            seeds: level.of([1, 5, 12]),
+            seeds: level.of([1, 8, 12]),
         }
     }
 }

@@ -5,8 +5,15 @@ use senesce_claims::{ClaimSet, Rule, Selection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const IN_THE_GUEST: [&str; 6] =
-    ["defragmentation-lasts", "f2fs-bandwidth", "kernels", "time-scale", "vm-selftest", "zns-rocksdb"];
+const IN_THE_GUEST: [&str; 7] = [
+    "defragmentation-lasts",
+    "f2fs-bandwidth",
+    "files-or-free-space",
+    "kernels",
+    "time-scale",
+    "vm-selftest",
+    "zns-rocksdb",
+];
 
 #[test]
 #[ignore = "needs loop devices, FUSE, git"]

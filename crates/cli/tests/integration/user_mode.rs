@@ -358,6 +358,10 @@ fn open_questions_age_in_guests_of_their_own() {
     assert!(result["holds"].is_null(), "one system decides nothing: {result}");
     let left = systems[0]["points"][0]["surviving"]["files"].as_f64().unwrap();
     assert!(0.0 < left && left < 1.0, "{left}");
+    let words = ["reproduce", "files-or-free-space", "--scale", "smoke", "--json"];
+    let proof = &json(&senesce(folder.path(), &words))["proofs"][0];
+    let (identical_files, identical_free) = (&proof["identical_files"], &proof["identical_free"]);
+    assert_eq!([&proof["proven"], identical_files, identical_free], [1; 3], "{proof}");
 }
 
 #[test]

@@ -69,9 +69,9 @@ fn summary(effects: &[Effect], proofs: &[&Proof]) -> String {
     }
     format!(
         "Aged files slow a cold read from the disk in {} agings; aged free space slows writes to it in {} cases with new files \
-         larger than the mean free extent, and in {} with smaller ones. On the SSD, aged files cost time in {} cases, and aged \
-         free space in {}. Both factors are proven to differ in {proven} of {} agings. A cost is an interval above 1 around a \
-         ratio of at least {:.2}.",
+         larger than the mean free extent, and in {} with smaller ones.\n\nOn the SSD, aged files cost time in {} cases, and \
+         aged free space in {}. Both factors are proven to differ in {proven} of {} agings. A cost is a ratio of at least {:.2} \
+         whose interval is above 1.",
         costs(of(Factor::Files).filter(|effect| effect.metric == "cold read, disk")),
         costs(writes().filter(is_larger)),
         costs(writes().filter(|effect| !is_larger(effect))),
@@ -108,6 +108,7 @@ fn proof_table(proofs: &[&Proof]) -> Table {
         .column("seeds", |proof| format!("{} of {}", proof.proven, proof.seeds))
         .column("identical files", |proof| proof.identical_files)
         .column("identical free space", |proof| proof.identical_free)
+        .column("free extents where held, at most", |proof| proof.held_free_extents.map(round))
         .column("files", |proof| &proof.files_moved)
         .column("gaps, aged over young", |proof| proof.gaps.map(round))
         .column("free space", |proof| &proof.free_moved)
@@ -167,8 +168,9 @@ pub(super) fn measurements(one: &Measured) -> Vec<Measurement> {
 mod tests {
     use super::super::{Age, Aging, FilesOrFreeSpace, Step};
     use super::*;
+    use senesce_claims::{ClaimSet, untested};
     use senesce_core::{Level, Size};
-    use senesce_runner::Experiment;
+    use senesce_runner::{Experiment, Run};
     use senesce_volume::FileSystem;
     use serde_json::Value;
 
@@ -287,6 +289,13 @@ mod tests {
             assert!(analysis.summary.starts_with("Undecided"), "{}", analysis.summary);
             assert_eq!(analysis.result["effects"], json!([]));
         }
+    }
+
+    #[test]
+    fn every_claim_finds_its_values() {
+        let set = ClaimSet::parse(FilesOrFreeSpace::CLAIMS, FilesOrFreeSpace::PUBLISHED).unwrap();
+        let all: Vec<Measurement> = states(1).iter().flat_map(measurements).collect();
+        assert_eq!(untested(&set, &all), Vec::<String>::new());
     }
 
     #[test]

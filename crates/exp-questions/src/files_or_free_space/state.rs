@@ -1,10 +1,10 @@
 //! Makes one of the four states.
 //!
 //! A ballast of the free bytes is allocated first, and the rest ages. A filler then takes all that is left. Young files are deleted and
-//! written again in path order into their own space. Then the filler is deleted (aged free space), or as much of the ballast
-//! (young free space).
+//! written again in path order into their own space; a reserve for the metadata of more extents is plugged afterwards. Then the filler
+//! is deleted (aged free space), or as much of the ballast (young free space).
 
-use super::tree::{BALLAST, FILLER, Tree};
+use super::tree::{BALLAST, FILLER, PLUG, Tree};
 use super::{Age, Aging, FilesOrFreeSpace, Spec, Step};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -25,6 +25,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const BLOCK: u64 = 4096;
+/// Share of the volume for the metadata of young files, which may have more extents.
+pub(super) const RESERVE: f64 = 0.01;
 /// Unit of [`MetadataExt::blocks`].
 const SECTOR: u64 = 512;
 
@@ -77,8 +79,9 @@ impl State {
         let target = open(&TargetSpec::Memory { size: spec.size.0 }, &fs.open_options("").map_err(Failure::usage)?)?;
         fs.run_hook(&target)?;
         let usable = free_bytes(target.mount_point())?;
-        let ballast = (usable as f64 * (1.0 - step.aging.fullness)) as u64 / BLOCK * BLOCK;
-        preallocate(&target.mount_point().join(BALLAST), ballast)?;
+        let blocks = |share: f64| (usable as f64 * share) as u64 / BLOCK * BLOCK;
+        let (free, reserve) = (blocks(1.0 - step.aging.fullness), blocks(RESERVE));
+        preallocate(&target.mount_point().join(BALLAST), free + reserve)?;
         let seed = context.seed.child(&format!("files-or-free-space/{}", step.seed));
         age(Arc::new(plan(spec, &step.aging, Bytes(usable), seed)?), &target, context)?;
         let mut state = Self { target, fs, usable, base: None, tree: Tree::default() };
@@ -87,6 +90,8 @@ impl State {
         state.settle()?;
         state.base = examine(state.target.mount_point())?.digest();
         state.tree = Tree::list(state.target.mount_point())?;
+        shorten(&state.target.mount_point().join(BALLAST), free)?;
+        state.settle()?;
         if step.files == Age::Young {
             state.tree.delete(state.target.mount_point())?;
             // Deleted blocks are free after a commit, and after XFS has inactivated the inodes.
@@ -94,6 +99,7 @@ impl State {
             state.tree.write(state.target.mount_point())?;
             state.settle()?;
         }
+        fill(&state.target.mount_point().join(PLUG))?;
         state.release(step.free)?;
         state.settle()?;
         Ok(state)
@@ -105,12 +111,10 @@ impl State {
         let (ballast, filler) = (point.join(BALLAST), point.join(FILLER));
         let bytes = allocated(&ballast)?.min(allocated(&filler)?);
         let path = if free == Age::Aged { filler } else { ballast };
-        let rest = allocated(&path)? - bytes;
-        if rest == 0 {
-            return fs::remove_file(&path).map_err(failed("delete", &path));
+        match allocated(&path)? - bytes {
+            0 => fs::remove_file(&path).map_err(failed("delete", &path)),
+            rest => shorten(&path, rest),
         }
-        let file = File::options().write(true).open(&path).map_err(failed("open", &path))?;
-        file.set_len(rest).map_err(failed("shorten", &path))
     }
 
     /// Unmounts and mounts again, so that preallocated and deleted blocks are free.
@@ -148,6 +152,11 @@ fn age(plan: Arc<AgingPlan>, target: &MountedTarget, context: &Context<'_, Files
 fn preallocate(path: &Path, bytes: u64) -> Result<(), Failure> {
     let file = File::create_new(path).map_err(failed("create", path))?;
     fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(|errno| failed("allocate", path)(errno.into()))
+}
+
+fn shorten(path: &Path, bytes: u64) -> Result<(), Failure> {
+    let file = File::options().write(true).open(path).map_err(failed("open", path))?;
+    file.set_len(bytes).map_err(failed("shorten", path))
 }
 
 /// Allocates all free blocks to one file. They are unwritten, so that reading them takes no requests.

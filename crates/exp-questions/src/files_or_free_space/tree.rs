@@ -1,4 +1,4 @@
-//! The aged tree, without ballast and filler.
+//! The aged tree, without ballast, filler and plug.
 
 use senesce_core::Failure;
 use senesce_core::failure::failed;
@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 
 pub(super) const BALLAST: &str = "senesce-ballast";
 pub(super) const FILLER: &str = "senesce-filler";
+pub(super) const PLUG: &str = "senesce-plug";
+
+fn is_of_tree(path: &Path) -> bool {
+    ![BALLAST, FILLER, PLUG, "lost+found"].iter().any(|name| path == Path::new(name))
+}
 
 /// Paths in order, a directory before what it holds.
 #[derive(Debug, Default, PartialEq)]
@@ -69,7 +74,7 @@ fn list_below(root: &Path, folder: &Path, entries: &mut Vec<Entry>) -> Result<()
         let path = folder.join(&name);
         let full = root.join(&path);
         let found = full.symlink_metadata().map_err(failed("check", &full))?;
-        if name == BALLAST || name == FILLER || name == "lost+found" {
+        if !is_of_tree(&path) {
             continue;
         }
         let bytes = found.is_file().then_some(found.len());
@@ -119,7 +124,7 @@ impl Places {
         let (mut places, mut hasher, mut last) = (Self::default(), DefaultHasher::new(), None);
         for file in runs.by_path() {
             let path = runs.path(file as usize);
-            if path == Path::new(BALLAST) || path == Path::new(FILLER) {
+            if !is_of_tree(&path) {
                 continue;
             }
             path.hash(&mut hasher);
