@@ -1,11 +1,12 @@
 //! Effects of aged files and of aged free space, under the agings whose states are proven.
 
-use super::contrast::{ERROR, Effect, Factor, MARGIN, Metric, Workload, blocks, metrics};
+use super::Spec;
+use super::contrast::{Block, ERROR, Effect, Factor, MARGIN, Metric, Workload, blocks, metrics};
 use super::proof::{Proof, Proven, prove};
 use super::work::Measured;
-use super::{Age, Spec};
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
-use senesce_core::{Measurement, Rows};
+use senesce_core::{Measurement, Rows, Size};
+use senesce_stats::spearman;
 use serde_json::json;
 
 pub(super) fn analyse(spec: &Spec, states: &[Measured]) -> Analysis {
@@ -22,15 +23,24 @@ pub(super) fn analyse(spec: &Spec, states: &[Measured]) -> Analysis {
         figures: figures(spec, &effects),
         tables: vec![table(&effects), proof_table(&proofs)],
         findings: Vec::new(),
-        caveats: proofs.iter().flat_map(reasons).collect(),
-        result: json!({"margin": MARGIN, "error": ERROR, "effects": effects, "proofs": proofs}),
+        caveats: proofs.iter().flat_map(reasons).chain(proven.iter().flat_map(|one| too_large(spec, one))).collect(),
+        result: json!({"margin": MARGIN, "error": ERROR, "size_correlation": size_correlation(&effects), "effects": effects, "proofs": proofs}),
     }
 }
 
+/// Names the new files that took more than half of the free space.
+fn too_large<'a>(spec: &'a Spec, proven: &'a Proven<'_>) -> impl Iterator<Item = String> + 'a {
+    let states: Vec<&Measured> = proven.blocks.iter().flat_map(Block::all).collect();
+    let lacks = move |size: &&Size| states.iter().any(|one| one.new_files.iter().all(|new| new.size != **size));
+    let name = |size: &Size| format!("left out, {}: new files of {size} do not fit", proven.aging);
+    spec.file_sizes.iter().filter(lacks).map(name)
+}
+
 fn effects(proven: &Proven<'_>) -> Vec<Effect> {
-    let Some(first) = proven.blocks.first() else { return Vec::new() };
+    let states = proven.blocks.iter().flat_map(Block::all);
+    let Some(largest) = states.max_by_key(|one| one.new_files.len()) else { return Vec::new() };
     let mut all = Vec::new();
-    for metric in metrics(first.state(Age::Young, Age::Young)) {
+    for metric in metrics(largest) {
         let allowed = Factor::ALL.into_iter().filter(|factor| proven.proof.allows(*factor));
         all.extend(allowed.map(|factor| effect(proven, &metric, factor)));
     }
@@ -38,7 +48,7 @@ fn effects(proven: &Proven<'_>) -> Vec<Effect> {
 }
 
 fn effect(proven: &Proven<'_>, metric: &Metric, factor: Factor) -> Effect {
-    let decision = factor.decide(&proven.blocks, &*metric.value);
+    let (decision, seeds) = factor.decide(&proven.blocks, &*metric.value);
     let over = |size: u64| Some(size as f64 / proven.proof.mean_free_extent?);
     Effect {
         aging: proven.aging.to_string(),
@@ -49,8 +59,17 @@ fn effect(proven: &Proven<'_>, metric: &Metric, factor: Factor) -> Effect {
         size_over_extent: metric.workload.1.and_then(|size| over(size.bytes())),
         verdict: decision.verdict.word(),
         interval: decision.interval,
-        seeds: proven.blocks.len(),
+        seeds,
     }
+}
+
+/// Spearman's coefficient of the cost of aged free space for writes with the size of a new file over the mean free extent. Sizes of one
+/// aging depend on each other, so it has no interval.
+fn size_correlation(effects: &[Effect]) -> Option<f64> {
+    let shown = effects.iter().filter(|effect| effect.factor == Factor::FreeSpace && effect.is_write_to_disk);
+    let (over, cost): (Vec<f64>, Vec<f64>) =
+        shown.filter_map(|effect| Some((effect.size_over_extent?, effect.interval.as_ref()?.value))).unzip();
+    spearman(&over, &cost).map(|found| found.value)
 }
 
 /// The number of effects that are costs, of all.
@@ -59,22 +78,36 @@ fn costs<'a>(effects: impl Iterator<Item = &'a Effect>) -> String {
     format!("{} of {}", all.iter().filter(|effect| effect.is_cost()).count(), all.len())
 }
 
+/// Whether a write takes more requests, too. Without them, it only lies elsewhere: ballast and filler have different places.
+fn has_more_requests(effects: &[Effect], write: &Effect) -> bool {
+    let requests = write.metric.replace(", disk", ", requests");
+    let is_it = |one: &&Effect| (&one.aging, one.factor, &one.metric) == (&write.aging, write.factor, &requests);
+    effects.iter().find(is_it).is_some_and(Effect::is_cost)
+}
+
 fn summary(effects: &[Effect], proofs: &[&Proof]) -> String {
     let of = |factor| effects.iter().filter(move |effect| effect.factor == factor);
     let is_larger = |effect: &&Effect| effect.size_over_extent.is_some_and(|over| over > 1.0);
-    let writes = || of(Factor::FreeSpace).filter(|effect| effect.is_write_to_disk);
+    let writes = |larger: bool| {
+        let all = of(Factor::FreeSpace).filter(|effect| effect.is_write_to_disk);
+        let all: Vec<&Effect> = all.filter(|effect| is_larger(effect) == larger).collect();
+        let slower = all.iter().filter(|effect| effect.is_cost() && has_more_requests(effects, effect)).count();
+        format!("{slower} of {}", all.len())
+    };
     let proven = proofs.iter().filter(|proof| proof.allows(Factor::Interaction)).count();
     if effects.is_empty() {
         return format!("Undecided: of {} agings, none has proven states of five seeds.", proofs.len());
     }
     format!(
-        "Aged files slow a cold read from the disk in {} agings; aged free space slows writes to it in {} cases with new files \
-         larger than the mean free extent, and in {} with smaller ones.\n\nOn the SSD, aged files cost time in {} cases, and \
-         aged free space in {}. Both factors are proven to differ in {proven} of {} agings. A cost is a ratio of at least {:.2} \
+        "Aged files slow a cold read from the disk in {} agings; aged free space slows writes to it by more requests in {} \
+         cases with new files larger than the mean free extent, and in {} with smaller ones.\n\nThe rank correlation of the \
+         write time with the size of the file over the extent is {}. On the SSD, aged files cost time in {} cases, and aged \
+         free space in {}. Both factors are proven to differ in {proven} of {} agings. A cost is a ratio of at least {:.2} \
          whose interval is above 1.",
         costs(of(Factor::Files).filter(|effect| effect.metric == "cold read, disk")),
-        costs(writes().filter(is_larger)),
-        costs(writes().filter(|effect| !is_larger(effect))),
+        writes(true),
+        writes(false),
+        size_correlation(effects).map_or_else(|| "unknown".into(), |value| format!("{value:.2}")),
         costs(of(Factor::Files).filter(|effect| effect.is_ssd)),
         costs(of(Factor::FreeSpace).filter(|effect| effect.is_ssd)),
         proofs.len(),
@@ -169,7 +202,7 @@ mod tests {
     use super::super::{Age, Aging, FilesOrFreeSpace, Step};
     use super::*;
     use senesce_claims::{ClaimSet, untested};
-    use senesce_core::{Level, Size};
+    use senesce_core::{Bytes, Level};
     use senesce_runner::{Experiment, Run};
     use senesce_volume::FileSystem;
     use serde_json::Value;
@@ -180,7 +213,7 @@ mod tests {
         let (old_files, old_free) = (files == Age::Aged, free == Age::Aged);
         let pick = |is_old: bool, old: f64, young: f64| noise * if is_old { old } else { young };
         let seconds = |of: f64| json!({"disk": of, "ssd": 1.0});
-        let written = |of: f64| json!({"requests": 100, "bytes": 1, "seconds": seconds(of)});
+        let written = |of: f64| json!({"requests": (100.0 * of) as u64, "bytes": 1, "seconds": seconds(of)});
         let new = |size: &str, of: f64| {
             let (written, read_back) = (written(of), seconds(of));
             json!({"size": size, "files": 1, "extents": 1, "written": written, "read_back": read_back})
@@ -198,7 +231,7 @@ mod tests {
                 "mean_extent": if old_free { 1e5 } else { 1e7 }, "places": u64::from(seed) * 2 + u64::from(old_free),
             },
             "cold_read": seconds(pick(old_files, 2.0, 1.0)),
-            "new_files": [new("16K", noise), new("4M", pick(old_free, 3.0, 1.0))],
+            "new_files": [new("16K", noise), new("64K", pick(old_free, 1.5, 1.0)), new("4M", pick(old_free, 3.0, 1.0))],
             "overwrite": written(noise),
             "append": new("0", pick(old_free, 1.5, 1.0) * if old_files && old_free { 2.0 } else { 1.0 }),
         });
@@ -211,7 +244,8 @@ mod tests {
     }
 
     fn analysed(states: &[Measured]) -> Analysis {
-        analyse(&FilesOrFreeSpace::defaults(Level::Quick), states)
+        let file_sizes = [16, 64, 4096].map(|kib| Size(Bytes::kib(kib))).to_vec();
+        analyse(&Spec { file_sizes, ..FilesOrFreeSpace::defaults(Level::Quick) }, states)
     }
 
     /// The ratio, rounded to tenths, and the verdict of an effect.
@@ -238,24 +272,34 @@ mod tests {
         is("interaction", "append, disk", 2.0, "worse");
         is("free-space", "append, disk", 2.1, "worse");
         assert!(analysis.caveats.is_empty(), "{:?}", analysis.caveats);
-        let writes = "in 1 of 1 cases with new files larger than the mean free extent, and in 0 of 1 with smaller ones";
+        assert_eq!(analysis.result["size_correlation"], 1.0);
+        let writes = "in 1 of 1 cases with new files larger than the mean free extent, and in 1 of 2 with smaller ones";
         assert!(analysis.summary.contains(writes), "{}", analysis.summary);
     }
 
     #[test]
+    fn writes_that_only_lie_elsewhere_are_not_slowed() {
+        let mut all = states(6);
+        all.iter_mut().flat_map(|one| &mut one.new_files).for_each(|new| new.written.requests = 100);
+        let summary = analysed(&all).summary;
+        assert!(summary.contains("in 0 of 1 cases with new files larger than"), "{summary}");
+    }
+
+    #[test]
     fn seed_with_a_failed_proof_is_named_and_left_out() {
+        type Change = fn(&mut Measured);
         let all = states(6);
-        let changed = |change: &dyn Fn(&mut Measured)| {
+        let changed = |change: Change| {
             let mut all = all.clone();
             change(&mut all[0]);
             analysed(&all)
         };
-        let changes: [(&dyn Fn(&mut Measured), &str); 5] = [
-            (&|one| one.base = Some("other".into()), "different layouts"),
-            (&|one| one.tree.files += 1, "different files"),
-            (&|one| one.free.bytes = one.free.bytes * 11 / 10, "free bytes"),
-            (&|one| one.tree.gaps = one.tree.gaps * 11 / 10, "files differ"),
-            (&|one| one.free.mean_extent *= 1.1, "free space differs"),
+        let changes: [(Change, &str); 5] = [
+            (|one| one.base = Some("other".into()), "different layouts"),
+            (|one| one.tree.files += 1, "different files"),
+            (|one| one.free.bytes = one.free.bytes * 11 / 10, "free bytes"),
+            (|one| one.tree.gaps = one.tree.gaps * 11 / 10, "files differ"),
+            (|one| one.free.mean_extent *= 1.1, "free space differs"),
         ];
         for (change, reason) in changes {
             let analysis = changed(change);
@@ -263,7 +307,18 @@ mod tests {
             assert!(analysis.caveats.len() == 1 && analysis.caveats[0].contains(reason), "{:?}", analysis.caveats);
             assert_eq!(analysis.result["effects"][0]["seeds"], 5);
         }
-        assert_eq!(changed(&|one| one.tree.hash += 1).result["proofs"][0]["identical_files"], 5);
+        assert_eq!(changed(|one| one.tree.hash += 1).result["proofs"][0]["identical_files"], 5);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_named() {
+        let mut all = states(6);
+        all[0].new_files.pop();
+        let analysis = analysed(&all);
+        assert_eq!(analysis.caveats.len(), 1);
+        assert!(analysis.caveats[0].contains("new files of 4M do not fit"), "{:?}", analysis.caveats);
+        let write = analysis.result["effects"].as_array().unwrap().iter().find(|one| one["metric"] == "write 4M, disk");
+        assert_eq!(write.unwrap()["seeds"], 5);
     }
 
     #[test]

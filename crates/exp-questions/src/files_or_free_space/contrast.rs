@@ -61,7 +61,7 @@ pub(super) fn blocks(states: &[Measured]) -> Vec<(Aging, Vec<Block<'_>>, usize)>
     agings.into_iter().map(of).collect()
 }
 
-/// What is compared between states.
+/// A difference between states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Factor {
@@ -99,10 +99,11 @@ impl Factor {
         }
     }
 
-    pub(super) fn decide(self, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> Option<f64>) -> Decision {
+    /// Decides on the value, and counts the seeds that have it.
+    pub(super) fn decide(self, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> Option<f64>) -> (Decision, usize) {
         let pairs: Vec<(f64, f64)> = blocks.iter().filter_map(|block| self.pair(block, value)).collect();
         let ratio = Ratio::paired(&pairs, Mean::Geometric, Unit::Image);
-        decide(&ratio, Rule { direction: Direction::LowerIsBetter, margin: MARGIN }, ERROR)
+        (decide(&ratio, Rule { direction: Direction::LowerIsBetter, margin: MARGIN }, ERROR), pairs.len())
     }
 }
 

@@ -4,7 +4,7 @@ use super::Age::{Aged, Young};
 use super::Aging;
 use super::contrast::{Block, Factor, MARGIN};
 use super::work::{Free, Measured};
-use senesce_stats::mean;
+use senesce_stats::{Verdict, mean};
 use serde::Serialize;
 
 /// An aging with the seeds whose states are proven.
@@ -21,7 +21,7 @@ pub(super) struct Proof {
     pub seeds: usize,
     /// Seeds in which the four states have one base, and the same files and free bytes; the others are left out.
     pub proven: usize,
-    /// Of the proven seeds: those in which places of files, and free extents, are identical where they are held.
+    /// Proven seeds in which held files lie at identical places, and held free extents.
     pub identical_files: usize,
     pub identical_free: usize,
     /// The largest ratio of the numbers of free extents where they are held.
@@ -66,9 +66,9 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
         blocks.into_iter().filter(|block| failed.iter().all(|(seed, _)| *seed != block.seed)).collect();
     let (files_moved, gaps) = moved(Factor::Files, &blocks, &|one| one.tree.gaps as f64);
     let (free_moved, free_extents) = moved(Factor::FreeSpace, &blocks, &|one| one.free.extents as f64);
-    for (name, verdict) in [("files", &files_moved), ("free space", &free_moved)] {
+    for (name, verdict) in [("aged files", &files_moved), ("aged free space", &free_moved)] {
         if verdict != MOVED && !blocks.is_empty() {
-            reasons.push(format!("aged {name} are not proven to differ: {verdict}"));
+            reasons.push(format!("effects of {name}, because more extents are not proven ({verdict})"));
         }
     }
     let average = |of: &dyn Fn(&Measured) -> f64| {
@@ -95,10 +95,10 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
     Proven { aging, blocks, proof }
 }
 
-/// The aged over the young value of a moved factor, and whether that is beyond the spread of seeds.
+/// The aged over the young value of a moved factor, and whether it is larger beyond the spread of seeds.
 fn moved(factor: Factor, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> f64) -> (String, Option<f64>) {
-    let decision = factor.decide(blocks, &|one| Some(value(one)));
-    let word = if decision.verdict.is_difference() { MOVED } else { decision.verdict.word() };
+    let (decision, _) = factor.decide(blocks, &|one| Some(value(one)));
+    let word = if decision.verdict == Verdict::Worse { MOVED } else { decision.verdict.word() };
     (word.into(), decision.interval.map(|interval| interval.value))
 }
 

@@ -16,7 +16,7 @@ fn is_of_tree(path: &Path) -> bool {
     ![BALLAST, FILLER, PLUG, "lost+found"].iter().any(|name| path == Path::new(name))
 }
 
-/// Paths in order, a directory before what it holds.
+/// Paths in order, a directory before its entries.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Tree(Vec<Entry>);
 
@@ -98,7 +98,7 @@ pub(super) fn overwrite_file(path: &Path, bytes: u64) -> Result<(), Failure> {
 }
 
 fn write_all(mut file: File, mut bytes: u64) -> std::io::Result<()> {
-    const PART: [u8; 1 << 16] = [1; 1 << 16];
+    static PART: [u8; 1 << 16] = [1; 1 << 16];
     while bytes > 0 {
         let part = bytes.min(PART.len() as u64);
         file.write_all(&PART[..part as usize])?;

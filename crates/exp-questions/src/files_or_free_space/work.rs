@@ -22,7 +22,7 @@ const MOST_FILES: u64 = 1000;
 /// Open writes of a replay: the command queue of a SATA drive.
 const QUEUE: u32 = 32;
 
-/// A state and what was measured.
+/// A state and its measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub step: Step,
