@@ -90,8 +90,10 @@ mod tests {
         for (variant, side) in [(Variant::Own, 2.0), (Variant::OtherSeeds, 0.0)] {
             let drawn = drawn_gate(&spec, &all, variant, &seeds);
             assert_eq!((drawn.pairs().count(), drawn.shams().count()), (8, 8));
-            let (one, other): (BTreeSet<u64>, BTreeSet<u64>) =
-                drawn.pairs().map(|(one, other)| (one.disk_seconds as u64 / 10, other.disk_seconds as u64 / 10)).unzip();
+            let (one, other): (BTreeSet<u64>, BTreeSet<u64>) = drawn
+                .pairs()
+                .map(|(one, other)| (one.disk_seconds as u64 / 10, other.disk_seconds as u64 / 10))
+                .unzip();
             assert_eq!(one == other, variant == Variant::Own);
             assert_eq!(one.is_disjoint(&other), variant == Variant::OtherSeeds);
             assert!(drawn.pairs().all(|(_, other)| other.disk_seconds % 10.0 == side));
