@@ -246,7 +246,7 @@ impl Maker<'_> {
                 [-0.95, 0.0, 0.95].into_iter().max_by(|a, b| away(a).total_cmp(&away(b))).unwrap()
             }
         };
-        let count = if self.world == World::Noisy { 5 } else { 600 };
+        let count = if self.world == World::Noisy { 5 } else { 300 };
         let x: Vec<f64> = standard((0..count).map(|i| i as f64));
         let flip: Vec<f64> = standard((0..count).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }));
         let shared = dot(&x, &flip);

@@ -202,7 +202,7 @@ impl<P: Procedure> Fragmentation<P> {
         let condition = self.procedure.condition(seen.point.mode.as_deref());
         for one in seen.point.measurements() {
             context.measure(match &condition {
-                Some((name, word)) => one.under(*name, word),
+                Some((name, word)) => one.under(name, word),
                 None => one,
             });
         }
