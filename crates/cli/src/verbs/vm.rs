@@ -141,8 +141,12 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
     if !for_qemu && options.engine.as_deref() != Some("qemu") {
         let cached = senesce_guest::kernel::choose(None, Some(Engine::Uml));
         let kernel = cached.or_else(|_| uml::fetch(&|message| session.progress().say(message)))?;
-        boot(kernel.clone(), session)?;
-        return Ok(show_kernel(&kernel));
+        let booted = boot(kernel.clone(), session);
+        // Debian's, which can be fetched again. Without it, `demo` and `age` take what does run here.
+        if booted.is_err() && !kernel.has_virtual_time() {
+            let _ = std::fs::remove_dir_all(&kernel.folder);
+        }
+        return booted.map(|()| show_kernel(&kernel));
     }
     senesce_guest::qemu::install(&|message| session.progress().say(message))?;
     let source = match (options.kernel, options.modules) {
