@@ -87,6 +87,7 @@ fn serve() -> Result<(), String> {
     mount_rest();
     if job.fixed_entropy {
         seed()?;
+        limit_unwritten()?;
     }
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
     job.shares.iter().try_for_each(|(tag, path)| match job.user_mode {
@@ -141,6 +142,18 @@ fn seed() -> Result<(), String> {
     let random = File::options().write(true).open("/dev/random").map_err(message)?;
     senesce_sys::deterministic::seed_kernel(&random, *b"senesce: the same in every guest")
         .map_err(|errno| message(errno.into()))
+}
+
+/// Limits data that is not yet written by shares of the guest's memory. The kernel takes shares of what programs leave free, so that
+/// another build of a program would write back at other times, and files lie elsewhere.
+fn limit_unwritten() -> Result<(), String> {
+    let memory = senesce_sys::memory::total_bytes().ok_or("the memory of the guest is unknown")?;
+    // dirty_background_ratio and dirty_ratio are 10 and 20 % by default; about half of the memory holds the image.
+    for (name, share) in [("dirty_background_bytes", 20), ("dirty_bytes", 10)] {
+        let path = format!("/proc/sys/vm/{name}");
+        fs::write(&path, (memory / share).to_string()).map_err(|error| format!("write {path}: {error}"))?;
+    }
+    Ok(())
 }
 
 fn enter_overlay() -> Result<(), String> {
