@@ -439,5 +439,7 @@ fn build_without_a_verdict_is_skipped_by_git() {
         assert_eq!(ended.status.code(), Some(125), "{}", said(&ended));
         assert_eq!(folder.path().join("built").exists(), reached);
     }
-    assert_eq!(senesce(folder.path(), &["study", "gate.toml"]).status.code(), Some(2), "no kernel was built");
+    // 4 where no kernel is installed for the other side.
+    let without = senesce(folder.path(), &["study", "gate.toml"]);
+    assert!(matches!(without.status.code(), Some(2 | 4)), "no kernel was built: {}", said(&without));
 }
