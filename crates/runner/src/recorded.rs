@@ -181,14 +181,14 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// Caveats, each once.
+    /// Caveats, each once, without the hint of a failure that they quote.
     pub fn caveats(&self) -> Vec<String> {
         let mut caveats: Vec<String> = Vec::new();
         for common in self.common() {
-            if let Common::Caveat(message) = common
-                && !caveats.contains(message)
-            {
-                caveats.push(message.clone());
+            let Common::Caveat(message) = common else { continue };
+            let message = message.split("\nhint:").next().unwrap_or_default();
+            if !caveats.iter().any(|one| one == message) {
+                caveats.push(message.into());
             }
         }
         caveats

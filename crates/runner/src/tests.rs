@@ -32,6 +32,7 @@ impl Run for Count {
     }
 
     fn step(&mut self, _spec: &UpTo, step: &u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        context.caveat("counted aloud: Permission denied\nhint: root may be needed");
         for _ in 0..2 {
             context.measure(Measurement::new("number", "", Better::Neither, f64::from(*step))?);
         }
@@ -77,6 +78,16 @@ fn killed_run_measures_every_step_once() {
         play(directory.path()).unwrap();
         assert_eq!(numbers(&run), all, "killed at {cut}");
     }
+}
+
+#[test]
+fn caveats_are_listed_once_without_hints() {
+    let directory = tempfile::tempdir().unwrap();
+    let caveats = play(directory.path()).unwrap().analysis.caveats;
+    assert_eq!(
+        caveats.iter().filter(|message| message.starts_with("counted")).collect::<Vec<_>>(),
+        ["counted aloud: Permission denied"]
+    );
 }
 
 #[test]
