@@ -75,7 +75,7 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
         }
         _ => {
             let problem =
-                format!("cannot build '{source}': not a kernel tree or a version\nhint: give a directory, or 6.1");
+                format!("cannot build '{source}': not a kernel tree or a version\nhint: give a directory, or 6.12");
             return Err(GuestError::Usage(problem));
         }
     };
