@@ -76,7 +76,11 @@ impl<P: Procedure> Run for Fragmentation<P> {
     type Step = Step;
 
     fn needs(spec: &Self::Spec) -> Needs {
-        P::needs(&spec.own)
+        let needs = P::needs(&spec.own);
+        match spec.common.place() {
+            Ok(VolumeSource::Made(_)) => needs.and_programs(spec.common.fs.iter().map(|fs| fs.maker())),
+            _ => needs,
+        }
     }
 
     fn steps(spec: &Self::Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
@@ -263,6 +267,17 @@ mod tests {
         assert_eq!(modes(0), wanted.map(|(mode, round)| (mode.to_string(), round)));
         assert_eq!(modes(0), modes(1));
         assert_eq!(found.iter().map(|step| step.image).collect::<Vec<_>>(), [[0; 5], [1; 5]].concat());
+    }
+
+    #[test]
+    fn programs_that_make_volumes_are_needed_from_the_start() {
+        let mut spec = FragIntra::defaults(Level::Quick);
+        spec.common.target = "image:volume.img".parse().unwrap();
+        let programs: Vec<_> = FragIntra::needs(&spec).programs.into_iter().map(|(program, _)| program).collect();
+        assert_eq!(programs, ["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]);
+        let folder = tempfile::tempdir().unwrap();
+        spec.common.target = folder.path().to_str().unwrap().parse().unwrap();
+        assert_eq!(FragIntra::needs(&spec).programs, []);
     }
 
     #[test]
