@@ -160,10 +160,7 @@ impl Experiment for Lasting {
 }
 
 fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
-    if let Some(fs) = spec.fs.iter().find(|fs| spec.size.0 < fs.least_size()) {
-        let least = fs.least_size();
-        return Err(Failure::usage(format!("--size {}: too small for {fs}, which needs {least}", spec.size)));
-    }
+    installed::check_size(spec.size, spec.fs.iter().copied())?;
     if !spec.arms.contains(&Arm::None) {
         return Err(Failure::usage("--arms: the control, none, is missing"));
     }

@@ -211,10 +211,7 @@ fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
             "--fs {fs}: its states cannot be made with the same bytes; use ext4 or xfs"
         )));
     }
-    if let Some(fs) = spec.fs.iter().find(|fs| spec.size.0 < fs.least_size()) {
-        let least = fs.least_size();
-        return Err(Failure::usage(format!("--size {}: too small for {fs}, which needs {least}", spec.size)));
-    }
+    installed::check_size(spec.size, spec.fs.iter().copied())?;
     if let Some(size) = spec.file_sizes.iter().find(|size| size.bytes() == 0) {
         return Err(Failure::usage(format!("--file-sizes {size}: empty files have no extents")));
     }

@@ -1,8 +1,21 @@
-//! The kernels of a run.
+//! What the kernels and images of a run must be.
 
-use senesce_core::{ExitCode, Failure};
+use senesce_core::{ExitCode, Failure, Size};
 use senesce_guest::kernel;
+use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
+
+/// # Errors
+/// An image of this size is too small for one of the file systems.
+pub(crate) fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>) -> Result<(), Failure> {
+    match file_systems.into_iter().find(|fs| size.0 < fs.least_size()) {
+        None => Ok(()),
+        Some(fs) => {
+            let least = fs.least_size();
+            Err(Failure::usage(format!("--size {size}: too small for {fs}, which needs {least}")))
+        }
+    }
+}
 
 /// The build that a name stands for; the name itself if none is installed, such as in a guest.
 pub(crate) fn resolve(name: &str) -> String {

@@ -155,12 +155,7 @@ impl Experiment for Kernels {
 }
 
 fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
-    for fs in &spec.fs {
-        let least = fs.kind().least_size();
-        if spec.size.0 < least {
-            return Err(Failure::usage(format!("--size {}: too small for {fs}, which needs {least}", spec.size)));
-        }
-    }
+    installed::check_size(spec.size, spec.fs.iter().map(|fs| fs.kind()))?;
     for profile in &spec.profiles {
         how(&aging(spec, profile, 0.0), spec, seed, 0).plan_spec()?;
     }

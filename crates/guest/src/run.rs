@@ -231,7 +231,7 @@ impl GuestRun {
         if self.time == GuestTime::Virtual && !self.kernel.has_virtual_time() {
             return Err(GuestError::Missing {
                 what: format!("kernel {} has no virtual time", self.kernel.version),
-                remedy: "senesce vm build 6.1".into(),
+                remedy: crate::kernel::ADVICE.into(),
             });
         }
         if self.command.is_empty() {

@@ -48,7 +48,7 @@ impl Needs {
         }
         if self.virtual_time && !machine::time_is_virtual() {
             return missing(
-                "it needs virtual time, which only a user-mode kernel has\nhint: senesce vm build 6.1".into(),
+                "it needs virtual time, which only a user-mode kernel has\nhint: senesce vm build 6.12".into(),
             );
         }
         if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {

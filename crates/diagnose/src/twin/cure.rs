@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 /// The last pass is the one that gains less than this share of the time.
 const STILL_PAYS: f64 = 0.01;
 const BATCH: usize = 256;
+const MOUNTS: &str = "/etc/mtab";
 
 fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> {
     let file_system = setup.file_system;
@@ -24,6 +25,15 @@ fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> 
         let what = format!("a program that defragments {file_system}");
         TargetError::missing(what, "copy everything out and back instead").into()
     })
+}
+
+/// e4defrag reads it, and some containers lack it: a tool that cannot run says nothing about files.
+fn check_mounts(tool: Defragmenter, mounts: &Path) -> Result<(), TargetError> {
+    if tool.command[0] != "e4defrag" || mounts.exists() {
+        return Ok(());
+    }
+    let remedy = format!("ln -s /proc/self/mounts {}", mounts.display());
+    Err(TargetError::missing(format!("{}, which e4defrag reads", mounts.display()), remedy))
 }
 
 pub(super) fn try_tool(
@@ -34,6 +44,7 @@ pub(super) fn try_tool(
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
     let tool = defragmenter(setup)?;
+    check_mounts(tool, Path::new(MOUNTS))?;
     let whole = setup.within(|trial| passes_of(tool, setup, trial, (target, passes), before, tried))?;
     match whole {
         Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(setup, before, &whole, tried),
@@ -249,6 +260,19 @@ fn not_in(runs: &[senesce_layout::Run], others: &[senesce_layout::Run]) -> u64 {
 mod tests {
     use super::*;
     use senesce_layout::Run;
+    use senesce_volume::FileSystem;
+
+    #[test]
+    fn tool_without_its_table_of_mounts_is_not_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let mounts = folder.path().join("mtab");
+        let check = |fs: FileSystem| check_mounts(fs.entry().defragmenter.unwrap(), &mounts);
+        let refused = check(FileSystem::Ext4).unwrap_err();
+        assert!(matches!(refused, TargetError::Missing { ref remedy, .. } if remedy.starts_with("ln -s")), "{refused}");
+        assert!(check(FileSystem::Xfs).is_ok());
+        std::fs::write(&mounts, "").unwrap();
+        assert!(check(FileSystem::Ext4).is_ok());
+    }
 
     #[test]
     fn moved_bytes_are_those_at_new_positions() {
