@@ -5,8 +5,9 @@ use crate::experiment_text::{self, TEXT_WIDTH, Tables};
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
+use senesce_core::analysis::Verdict;
 use senesce_core::text::visible_line;
-use senesce_core::{Analysis, ExitCode, Failure, Plan, Table};
+use senesce_core::{Analysis, ExitCode, Failure, Plan, Table, number_of};
 use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -83,12 +84,15 @@ fn write_lines(out: &mut impl Write, text: &str, width: usize) -> io::Result<()>
     wrap(&visible_line(text), width).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// `findings: 1 supported, 2 not testable here`.
+/// `findings: 1 supported, 2 not testable here`; nothing if no finding is testable.
 fn verdict_counts(analysis: &Analysis) -> Option<String> {
+    if analysis.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable) {
+        return None;
+    }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     analysis.findings.iter().for_each(|finding| *counts.entry(finding.verdict.text()).or_default() += 1);
     let words: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-    (!words.is_empty()).then(|| format!("findings: {}", words.join(", ")))
+    Some(format!("findings: {}", words.join(", ")))
 }
 
 /// Joins reasons that differ only in numbers and paths; the first stands for all.
@@ -114,7 +118,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
     match outcome.state {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
         State::Failed(count) => {
-            eprintln!("senesce: {count} steps failed; the record {path} is kept");
+            eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
             for (reason, steps) in alike(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {steps}: {}", visible_line(reason));
             }

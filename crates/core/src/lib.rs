@@ -44,4 +44,4 @@ pub use progress::{Progress, Silent};
 pub use record::{Event, Record, RunDirectory};
 pub use rows::Rows;
 pub use seed::Seed;
-pub use units::{Bytes, Size, Span};
+pub use units::{Bytes, Size, Span, number_of};

@@ -250,6 +250,11 @@ macro_rules! stored_as_text {
 
 stored_as_text!(Size, Span);
 
+/// A number with its noun: `1 run`, `2 runs`.
+pub fn number_of(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

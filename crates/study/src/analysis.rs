@@ -3,9 +3,9 @@
 use crate::answer;
 use crate::figures;
 use crate::results::{Cell, Results};
-use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_core::machine::has_no_real_times;
+use senesce_core::{Rows, number_of};
 use senesce_runs::decided::{change_text, interval_text};
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
@@ -94,7 +94,7 @@ fn caveats(results: &Results) -> Vec<String> {
         ));
     }
     if !results.failed.is_empty() {
-        caveats.push(format!("{} runs failed; see the table of failed runs", results.failed.len()));
+        caveats.push(format!("{} failed; see the table of failed runs", number_of(results.failed.len(), "run")));
         let names = |cell| {
             let (fs, state, workload) = results.spec.names(cell);
             format!("{fs} / {state} / {workload}")

@@ -3,8 +3,8 @@
 use crate::results::Results;
 use crate::subject::modelled_by;
 use crate::verdicts::{Answer, Change, Order};
-use senesce_core::Rows;
 use senesce_core::analysis::Table;
+use senesce_core::{Rows, number_of};
 use senesce_runs::decided::{change_text, fields};
 use senesce_stats::arm::Unit;
 use senesce_stats::pairwise::OrderChange;
@@ -27,7 +27,7 @@ pub(crate) fn sentence(results: &Results) -> String {
         parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
     let done = results.progress.0 - results.failed.len();
     if done == 0 && !results.failed.is_empty() && !results.interrupted {
-        return format!("No cell was measured: all {} runs failed.", results.failed.len());
+        return format!("No cell was measured: {} failed.", number_of(results.failed.len(), "run"));
     }
     let mut all: Vec<String> = [orders, stated, changed].into_iter().flatten().collect();
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =

@@ -271,8 +271,8 @@ fn one<R: Run>(
 }
 
 /// Names of facts: estimated and actual seconds.
-pub(crate) const ESTIMATED: &str = "study.estimated_seconds";
-pub(crate) const TOOK: &str = "study.took_seconds";
+pub(crate) const ESTIMATED: &str = "run.study_estimated_seconds";
+pub(crate) const TOOK: &str = "run.study_seconds";
 
 fn word_for<'a>(spec: &StudySpec, device: &Path, erase: Option<&'a str>) -> Option<&'a str> {
     let all: Vec<&Path> = spec.file_system.iter().filter_map(|fs| fs.device.as_deref()).collect();

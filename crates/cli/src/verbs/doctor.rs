@@ -9,6 +9,7 @@ use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
+use senesce_guest::kernel::{self, Kernel};
 use senesce_guest::uml;
 use senesce_runs::doctor::{Check, State, examine};
 use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
@@ -44,7 +45,8 @@ impl Verb for Doctor {
 }
 
 fn examine_machine(as_json: bool) -> io::Result<()> {
-    let checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
+    let mut checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
+    checks.push(kernels_with_virtual_time());
     let mut out = crate::output::stdout();
     if as_json {
         let list: Vec<_> = checks
@@ -54,6 +56,20 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
         return writeln!(out, "{}", serde_json::Value::Array(list));
     }
     write_checks(&mut out, &checks, terminal_width().unwrap_or(TEXT_WIDTH))
+}
+
+fn kernels_with_virtual_time() -> Check {
+    let found: Vec<String> = kernel::cached_kernels().map_or_else(
+        |_| Vec::new(),
+        |all| all.into_iter().filter(Kernel::has_virtual_time).map(|one| one.version).collect(),
+    );
+    Check {
+        what: "user-mode kernel".into(),
+        needed_for: "images without root, virtual time".into(),
+        state: if found.is_empty() { State::Missing } else { State::Works },
+        found: found.join(", "),
+        remedy: kernel::ADVICE.into(),
+    }
 }
 
 /// One row for each check, and below a missing one its remedy.

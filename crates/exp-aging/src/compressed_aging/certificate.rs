@@ -59,7 +59,7 @@ pub(crate) fn certified(wanted: &CertificateRequest<'_>) -> Result<Compression, 
 }
 
 pub(super) fn hands(threads: u32) -> String {
-    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
+    senesce_core::number_of(threads as usize, "thread")
 }
 
 fn choose(cells: &[Cell], wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {

@@ -35,8 +35,8 @@ impl Silent {
         TargetError::refused(
             target.display(),
             format!("cannot determine whether {whether} ({self})"),
-            "run where the whole machine is visible: /proc of the host (--pid=host), /sys and /dev; or keep the image on a local \
-             file system, such as a volume of the container",
+            "run as root where the whole machine is visible: /proc of the host (in a container, --pid=host), /sys and /dev; or keep \
+             the image on a local file system, such as a volume of the container",
         )
     }
 }
