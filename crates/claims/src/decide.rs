@@ -320,20 +320,32 @@ fn represented(
     }
 }
 
-const LISTED: usize = 8;
+/// Up to this number, all cases are listed.
+const MOST: usize = 8;
+/// Of more, this number.
+const LISTED: usize = 3;
 
+/// The measured values; of many, those that contradict the claim or leave it open come first.
 fn text(cases: &[Case]) -> String {
-    let mut stated: Vec<String> = cases
-        .iter()
-        .filter(|case| !case.measured.is_empty())
-        .take(LISTED)
+    let mut first: Vec<&Case> = cases.iter().filter(|case| !case.measured.is_empty()).collect();
+    let listed = if cases.len() > MOST { LISTED } else { MOST };
+    if cases.len() > listed {
+        first.sort_by_key(|case| match case.truth {
+            Truth::No => 0,
+            Truth::Open(_) => 1,
+            Truth::Yes => 2,
+        });
+    }
+    let mut stated: Vec<String> = first
+        .into_iter()
+        .take(listed)
         .map(|case| match crate::text::condition(&case.key) {
             key if key.is_empty() => case.measured.clone(),
             key => format!("{key}: {}", case.measured),
         })
         .collect();
-    if cases.len() > LISTED {
-        stated.push(format!("and {} more", cases.len() - LISTED));
+    if cases.len() > listed {
+        stated.push(format!("and {} more", cases.len() - listed));
     }
     stated.join("; ")
 }
@@ -344,4 +356,21 @@ fn listed(words: &[String]) -> String {
 
 fn sentences<const N: usize>(parts: [String; N]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_cases_those_that_contradict_the_claim_come_first() {
+        let case = |number: usize| Case {
+            key: Default::default(),
+            truth: if number == 9 { Truth::No } else { Truth::Yes },
+            measured: number.to_string(),
+        };
+        let cases: Vec<Case> = (0..10).map(case).collect();
+        assert_eq!(text(&cases), "9; 0; 1; and 7 more");
+        assert_eq!(text(&cases[..3]), "0; 1; 2");
+    }
 }

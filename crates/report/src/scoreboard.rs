@@ -14,7 +14,11 @@ pub struct Board {
     pub notes: Vec<String>,
     /// A row per document.
     pub totals: Table,
+    /// The statements of the documents that are not supported.
+    pub contradicted: Table,
     pub documents: Vec<BoardDocument>,
+    /// Their circumstances.
+    pub runs: Table,
 }
 
 pub struct BoardDocument {
@@ -29,7 +33,9 @@ struct BoardPage<'a> {
     version: &'static str,
     board: &'a Board,
     totals: String,
+    contradicted: String,
     documents: Vec<DocumentView<'a>>,
+    runs: String,
 }
 
 struct DocumentView<'a> {
@@ -49,7 +55,9 @@ pub fn page(board: &Board) -> String {
         version: env!("CARGO_PKG_VERSION"),
         board,
         totals: table_markup(&board.totals, ""),
+        contradicted: table_markup(&board.contradicted, ""),
         documents: documents.collect(),
+        runs: table_markup(&board.runs, ""),
     })
 }
 
@@ -58,7 +66,9 @@ pub fn markdown(board: &Board) -> String {
     for note in &board.notes {
         text += &format!("\n> {}\n", markdown::escape(note));
     }
+    let titled = |table: &Table| format!("\n## {}\n\n{}", markdown::escape(&table.title), markdown::table(table));
     text += &format!("\n{}", markdown::table(&board.totals));
+    text += &titled(&board.contradicted);
     for document in &board.documents {
         text += &format!("\n## {}\n", markdown::escape(&document.work));
         for line in score_lines(&document.findings) {
@@ -66,5 +76,5 @@ pub fn markdown(board: &Board) -> String {
         }
         text += &markdown::blocks(&document.findings);
     }
-    text
+    text + &titled(&board.runs)
 }

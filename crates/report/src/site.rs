@@ -31,7 +31,7 @@ struct Index<'a> {
 }
 
 pub fn index(title: &str, runs: &[Listed]) -> String {
-    let summary = format!("{} run{}.", runs.len(), if runs.len() == 1 { "" } else { "s" });
+    let summary = format!("{}.", senesce_core::number_of(runs.len(), "run"));
     laid_out(&Index { frame: PageFrame::new(false), title, version: env!("CARGO_PKG_VERSION"), summary, runs })
 }
 

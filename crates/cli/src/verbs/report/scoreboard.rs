@@ -6,9 +6,9 @@ use crate::experiment_text::{self, TEXT_WIDTH};
 use crate::output::{Output, output_failed, stdout};
 use crate::registry::REGISTRY;
 use crate::session::runs_directory;
-use senesce_core::analysis::{Score, Verdict, score_lines};
+use senesce_core::analysis::{Finding, Score, Verdict, score_lines};
 use senesce_core::output::Format;
-use senesce_core::{Failure, Table};
+use senesce_core::{Failure, Table, number_of};
 use senesce_report::scoreboard::{self as page, Board, BoardDocument};
 use senesce_runs::scoreboard::{Document, Scoreboard, scoreboard};
 use serde_json::{Value, json};
@@ -57,7 +57,8 @@ fn board(found: &Scoreboard) -> Board {
     let answer = format!("{} statements of {} documents: {}.", stated.claims(), main.len(), stated.words());
     let mut notes = vec![
         format!("{} claims that senesce adds to them (rows \"added\"): {}.", added.claims(), added.words()),
-        format!("{} runs of experiments were read.", found.runs),
+        format!("Read: {} of experiments. Verdicts: senesce help claims.", number_of(found.runs, "run")),
+        "model: a simulator was compared with values that it was fitted to or takes as input.".into(),
     ];
     notes.extend(found.unread.iter().map(|reason| format!("not read: {reason}")));
     let document =
@@ -67,8 +68,48 @@ fn board(found: &Scoreboard) -> Board {
         answer,
         notes,
         totals: totals(&found.documents),
+        contradicted: contradicted(&main),
         documents: found.documents.iter().map(document).collect(),
+        runs: runs(found),
     }
+}
+
+fn contradicted(documents: &[&Document]) -> Table {
+    let columns = ["document", "statement", "published", "measured", "experiment"];
+    let mut table = Table::new("not-supported", "Statements that are not supported here", &columns);
+    for document in documents {
+        let stated = document.entries.iter().filter(|entry| entry.finding.stated);
+        for entry in stated.filter(|entry| entry.finding.verdict == Verdict::NotSupported) {
+            let Finding { claim, published, measured, .. } = &entry.finding;
+            table.rows.push(vec![
+                json!(document.work.short()),
+                json!(claim),
+                json!(published),
+                json!(measured),
+                json!(entry.experiment),
+            ]);
+        }
+    }
+    table
+}
+
+fn runs(found: &Scoreboard) -> Table {
+    let columns = ["experiment", "scale", "date", "kernel", "processor", "load", "version", "commit", "seed"];
+    let mut table = Table::new("runs", "Runs", &columns);
+    for ((experiment, _), run) in found.used_runs() {
+        table.rows.push(vec![
+            json!(experiment),
+            json!(run.scale.map(|scale| scale.name())),
+            json!(run.date),
+            json!(run.kernel),
+            json!(run.processor),
+            json!(run.load),
+            json!(run.version),
+            json!(run.commit),
+            json!(run.seed.map(|seed| seed.to_string())),
+        ]);
+    }
+    table
 }
 
 /// A row for the statements of each document, then one for what senesce adds to it; other works are one document.

@@ -1,4 +1,4 @@
-//! The pages in docs/reference, generated from the types. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
+//! The pages in docs/reference, generated from the types and from results of runs. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
 //! writes them; otherwise a difference is a failure.
 
 mod attributes;
@@ -6,6 +6,7 @@ mod defaults;
 mod page;
 mod types;
 
+use crate::common;
 use page::Page;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,19 @@ fn reference_of_records_matches_the_types() {
     same("records.md", &page.text());
 }
 
+/// data/scoreboard.json is written by `senesce report --scoreboard RUNS... --format json`.
+#[test]
+fn page_of_results_is_that_of_the_archived_scoreboard() {
+    let board = |format: &str| {
+        let words = ["report", "--scoreboard", "data/scoreboard.json", "--format", format];
+        let output = common::run(&root(), &words);
+        assert!(output.status.success(), "{}", common::said(&output));
+        output
+    };
+    assert_eq!(common::json(&board("json"))["unread"], serde_json::json!([]), "claims that have changed since");
+    same("scoreboard.md", &String::from_utf8(board("markdown").stdout).unwrap());
+}
+
 fn same(name: &str, text: &str) {
     let path = root().join("docs/reference").join(name);
     if std::env::var_os("UPDATE").is_some() {
@@ -103,5 +117,5 @@ fn same(name: &str, text: &str) {
         fs::write(&path, text).unwrap();
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "{} differs from the types; UPDATE=1 writes it", path.display());
+    assert!(found == text, "{} differs from its source; UPDATE=1 writes it", path.display());
 }

@@ -2,23 +2,23 @@
 //!
 //! If several runs tested a claim, the latest at the largest scale that decided it counts.
 
-use crate::history;
+mod archive;
+
+use crate::history::{self, ListedRun};
 use senesce_claims::{ClaimSet, Work, unjudged};
-use senesce_core::analysis::{Finding, Score, Verdict, score_json};
+use senesce_core::analysis::{Finding, Score, Verdict};
 use senesce_core::{Analysis, Failure, Level, Record};
 use senesce_runner::{Registry, Reproducible};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// Name and version of the JSON document.
-const SCHEMA: &str = "senesce-scoreboard/1";
+use std::path::PathBuf;
 
 pub struct Scoreboard {
     /// The documents whose experiments senesce reproduces, then other works.
     pub documents: Vec<Document>,
     pub runs: usize,
-    /// Runs that could not be read, with the reason.
+    /// Runs and archived claims that could not be read, with the reason.
     pub unread: Vec<String>,
 }
 
@@ -34,81 +34,124 @@ pub struct Entry {
     pub run: Option<UsedRun>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UsedRun {
-    pub path: PathBuf,
-    pub scale: Option<Level>,
-    pub date: Option<String>,
+    #[serde(flatten)]
+    pub facts: RunFacts,
     /// Other runs that decided the claim.
     pub others: usize,
     /// Those of them with another verdict.
     pub contrary: usize,
 }
 
+/// The circumstances of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Name of its directory.
+    pub name: String,
+    pub scale: Option<Level>,
+    /// When it began (RFC 3339, UTC).
+    pub date: Option<String>,
+    pub seed: Option<u64>,
+    pub version: Option<String>,
+    pub commit: Option<String>,
+    pub kernel: Option<String>,
+    pub processor: Option<String>,
+    /// Load average when it began.
+    pub load: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 struct Tested {
-    run: PathBuf,
-    scale: Option<Level>,
-    date: Option<String>,
+    run: RunFacts,
     findings: BTreeMap<String, Finding>,
 }
 
-pub fn scoreboard(registry: &Registry, below: &[PathBuf]) -> Result<Scoreboard, Failure> {
-    let mut tested: BTreeMap<&'static str, Vec<Tested>> = BTreeMap::new();
-    let mut unread = Vec::new();
-    for entry in &history::entries(below)? {
+/// What runs found, by experiment.
+type AllTested = BTreeMap<String, Vec<Tested>>;
+
+/// Reads the runs below directories, and archived scoreboards (`.json` files).
+///
+/// # Errors
+/// A directory or a file cannot be read, or a file is not a scoreboard of this version.
+pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard, Failure> {
+    let (archives, below): (Vec<&PathBuf>, Vec<&PathBuf>) = sources.iter().partition(|source| source.is_file());
+    let mut tested = AllTested::new();
+    for archive in archives {
+        archive::read(archive, &mut tested)?;
+    }
+    let sets = claim_sets(registry)?;
+    let mut unread = archive::discard_changed(&sets, &mut tested);
+    let below: Vec<PathBuf> = below.into_iter().cloned().collect();
+    for entry in &history::entries(&below)? {
         let is_of = |experiment: &&dyn Reproducible| entry.kind.as_deref() == Some(experiment.kind());
         let Some(experiment) = registry.experiments().find(is_of) else { continue };
-        match findings(registry, &entry.run) {
-            Ok((scale, findings)) => {
-                let one = Tested { run: entry.run.clone(), scale, date: entry.date.clone(), findings };
-                tested.entry(experiment.kind()).or_default().push(one);
-            }
+        match of_run(registry, entry) {
+            Ok(one) => tested.entry(experiment.kind().into()).or_default().push(one),
             Err(failure) => unread.push(format!("{}: {failure}", entry.run.display())),
         }
     }
+    tested.values_mut().for_each(|runs| runs.sort_by(|a, b| a.run.date.cmp(&b.run.date)));
     let runs = tested.values().map(Vec::len).sum();
-    Ok(Scoreboard { documents: documents(registry, &tested)?, runs, unread })
+    Ok(Scoreboard { documents: documents(&sets, &tested), runs, unread })
 }
 
-type Findings = (Option<Level>, BTreeMap<String, Finding>);
-
-fn findings(registry: &Registry, run: &Path) -> Result<Findings, Failure> {
-    let record = Record::open(run)?;
+fn of_run(registry: &Registry, listed: &ListedRun) -> Result<Tested, Failure> {
+    let record = Record::open(&listed.run)?;
     let Analysis { findings, .. } = registry.analyse(&record)?;
-    Ok((record.plan.scale, findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect()))
+    let fact = |name: &str| record.environment.0.get(name);
+    let run = RunFacts {
+        name: listed.name(),
+        scale: record.plan.scale,
+        date: listed.date.clone(),
+        seed: listed.seed,
+        version: listed.version.clone(),
+        commit: listed.commit.clone(),
+        kernel: listed.kernel.clone(),
+        processor: fact("cpu.model").and_then(Value::as_str).map(str::to_string),
+        load: fact("run.load_average").and_then(Value::as_f64),
+    };
+    Ok(Tested { run, findings: findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect() })
 }
 
-fn documents(registry: &Registry, tested: &BTreeMap<&'static str, Vec<Tested>>) -> Result<Vec<Document>, Failure> {
-    let mut documents: Vec<Document> =
-        Work::DOCUMENTS.iter().map(|work| Document { work: *work, entries: Vec::new() }).collect();
-    for experiment in registry.experiments().filter(|experiment| !experiment.claims().is_empty()) {
+/// The claims of each experiment that has any.
+fn claim_sets(registry: &Registry) -> Result<Vec<(&'static str, ClaimSet)>, Failure> {
+    let with_claims = registry.experiments().filter(|experiment| !experiment.claims().is_empty());
+    let parse = |experiment: &dyn Reproducible| {
         let set = ClaimSet::parse(experiment.claims(), experiment.published())
             .map_err(|error| Failure::usage(format!("{}: {error}", experiment.kind())))?;
-        let runs = tested.get(experiment.kind()).map(Vec::as_slice).unwrap_or_default();
-        for (work, finding) in unjudged(&set) {
-            let entry = entry(experiment.kind(), finding, runs);
+        Ok((experiment.kind(), set))
+    };
+    with_claims.map(parse).collect()
+}
+
+fn documents(sets: &[(&'static str, ClaimSet)], tested: &AllTested) -> Vec<Document> {
+    let mut documents: Vec<Document> =
+        Work::DOCUMENTS.iter().map(|work| Document { work: *work, entries: Vec::new() }).collect();
+    for (experiment, set) in sets {
+        let runs = tested.get(*experiment).map(Vec::as_slice).unwrap_or_default();
+        for (work, finding) in unjudged(set) {
+            let entry = entry(experiment, finding, runs);
             match documents.iter_mut().find(|known| known.work == work) {
                 Some(document) => document.entries.push(entry),
                 None => documents.push(Document { work, entries: vec![entry] }),
             }
         }
     }
-    Ok(documents)
+    documents
 }
 
 fn entry(experiment: &'static str, finding: Finding, runs: &[Tested]) -> Entry {
     let found: Vec<(&Tested, &Finding)> =
         runs.iter().filter_map(|run| Some((run, run.findings.get(&finding.id)?))).collect();
     // Runs are sorted by date, and the last of equals is chosen.
-    let Some((run, best)) = found.iter().max_by_key(|(run, one)| (rank(one.verdict), run.scale)) else {
+    let Some((run, best)) = found.iter().max_by_key(|(run, one)| (rank(one.verdict), run.run.scale)) else {
         let reason = format!("senesce reproduce {experiment}");
         return Entry { experiment, finding: Finding { reason, ..finding }, run: None };
     };
     let decided = || found.iter().filter(|(other, one)| rank(one.verdict) == DECIDED && other.run != run.run);
     let used = UsedRun {
-        path: run.run.clone(),
-        scale: run.scale,
-        date: run.date.clone(),
+        facts: run.run.clone(),
         others: decided().count(),
         contrary: decided().filter(|(_, one)| one.verdict != best.verdict).count(),
     };
@@ -122,21 +165,6 @@ fn rank(verdict: Verdict) -> u8 {
         verdict if verdict.is_decided() || verdict.is_of_model() => DECIDED,
         Verdict::Undecided => 1,
         _ => 0,
-    }
-}
-
-impl Scoreboard {
-    pub fn to_json(&self) -> Value {
-        let of = |is_main: bool| -> Vec<Value> {
-            self.documents.iter().filter(|one| one.is_main() == is_main).map(Document::to_json).collect()
-        };
-        json!({
-            "schema": SCHEMA,
-            "runs": self.runs,
-            "unread": self.unread,
-            "documents": of(true),
-            "other_works": of(false),
-        })
     }
 }
 
@@ -156,50 +184,31 @@ impl Document {
         let of = self.entries.iter().map(|entry| &entry.finding).filter(|finding| finding.stated == stated);
         Score::of(of.map(|finding| finding.verdict))
     }
+}
 
-    fn to_json(&self) -> Value {
-        let findings: Vec<Finding> = self.entries.iter().map(|entry| entry.finding.clone()).collect();
-        json!({
-            "document": self.work.citation(),
-            "score": score_json(&findings),
-            "claims": self.entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
-        })
+impl Scoreboard {
+    /// The runs whose verdicts count, by experiment.
+    pub fn used_runs(&self) -> BTreeMap<(&'static str, &str), &RunFacts> {
+        let entries = self.documents.iter().flat_map(|document| &document.entries);
+        let used = entries.filter_map(|entry| Some((entry.experiment, &entry.run.as_ref()?.facts)));
+        used.map(|(experiment, run)| ((experiment, run.name.as_str()), run)).collect()
     }
 }
 
 impl Entry {
+    /// The finding, with its experiment and scale in the note: `frag-intra at quick`.
     fn described(&self) -> Finding {
-        let used = self.run.as_ref().map_or(String::new(), |run| format!("{}: {}", self.experiment, run.words()));
+        let used = self.run.as_ref().map_or(String::new(), |run| format!("{}{}", self.experiment, run.words()));
         let parts = [used, self.finding.note.clone()];
         let note = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
         Finding { note, ..self.finding.clone() }
     }
-
-    fn to_json(&self) -> Value {
-        let run = self.run.as_ref().map(|run| {
-            json!({"path": run.path, "scale": run.scale, "date": run.date, "others": run.others, "contrary": run.contrary})
-        });
-        json!({
-            "experiment": self.experiment,
-            "id": self.finding.id,
-            "claim": self.finding.claim,
-            "source": self.finding.source,
-            "stated": self.finding.stated,
-            "published": self.finding.published,
-            "measured": self.finding.measured,
-            "verdict": self.finding.verdict,
-            "reason": self.finding.reason,
-            "note": self.finding.note,
-            "run": run,
-        })
-    }
 }
 
 impl UsedRun {
-    /// `run frag-intra-6072a33e (quick), the latest at the largest scale of 3 that decide it`.
+    /// ` at quick, the latest at the largest scale of 3 that decide it`.
     fn words(&self) -> String {
-        let name = self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy();
-        let scale = self.scale.map_or(String::new(), |scale| format!(" ({})", scale.name()));
+        let scale = self.facts.scale.map_or(String::new(), |scale| format!(" at {}", scale.name()));
         let others = match (self.others, self.contrary) {
             (0, _) => String::new(),
             (others, 0) => format!(", the latest at the largest scale of {} that decide it", others + 1),
@@ -207,7 +216,7 @@ impl UsedRun {
                 format!(", the latest at the largest scale of {}; {contrary} decide otherwise", others + 1)
             }
         };
-        format!("run {name}{scale}{others}")
+        scale + &others
     }
 }
 
@@ -218,13 +227,14 @@ mod tests {
     fn tested(run: &str, scale: Level, verdict: Verdict) -> Tested {
         let finding = Finding { id: "a".into(), verdict, ..Finding::default() };
         let findings = BTreeMap::from([("a".to_string(), finding)]);
-        Tested { run: run.into(), scale: Some(scale), date: None, findings }
+        let run = RunFacts { name: run.into(), scale: Some(scale), ..RunFacts::default() };
+        Tested { run, findings }
     }
 
-    fn chosen(runs: &[Tested]) -> (Verdict, Option<String>) {
+    fn chosen(runs: &[Tested]) -> (Verdict, Option<UsedRun>) {
         let finding = Finding { id: "a".into(), verdict: Verdict::NotRun, ..Finding::default() };
         let entry = entry("e", finding, runs);
-        (entry.finding.verdict, entry.run.map(|run| run.words()))
+        (entry.finding.verdict, entry.run)
     }
 
     #[test]
@@ -235,10 +245,12 @@ mod tests {
             tested("smoke", Level::Smoke, Verdict::Supported),
             tested("paper", Level::Paper, Verdict::Undecided),
         ];
-        let (verdict, words) = chosen(&runs);
-        assert_eq!(verdict, Verdict::NotSupported);
-        let words = words.unwrap();
-        assert_eq!(words, "run second (quick), the latest at the largest scale of 3; 2 decide otherwise");
+        let (verdict, run) = chosen(&runs);
+        let run = run.unwrap();
+        assert_eq!(
+            (verdict, run.facts.name.as_str(), run.others, run.contrary),
+            (Verdict::NotSupported, "second", 2, 2)
+        );
         assert_eq!(chosen(&runs[3..]).0, Verdict::Undecided);
         assert_eq!(chosen(&[]), (Verdict::NotRun, None));
     }
