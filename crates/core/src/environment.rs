@@ -8,6 +8,7 @@ use std::path::Path;
 
 /// Value of `vm.clock` in virtual time.
 const VIRTUAL: &str = "virtual";
+const RANDOM: &str = "random";
 
 /// Named facts, stored as `env.json`. Names are dotted paths ("kernel.release", "queue.scheduler").
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -45,8 +46,11 @@ impl Environment {
             facts.put("vm.accelerator", accelerator);
             facts.put("vm.clock", if crate::machine::time_is_virtual() { VIRTUAL } else { "real" });
             facts.put("vm.kernel", std::env::var(crate::machine::GUEST_KERNEL).unwrap_or_default());
-            if let Ok(method) = std::env::var(crate::machine::GUEST_CONFINEMENT) {
-                facts.put("vm.confinement", method);
+            for (name, variable) in [
+                ("vm.confinement", crate::machine::GUEST_CONFINEMENT),
+                ("vm.addresses", crate::machine::GUEST_ADDRESSES),
+            ] {
+                std::env::var(variable).into_iter().for_each(|value| facts.put(name, value));
             }
             let userland = std::env::var(crate::machine::GUEST_USERLAND);
             facts.put("vm.userland", userland.unwrap_or_else(|_| "the host's".into()));
@@ -57,6 +61,11 @@ impl Environment {
     /// Whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
         self.0.get("vm.accelerator").and_then(Value::as_str).is_some_and(crate::machine::has_no_real_times)
+    }
+
+    /// Whether the host forbade fixed addresses, so that layouts of a guest in virtual time can differ.
+    pub fn has_random_addresses(&self) -> bool {
+        self.0.get("vm.addresses").and_then(Value::as_str) == Some(RANDOM)
     }
 
     /// Whether the clock is that of a guest in virtual time.
@@ -254,6 +263,16 @@ mod tests {
         theirs.put("run.date", "2001-01-01T00:00:00Z");
         theirs.put("guest.run.date", "2001-01-01T00:00:00Z");
         assert!(ours.differences(&theirs).is_empty());
+    }
+
+    #[test]
+    fn addresses_are_random_only_if_recorded_so() {
+        let mut facts = Environment::default();
+        assert!(!facts.has_random_addresses());
+        facts.put("vm.addresses", "fixed");
+        assert!(!facts.has_random_addresses());
+        facts.put("vm.addresses", RANDOM);
+        assert!(facts.has_random_addresses());
     }
 
     #[test]

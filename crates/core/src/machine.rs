@@ -29,6 +29,10 @@ pub const GUEST_USERLAND: &str = "SENESCE_VM_USERLAND";
 /// `landlock`.
 pub const GUEST_CONFINEMENT: &str = "SENESCE_VM_CONFINEMENT";
 
+/// Environment variable that the host sets in its guest in virtual time to the addresses of the kernel's process: `fixed`, or `random`
+/// if the host forbids personality(2).
+pub const GUEST_ADDRESSES: &str = "SENESCE_VM_ADDRESSES";
+
 /// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()

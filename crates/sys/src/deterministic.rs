@@ -8,14 +8,26 @@ use std::os::fd::AsFd;
 const ANSWERS: [(libc::c_long, libc::c_int); 3] =
     [(libc::SYS_getrandom, libc::EPERM), (libc::SYS_fsync, 0), (libc::SYS_fdatasync, 0)];
 
-/// Gives this thread and the programs that it starts fixed addresses, and refuses them `getrandom` (EPERM). Their `fsync` and
-/// `fdatasync` succeed without effect; another process must make their files durable. Children cannot undo it.
+/// Gives the programs that this thread starts fixed addresses.
 ///
 /// # Errors
-/// The kernel has no seccomp filters, or forbids the personality.
-pub fn make_deterministic() -> crate::Result<()> {
+/// EPERM if a filter of system calls forbids it, such as Docker's default profile.
+pub fn fix_addresses() -> crate::Result<()> {
     // SAFETY: the argument is a number.
-    checked(unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) })?;
+    checked(unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) })
+}
+
+/// Whether [`fix_addresses`] works here; the calling thread stays as it is.
+pub fn can_fix_addresses() -> bool {
+    std::thread::spawn(|| fix_addresses().is_ok()).join().unwrap_or(false)
+}
+
+/// Refuses this thread and the programs that it starts `getrandom` (EPERM). Their `fsync` and `fdatasync` succeed without effect;
+/// another process must make their files durable. Children cannot undo it.
+///
+/// # Errors
+/// The kernel has no seccomp filters.
+pub fn make_deterministic() -> crate::Result<()> {
     // System calls of another architecture pass.
     let mut filter = Filter::new(libc::SECCOMP_RET_ALLOW);
     ANSWERS.iter().for_each(|(call, error)| filter.answer(*call, *error));

@@ -135,8 +135,9 @@ impl Run for Age {
         let (executed, seen) = (found.executed, found.layout);
         let device = device_words(spec, recorded);
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
-        let repeats = recorded.environment.has_virtual_clock();
-        let unasked = if repeats { Unasked::Of(0) } else { Unasked::of(recorded.events()) };
+        let has_virtual_clock = recorded.environment.has_virtual_clock();
+        let has_random_addresses = recorded.environment.has_random_addresses();
+        let unasked = if has_virtual_clock { Unasked::Of(0) } else { Unasked::of(recorded.events()) };
         let mut analysis = Analysis {
             title: title(&device, rehearsal, executed),
             summary: answer(spec, recorded, &found).map(|words| words + "\n\n").unwrap_or_default()
@@ -146,6 +147,7 @@ impl Run for Age {
             caveats: caveats(spec, &found)
                 .into_iter()
                 .chain(clock_words(rehearsal.summary.clock, spec, unasked))
+                .chain(has_random_addresses.then(|| RANDOM_ADDRESSES.into()))
                 .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
                 .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))
                 .collect(),
@@ -329,6 +331,9 @@ fn other_files(made: u64, seen: u64) -> Option<String> {
     })
 }
 
+const RANDOM_ADDRESSES: &str = "this machine forbids fixed addresses (Docker: --security-opt seccomp=unconfined allows them): the \
+                                layout may differ when the aging is repeated";
+
 fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
@@ -336,8 +341,8 @@ fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String>
     let bursts = if spec.burst > 1 { format!(" in bursts of {}", spec.burst) } else { String::new() };
     if let Some(pace) = spec.time_scale {
         return Some(format!(
-            "aged at {} of virtual time{bursts}: freed blocks became available when the file system committed by its own timers; \
-             the same kernel and seed give the same layout again (see --time-scale)",
+            "aged at {} of virtual time{bursts}: freed blocks became available when the file system committed by its own timers \
+             (see --time-scale)",
             words::rate(pace)
         ));
     }

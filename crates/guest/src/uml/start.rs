@@ -2,6 +2,7 @@
 
 use super::userland::Userland;
 use super::{HostTree, MODULES, Method, UmlMachine, readable_directory};
+use crate::GuestTime;
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::run::GuestRun;
@@ -9,6 +10,7 @@ use crate::scratch::Scratch;
 use crate::space::{self, Growth};
 use rustix::fs::StatVfsMountFlags;
 use senesce_core::{Bytes, machine};
+use senesce_sys::deterministic::can_fix_addresses;
 use senesce_volume::ScratchDirectory;
 use senesce_volume::guest::CONTROL;
 use senesce_volume::scratch_directory::MEMORY;
@@ -31,6 +33,10 @@ pub(crate) fn start(
 ) -> Result<Started, GuestError> {
     job.environment.extend(userland.map(|userland| (machine::GUEST_USERLAND.into(), userland.digest)));
     job.environment.push((machine::GUEST_CONFINEMENT.into(), method.word().into()));
+    if run.time == GuestTime::Virtual {
+        let addresses = if can_fix_addresses() { "fixed" } else { "random" };
+        job.environment.push((machine::GUEST_ADDRESSES.into(), addresses.into()));
+    }
     let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
     let readable: Vec<PathBuf> =
         [Some(program.clone()), readable_directory(&job.directory)].into_iter().flatten().collect();
