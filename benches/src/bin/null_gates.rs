@@ -12,7 +12,13 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     for path in arguments {
         let record = Record::open(path.as_ref()).map_err(|problem| problem.to_string())?;
         for (variant, name) in [(Variant::Own, "its own"), (Variant::OtherSeeds, "other seeds")] {
-            let drawn = redraw(&record, variant, gates, Seed(1)).map_err(|failure| failure.to_string())?;
+            let drawn = match redraw(&record, variant, gates, Seed(1)) {
+                Ok(drawn) => drawn,
+                Err(failure) => {
+                    println!("| {path} | {name} | - | {failure} | | |");
+                    continue;
+                }
+            };
             println!(
                 "| {path} | {name} | {} | {} | {} | {} |",
                 drawn.gates, drawn.worse, drawn.no_verdict, drawn.extended

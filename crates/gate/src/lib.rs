@@ -88,7 +88,10 @@ impl Run for Gate {
 
 fn planned(spec: &GateSpec, step: GateStep) -> Planned<GateStep> {
     let name = &spec.file_system[step.side].name;
-    let action = format!("age {name}, seed {}{}", step.seed, if step.sham { ", sham" } else { "" });
+    let sham = if step.sham { ", sham" } else { "" };
+    let extension =
+        if step.seed < spec.gate.pairs { String::new() } else { format!(", beyond {} pairs", spec.gate.pairs) };
+    let action = format!("age {name}, seed {}{sham}{extension}", step.seed);
     let bytes = spec.size.0 as f64 * spec.aging.overwrites;
     // Measured: 60 MB of created files per second in a guest of 2026.
     Planned::new(step, action, "an image in memory").costing(Bytes(0), 1.0 + bytes / 60e6)
