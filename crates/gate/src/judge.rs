@@ -4,6 +4,7 @@
 //! noise only. The variance of one aging is that between seeds, or that of shams if that is larger. Agings are paired by seed only
 //! if, in the reference, noise is less than half of the variance between seeds: otherwise pairs gain nothing.
 
+use crate::aged::Aged;
 use crate::metric::Metric;
 use crate::run::Agings;
 use senesce_core::analysis::Better;
@@ -75,7 +76,12 @@ pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error
         sham_deviation: None,
         correlation: None,
     };
-    let Some(logs) = logs else { return none };
+    let Some(logs) = logs else {
+        // A tree without files, such as that of a program that deletes all of them, has zeros.
+        let is_known = |(one, other): (&Aged, &Aged)| (metric.value)(one).and((metric.value)(other)).is_some();
+        let is_same = agings.are_identical() && agings.pairs().all(is_known);
+        return if is_same { Judged { verdict: Verdict::Identical, ..none } } else { none };
+    };
     let (sham, paired) = (logs.sham_variance(), logs.is_paired());
     let Some(ratio) = logs.ratio(paired) else { return none };
     let interval = ratio.interval(error);
@@ -218,6 +224,10 @@ mod tests {
         assert_eq!(answer(&judge_all(&gate(8), &same), 0), Answer::NotWorse);
         same.set_digests(|step| format!("{} {}", step.seed, step.side));
         assert!(!same.are_identical());
+        let mut empty = agings(4, &mut |_| 0.0);
+        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), Answer::NoVerdict);
+        empty.set_digests(|step| format!("{}", step.seed));
+        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), Answer::NotWorse);
     }
 
     #[test]

@@ -296,7 +296,7 @@ fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> 
     if needed > available {
         return Err(TargetError::missing(
             format!("memory for an image of {size}: {needed} needed with its bookkeeping, {available} available; it"),
-            "make the image smaller or leave out --in-memory",
+            "make the image smaller, give its guest more memory, or leave out --in-memory",
         ));
     }
     let name = Path::new("the image in memory");
