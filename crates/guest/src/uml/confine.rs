@@ -180,7 +180,7 @@ fn enter_tree(confinement: &Confinement) -> Result<i32, String> {
 pub(super) fn start_kernel(confinement: &Confinement) -> String {
     let Some((program, arguments)) = confinement.kernel.split_first() else { return "no kernel".into() };
     if confinement.deterministic {
-        // Where this is forbidden, the record names the addresses as random.
+        // Some hosts forbid it; the record then names the addresses as random.
         let _ = deterministic::fix_addresses();
         if let Err(errno) = deterministic::make_deterministic() {
             return format!("take randomness from the kernel: {}", io::Error::from(errno));
