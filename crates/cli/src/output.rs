@@ -11,6 +11,10 @@ use std::fmt::Arguments;
 use std::io::{StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
+/// Exit status if the reader of standard output is gone: that of a program that SIGPIPE ends. Success would pass a gate whose output a
+/// pipeline cuts off.
+const READER_GONE: i32 = 128 + rustix::process::Signal::PIPE.as_raw();
+
 /// Standard output for text: control characters of foreign names are escaped.
 pub(crate) fn stdout() -> Visible<StdoutLock<'static>> {
     Visible::new(std::io::stdout().lock())
@@ -84,7 +88,7 @@ impl Output {
     /// Writes a file; `-` is standard output. Ends the process if the reader of a pipe is gone.
     pub(crate) fn write(self, file: &Path, format: Format, bytes: &[u8]) -> Result<(), Failure> {
         match output::write(file, format, bytes, self.replace()) {
-            Err(error) if OutputError::reader_gone(&error) => std::process::exit(0),
+            Err(error) if OutputError::reader_gone(&error) => std::process::exit(READER_GONE),
             other => Ok(other?),
         }
     }
@@ -136,7 +140,7 @@ fn place_of(file: &Path) -> Option<PathBuf> {
 /// A failed write to standard output; ends the process quietly if the reader of a pipe is gone.
 pub(crate) fn output_failed(error: std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
-        std::process::exit(0);
+        std::process::exit(READER_GONE);
     }
     Failure::new(ExitCode::RunFailed, format!("cannot write to standard output: {error}"))
 }
