@@ -117,6 +117,8 @@ pub enum SourceKind {
     Table,
     /// Quoted from memory; the text was not available.
     Unverified,
+    /// A statement of the document about something else than it measured, such as another kind of drive.
+    Variant,
 }
 
 impl SourceKind {
@@ -126,6 +128,7 @@ impl SourceKind {
             Self::Facts => " (by way of a facts sheet)",
             Self::Table => " (data table)",
             Self::Unverified => " (unverified: quoted from memory)",
+            Self::Variant => " (a variant: the document measured something else)",
         }
     }
 }

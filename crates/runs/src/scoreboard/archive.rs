@@ -88,24 +88,27 @@ fn findings_of(runs: &mut Vec<Tested>, run: RunFacts) -> &mut BTreeMap<String, F
     &mut runs[at].findings
 }
 
-/// Removes archived claims that this version states differently or no longer has, and names them.
+/// Removes archived claims that this version states differently or no longer has, and names them. The others get the sources of this
+/// version.
 pub(super) fn discard_changed(sets: &[(&'static str, ClaimSet)], tested: &mut AllTested) -> Vec<String> {
     let mut discarded = Vec::new();
     for (experiment, runs) in tested {
         let set = sets.iter().find(|(kind, _)| kind == experiment).map(|(_, set)| set);
         let current: Vec<Finding> = set.into_iter().flat_map(unjudged).map(|(_, finding)| finding).collect();
-        let is_current = |finding: &Finding| {
-            current
-                .iter()
-                .any(|one| (&one.id, &one.claim, &one.published) == (&finding.id, &finding.claim, &finding.published))
+        let same = |finding: &Finding| {
+            let is_same = |one: &&Finding| {
+                (&one.id, &one.claim, &one.published) == (&finding.id, &finding.claim, &finding.published)
+            };
+            current.iter().find(is_same).cloned()
         };
         for run in runs {
             run.findings.retain(|id, finding| {
-                let keeps = is_current(finding);
-                if !keeps {
+                let Some(Finding { source, work, place, stated, .. }) = same(finding) else {
                     discarded.push(format!("{experiment} {id} of {}: this version has another claim", run.run.name));
-                }
-                keeps
+                    return false;
+                };
+                *finding = Finding { source, work, place, stated, ..finding.clone() };
+                true
             });
         }
     }

@@ -6,6 +6,7 @@ use crate::experiment_text::{self, TEXT_WIDTH};
 use crate::output::{Output, output_failed, stdout};
 use crate::registry::REGISTRY;
 use crate::session::runs_directory;
+use senesce_claims::Work;
 use senesce_core::analysis::{Finding, Score, Verdict, score_lines};
 use senesce_core::output::Format;
 use senesce_core::{Failure, Table, number_of};
@@ -15,8 +16,17 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-const HEADS: [&str; 8] =
-    ["document", "claims", "supported", "not supported", "model", "undecided", "not testable", "not run"];
+const HEADS: [&str; 9] = [
+    "document",
+    "claims",
+    "supported",
+    "not supported",
+    "model agrees",
+    "model differs",
+    "undecided",
+    "not testable",
+    "not run",
+];
 
 pub(super) fn write(
     directories: &[PathBuf],
@@ -57,8 +67,15 @@ fn board(found: &Scoreboard) -> Board {
     let answer = format!("{} statements of {} documents: {}.", stated.claims(), main.len(), stated.words());
     let mut notes = vec![
         format!("{} claims that senesce adds to them (rows \"added\"): {}.", added.claims(), added.words()),
-        format!("Read: {} of experiments. Verdicts: senesce help claims.", number_of(found.runs, "run")),
-        "model: a simulator was compared with values that it was fitted to or takes as input.".into(),
+        format!(
+            "senesce repeated experiments of these documents in {} (last table, with the load of the machine). Each claim has a rule that was \
+             fixed before. Supported: the whole interval of the measured value is within the rule. Not supported: it is wholly outside.",
+            number_of(found.runs, "run")
+        ),
+        "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests \
+         the simulator, not the claim. Claims on zoned drives and modelled drives are simulated in all columns."
+            .into(),
+        "One condition outside of the rule is enough for \"not supported\". senesce help claims explains rules and verdicts.".into(),
     ];
     notes.extend(found.unread.iter().map(|reason| format!("not read: {reason}")));
     let document =
@@ -80,10 +97,11 @@ fn contradicted(documents: &[&Document]) -> Table {
     for document in documents {
         let stated = document.entries.iter().filter(|entry| entry.finding.stated);
         for entry in stated.filter(|entry| entry.finding.verdict == Verdict::NotSupported) {
-            let Finding { claim, published, measured, .. } = &entry.finding;
+            let Finding { claim, published, measured, note, .. } = &entry.finding;
+            let noted = if note.is_empty() { claim.clone() } else { format!("{claim} ({note})") };
             table.rows.push(vec![
                 json!(document.work.short()),
-                json!(claim),
+                json!(noted),
                 json!(published),
                 json!(measured),
                 json!(entry.experiment),
@@ -116,7 +134,7 @@ fn runs(found: &Scoreboard) -> Table {
 fn totals(documents: &[Document]) -> Table {
     let mut table = Table::new("scores", "", &HEADS);
     for document in documents.iter().filter(|document| document.is_main()) {
-        table.rows.push(row(document.work.short().into(), document.score(true)));
+        table.rows.push(row(named(document.work), document.score(true)));
         table.rows.push(row("  added".into(), document.score(false)));
     }
     let others = documents.iter().filter(|document| !document.is_main());
@@ -125,15 +143,21 @@ fn totals(documents: &[Document]) -> Table {
     table
 }
 
+/// The short name, which stands in other tables, with the year.
+fn named(work: Work) -> String {
+    let year = work.citation().rsplit(' ').next().filter(|word| word.len() == 4 && word.parse::<u16>().is_ok());
+    year.map_or_else(|| work.short().into(), |year| format!("{} ({year})", work.short()))
+}
+
 fn row(name: String, score: Score) -> Vec<Value> {
     let of = |verdict| json!(score.count(verdict));
-    let model = score.count(Verdict::ModelAgrees) + score.count(Verdict::ModelDiffers);
     vec![
         json!(name),
         json!(score.claims()),
         of(Verdict::Supported),
         of(Verdict::NotSupported),
-        json!(model),
+        of(Verdict::ModelAgrees),
+        of(Verdict::ModelDiffers),
         of(Verdict::Undecided),
         of(Verdict::NotTestable),
         of(Verdict::NotRun),
