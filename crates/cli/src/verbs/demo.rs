@@ -31,7 +31,7 @@ const SIMULATED: &str = "zns-intra-zone";
 /// Age something small and write its report, in seconds
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// image (root), directory or simulator [default: first to work]
+    /// image, directory or simulator [default: first to work]
     #[arg(long, value_name = "WHAT", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
           help_heading = "Target")]
     on: Option<String>,
@@ -192,7 +192,8 @@ fn not_understood(error: clap::Error) -> Failure {
 
 /// A private directory, in memory if there is space, else on a disk.
 fn scratch() -> Result<ScratchDirectory, Failure> {
-    let places = [PathBuf::from(MEMORY), PathBuf::from("."), std::env::temp_dir()];
+    // Memory comes last: tmpfs has no extents.
+    let places = [PathBuf::from("."), std::env::temp_dir(), PathBuf::from(MEMORY)];
     let place = places.iter().find(|place| has_space(place)).ok_or_else(|| {
         let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         let message = format!(

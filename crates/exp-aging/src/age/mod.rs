@@ -292,7 +292,7 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
         ));
     }
     if let Some(seen) = found.layout.filter(|seen| !seen.problem.is_empty()) {
-        caveats.push(format!("measured without layout: {}", seen.problem));
+        caveats.push(format!("measured without layout: {}", seen.problem.lines().next().unwrap_or_default()));
     }
     caveats.extend(spec.compression.map(|_| compressed_words(whole(found.executed)).into()));
     if spec.shard.is_none() {
