@@ -142,7 +142,9 @@ pub fn compare(
     }));
     let emulated = all.iter().any(|record| record.environment.is_emulated());
     if emulated {
-        caveats.push("taken in a guest without real times: times and rates are shown without verdict, layout has one".into());
+        caveats.push(
+            "taken in a guest without real times: times and rates are shown without verdict, layout has one".into(),
+        );
     }
     let between_runs = BetweenRuns::of(&all, options);
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
