@@ -131,14 +131,18 @@ impl Environment {
             .into_iter()
             .filter(|name| !crate::circumstances::is_circumstance(name))
             .map(|name| (name.clone(), get(self, name), get(other, name)))
-            .filter(|(_, ours, theirs)| ours != theirs && !(is_own_mount(ours) && is_own_mount(theirs)))
+            .filter(|(_, ours, theirs)| below_mount(ours) != below_mount(theirs) || below_mount(ours).is_none())
+            .filter(|(_, ours, theirs)| ours != theirs)
             .collect()
     }
 }
 
-/// Whether a fact is the path of a mount of senesce, which has a random name.
-fn is_own_mount(fact: &Value) -> bool {
-    fact.as_str().is_some_and(|path| path.starts_with('/') && path.contains("/senesce") && path.contains("/mnt/"))
+/// The part of a path below a mount of senesce, which has a random name.
+fn below_mount(fact: &Value) -> Option<&str> {
+    let (folder, rest) = fact.as_str()?.split_once("/mnt/")?;
+    let name = folder.rsplit('/').next()?;
+    let is_own = name == "senesce" || name.starts_with("senesce-");
+    is_own.then(|| rest.split_once('/').map_or("", |(_, below)| below))
 }
 
 /// Kernel parameters that affect measurements, by name or by the part before a dot. All others stay out of records, because they
@@ -260,17 +264,18 @@ mod tests {
 
     #[test]
     fn circumstances_are_recorded_but_not_compared() {
-        let ours = Environment::capture();
+        let mut ours = Environment::capture();
         for name in ["run.date", "machine.host", "run.load_average"] {
             assert!(ours.0.contains_key(name), "{name}");
         }
         let mut theirs = ours.clone();
         theirs.put("run.date", "2001-01-01T00:00:00Z");
         theirs.put("guest.run.date", "2001-01-01T00:00:00Z");
-        let mut ours = ours.clone();
         ours.put("target.name", "/run/senesce/mnt/loop1-uw2u/fs/mail");
         theirs.put("target.name", "/run/senesce/mnt/loop0-a8Zd/fs/mail");
         assert!(ours.differences(&theirs).is_empty());
+        theirs.put("target.name", "/run/senesce/mnt/loop0-a8Zd/fs/news");
+        assert_eq!(ours.differences(&theirs).len(), 1);
     }
 
     #[test]
