@@ -176,6 +176,7 @@ impl Tally {
             fullness: fullness.map(|value| (value.clamp(0.01, 0.99) * 1e4).round() / 1e4),
             locality: self.births.locate().locality,
             name_bytes: self.mean_name(),
+            burst: None,
             sizes: sizes.collect(),
             depths: depths.collect(),
             ages: kept.map(|edge| AgeRow { edge: edge.seconds as f64, weight: edge.files as f64 }).collect(),

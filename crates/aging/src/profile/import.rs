@@ -28,6 +28,7 @@ pub fn import_geriatrix(name: &str, age: &str, size: &str, directory: &str) -> R
             ages,
             changes: Vec::new(),
             name_bytes: None,
+            burst: None,
         };
         profile.validate()?;
         Ok(profile)

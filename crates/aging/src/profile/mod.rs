@@ -33,6 +33,9 @@ pub struct Profile {
     /// Mean length of file names in bytes, from 1 to 255. Names of a plan have at least 13 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_bytes: Option<u8>,
+    /// Operations that arrive at once if an aging has a pace or a time scale, at least 1; `None` counts as 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
     /// File sizes, ascending.
     pub sizes: Vec<SizeRow>,
     /// Depths of files, ascending.
@@ -123,8 +126,10 @@ impl Profile {
     /// # Errors
     /// [`AgingError::Profile`] with line and caret, or with the error of [`Self::validate`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, AgingError> {
-        let profile: Self =
+        let mut profile: Self =
             toml::from_str(text).map_err(|error| AgingError::profile(origin, explain(&error.to_string())))?;
+        // The default need not be named: both are the same profile, with the same hash.
+        profile.burst = profile.burst.filter(|burst| *burst != 1);
         profile.validate().map_err(|problem| AgingError::profile(origin, problem))?;
         Ok(profile)
     }
@@ -140,6 +145,9 @@ impl Profile {
         }
         if let Some(bytes) = self.name_bytes {
             text += &format!("name_bytes = {bytes}\n");
+        }
+        if let Some(burst) = self.burst {
+            text += &format!("burst = {burst}\n");
         }
         let rows = |head: &str, rows: Vec<String>| format!("\n{head} = [\n{}]\n", rows.concat());
         text += &rows(
@@ -192,6 +200,9 @@ impl Profile {
         }
         if self.name_bytes == Some(0) {
             return Err("name_bytes is 0; it must lie between 1 and 255".into());
+        }
+        if self.burst == Some(0) {
+            return Err("burst is 0; it must be at least 1".into());
         }
         check_weights("sizes", self.sizes.iter().map(|row| row.weight))?;
         check_weights("depths", self.depths.iter().map(|row| row.weight))?;

@@ -271,7 +271,7 @@ prop_compose! {
         let depths = depths.iter().enumerate().map(|(depth, (weight, subdirectories))| {
             DepthRow { depth: depth as u32, weight: f64::from(*weight), subdirectories: *subdirectories }
         }).collect();
-        Profile { name: "any".into(), source: String::new(), fullness: None, locality: None, name_bytes: None, sizes: sizes.collect(), depths, ages, changes: Vec::new() }
+        Profile { name: "any".into(), source: String::new(), fullness: None, locality: None, name_bytes: None, burst: None, sizes: sizes.collect(), depths, ages, changes: Vec::new() }
     }
 }
 

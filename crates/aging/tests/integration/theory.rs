@@ -24,6 +24,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
             depths: vec![DepthRow { depth: 1, weight: 1.0, subdirectories: 3 }],
             locality: None,
             name_bytes: None,
+            burst: None,
             changes: Vec::new(),
         }
     })

@@ -338,7 +338,7 @@ fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String>
     if !clock.is_none() {
         return unasked.caveat();
     }
-    let bursts = if spec.burst > 1 { format!(" in bursts of {}", spec.burst) } else { String::new() };
+    let bursts = if spec.burst() > 1 { format!(" in bursts of {}", spec.burst()) } else { String::new() };
     if let Some(pace) = spec.time_scale {
         return Some(format!(
             "aged at {} of virtual time{bursts}: freed blocks became available when the file system committed by its own timers \
@@ -404,7 +404,7 @@ mod tests {
         let paced = words(Clock::NONE, Some(500.0)).unwrap();
         assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
         assert!(!paced.contains("speed of the machine"), "{paced}");
-        let in_bursts = AgeSpec { time_scale: Some(0.5), burst: 50, ..spec(None) };
+        let in_bursts = AgeSpec { time_scale: Some(0.5), burst: Some(50), ..spec(None) };
         let virtual_time = clock_words(Clock::NONE, &in_bursts, Unasked::Of(0)).unwrap();
         let expected = "aged at one operation per 2 s of virtual time in bursts of 50";
         assert!(virtual_time.starts_with(expected), "{virtual_time}");

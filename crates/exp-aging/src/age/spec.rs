@@ -127,10 +127,9 @@ pub struct AgeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
     /// Operations that arrive at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..),
-          hide_default_value = true, help_heading = "Clock")]
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub burst: u32,
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..), help_heading = "Clock")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024),
           help_heading = "Execution")]
@@ -181,7 +180,9 @@ impl AgeSpec {
     /// # Errors
     /// The profile cannot be read, the file system does not go with the target, or the compression is not certified.
     pub fn on(self, target: Option<TargetSpec>) -> Result<Self, Failure> {
-        let profile_hash = profile_hash(&Profile::load(&self.profile)?);
+        let profile = Profile::load(&self.profile)?;
+        let profile_hash = profile_hash(&profile);
+        let burst = self.burst.or(profile.burst.filter(|_| self.pace().is_some())).filter(|burst| *burst > 1);
         let file_system = match (&target, self.file_system) {
             (Some(TargetSpec::Directory(_)), Some(_)) => {
                 return Err(Failure::usage(
@@ -193,7 +194,7 @@ impl AgeSpec {
             (None, chosen) => chosen,
         };
         let commit_share = Some(self.clock().commit_share);
-        let spec = Self { target, profile_hash, file_system, commit_share, compress: false, ..self.clone() };
+        let spec = Self { target, profile_hash, file_system, commit_share, burst, compress: false, ..self.clone() };
         if self.compress { Self { locality: spec.locality.or(Some(0.0)), ..spec }.compressed() } else { Ok(spec) }
     }
 
@@ -212,7 +213,7 @@ impl AgeSpec {
     /// # Errors
     /// It has bursts without a pace, or a time scale on a machine without virtual time.
     pub fn check_clock(&self) -> Result<(), Failure> {
-        if self.burst > 1 && self.pace().is_none() {
+        if self.burst() > 1 && self.pace().is_none() {
             return Err(Failure::usage("--burst needs --time-scale or --pace"));
         }
         if self.time_scale.is_none() || time_is_virtual() {
@@ -229,9 +230,14 @@ impl AgeSpec {
         self.pace.or(self.time_scale)
     }
 
+    /// Operations that arrive at once.
+    pub(crate) fn burst(&self) -> u32 {
+        self.burst.unwrap_or(1)
+    }
+
     /// When operations arrive.
     pub(crate) fn arrivals(&self) -> ExecuteOptions {
-        ExecuteOptions { pace: self.pace(), burst: self.burst.into(), ..ExecuteOptions::default() }
+        ExecuteOptions { pace: self.pace(), burst: self.burst().into(), ..ExecuteOptions::default() }
     }
 
     pub(crate) fn shard(&self) -> Option<Shard> {

@@ -120,3 +120,23 @@ fn record_of_a_specification_is_read_back() {
     assert_eq!((&plan["truncate"], &plan["max_seconds"]), (&"clamp".into(), &90.0.into()));
     assert_eq!(serde_json::from_value::<AgeSpec>(plan).unwrap(), spec);
 }
+
+#[test]
+fn bursts_are_those_of_the_profile_unless_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mail.toml");
+    let mail = Profile { burst: Some(20), ..Profile::builtin("agrawal").unwrap() };
+    std::fs::write(&path, mail.to_toml()).unwrap();
+    let path = path.to_string_lossy().into_owned();
+    let burst = |flags: &[&str]| AgeSpec::of_flags(flags).unwrap().on(None).unwrap().burst();
+    assert_eq!(burst(&["--profile", &path, "--time-scale", "10/s"]), 20);
+    assert_eq!(burst(&["--profile", &path, "--pace", "10", "--burst", "1"]), 1);
+    assert_eq!(burst(&["--profile", &path]), 1, "nothing arrives without a pace");
+    assert_eq!(burst(&["--time-scale", "10/s"]), 1);
+    assert!(Profile::parse("none", &mail.to_toml().replace("burst = 20", "burst = 0")).is_err());
+    let one = mail.to_toml().replace("burst = 20", "burst = 1");
+    assert_eq!(
+        profile_hash(&Profile::parse("one", &one).unwrap()),
+        profile_hash(&Profile::builtin("agrawal").unwrap())
+    );
+}
