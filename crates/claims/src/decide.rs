@@ -328,8 +328,9 @@ const LISTED: usize = 3;
 /// The measured values; of many, those that contradict the claim or leave it open come first.
 fn text(cases: &[Case]) -> String {
     let mut first: Vec<&Case> = cases.iter().filter(|case| !case.measured.is_empty()).collect();
-    let listed = if cases.len() > MOST { LISTED } else { MOST };
-    if cases.len() > listed {
+    let count = first.len();
+    let listed = if count > MOST { LISTED } else { MOST };
+    if count > listed {
         first.sort_by_key(|case| match case.truth {
             Truth::No => 0,
             Truth::Open(_) => 1,
@@ -344,8 +345,8 @@ fn text(cases: &[Case]) -> String {
             key => format!("{key}: {}", case.measured),
         })
         .collect();
-    if cases.len() > listed {
-        stated.push(format!("and {} more", cases.len() - listed));
+    if count > listed {
+        stated.push(format!("and {} more", count - listed));
     }
     stated.join("; ")
 }

@@ -131,8 +131,10 @@ impl Environment {
             .into_iter()
             .filter(|name| !crate::circumstances::is_circumstance(name))
             .map(|name| (name.clone(), get(self, name), get(other, name)))
-            .filter(|(_, ours, theirs)| below_mount(ours) != below_mount(theirs) || below_mount(ours).is_none())
-            .filter(|(_, ours, theirs)| ours != theirs)
+            .filter(|(_, ours, theirs)| match (below_mount(ours), below_mount(theirs)) {
+                (Some(ours), Some(theirs)) => ours != theirs,
+                _ => ours != theirs,
+            })
             .collect()
     }
 }

@@ -33,6 +33,9 @@ pub const GUEST_CONFINEMENT: &str = "SENESCE_VM_CONFINEMENT";
 /// if the host forbids personality(2).
 pub const GUEST_ADDRESSES: &str = "SENESCE_VM_ADDRESSES";
 
+/// How to get a user-mode kernel with virtual time, which Debian's does not have.
+pub const VIRTUAL_TIME_ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
+
 /// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()

@@ -1,6 +1,7 @@
 //! The TOML file of a gate: two variants of a file system, and how they are aged.
 
 use crate::aged::How;
+use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_guest::kernel::{self, Engine};
 use senesce_study::spec::{CUSTOM, FileSystemSpec};
@@ -155,10 +156,7 @@ impl GateSpec {
                 release => kernel::with_virtual_time(release)?,
             };
             if !chosen.has_virtual_time() {
-                let words = format!(
-                    "kernel {} has no virtual time\nhint: install the package senesce-kernel, or run senesce vm build 6.12",
-                    chosen.version
-                );
+                let words = format!("kernel {} has no virtual time\nhint: {VIRTUAL_TIME_ADVICE}", chosen.version);
                 return Err(Failure::new(senesce_core::ExitCode::Missing, words));
             }
             one.kernel = chosen.version;

@@ -4,6 +4,7 @@ use crate::error::{GuestError, io_error};
 use crate::fetch::Apt;
 use crate::image;
 use crate::modules::{ModuleIndex, read_module};
+use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_volume::ScratchDirectory;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -106,9 +107,6 @@ impl Engine {
     }
 }
 
-/// How to get a user-mode kernel with virtual time, which Debian's does not have.
-pub const ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
-
 /// The kernel of this release; otherwise that of the package senesce-kernel, or the newest one of the engine.
 ///
 /// # Errors
@@ -130,7 +128,7 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
             what: "the guest has no kernel yet".into(),
             remedy: match engine {
                 Some(Engine::Qemu) => "senesce vm setup --engine qemu".into(),
-                _ => ADVICE.into(),
+                _ => VIRTUAL_TIME_ADVICE.into(),
             },
         },
     })
@@ -157,7 +155,7 @@ pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
             true => format!("no kernel {name} with virtual time"),
             false => format!("no kernel {name} with virtual time among {}", names.join(", ")),
         },
-        remedy: ADVICE.into(),
+        remedy: VIRTUAL_TIME_ADVICE.into(),
     })
 }
 

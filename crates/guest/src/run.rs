@@ -15,6 +15,7 @@ use crate::space::{self, Growth};
 use crate::uml::{self, GuestTime, Method, Started, userland};
 use crate::watch::{Ended, GuestProcess, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{Bytes, machine};
 use senesce_volume::KeptDrive;
 use senesce_volume::guest::{CONTROL, CONTROL_TAG};
@@ -231,7 +232,7 @@ impl GuestRun {
         if self.time == GuestTime::Virtual && !self.kernel.has_virtual_time() {
             return Err(GuestError::Missing {
                 what: format!("kernel {} has no virtual time", self.kernel.version),
-                remedy: crate::kernel::ADVICE.into(),
+                remedy: VIRTUAL_TIME_ADVICE.into(),
             });
         }
         if self.command.is_empty() {

@@ -47,9 +47,10 @@ impl Needs {
             return missing(format!("{words}; run it as root"));
         }
         if self.virtual_time && !machine::time_is_virtual() {
-            return missing(
-                "it needs virtual time, which only a user-mode kernel has\nhint: senesce vm build 6.12".into(),
-            );
+            return missing(format!(
+                "it needs virtual time, which only a user-mode kernel has\nhint: {}",
+                machine::VIRTUAL_TIME_ADVICE
+            ));
         }
         if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {
             return missing(format!("{program} is not installed; on Debian: apt-get install {package}"));

@@ -57,6 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_stay_random_where_a_filter_forbids_fixed_ones() {
+        let found = std::thread::spawn(|| {
+            let mut filter = Filter::new(libc::SECCOMP_RET_ALLOW);
+            filter.answer(libc::SYS_personality, libc::EPERM);
+            filter.install().unwrap();
+            (can_fix_addresses(), fix_addresses())
+        });
+        assert_eq!(found.join().unwrap(), (false, Err(rustix::io::Errno::PERM)));
+    }
+
+    #[test]
     fn deterministic_thread_gets_no_random_numbers() {
         let found = std::thread::spawn(|| {
             let random = || rustix::rand::getrandom(&mut [0u8; 8], rustix::rand::GetRandomFlags::empty());

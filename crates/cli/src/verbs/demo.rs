@@ -190,19 +190,27 @@ fn not_understood(error: clap::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A private directory, in memory if there is space, else on a disk.
+/// A private directory in the first place that has space and accepts one. Memory comes last: tmpfs has no extents.
 fn scratch() -> Result<ScratchDirectory, Failure> {
-    // Memory comes last: tmpfs has no extents.
     let places = [PathBuf::from("."), std::env::temp_dir(), PathBuf::from(MEMORY)];
-    let place = places.iter().find(|place| has_space(place)).ok_or_else(|| {
-        let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        let message = format!(
-            "cannot find {SPACE} of writable space in {}\nhint: set TMPDIR to a directory that has it",
-            names.join(", ")
-        );
-        Failure::new(ExitCode::Missing, message)
-    })?;
-    Ok(ScratchDirectory::create(place, "demo")?)
+    let mut refused = None;
+    for place in places.iter().filter(|place| has_space(place)) {
+        match ScratchDirectory::create(place, "demo") {
+            Ok(scratch) => return Ok(scratch),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or_else(
+        || {
+            let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            let message = format!(
+                "cannot find {SPACE} of writable space in {}\nhint: set TMPDIR to a directory that has it",
+                names.join(", ")
+            );
+            Failure::new(ExitCode::Missing, message)
+        },
+        Failure::from,
+    ))
 }
 
 fn has_space(place: &Path) -> bool {

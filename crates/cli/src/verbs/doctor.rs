@@ -8,6 +8,7 @@ use crate::session::Session;
 use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
+use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{self, Kernel};
 use senesce_guest::uml;
@@ -59,17 +60,16 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
 }
 
 fn kernels_with_virtual_time() -> Check {
-    let found: Vec<String> = kernel::cached_kernels().map_or_else(
-        |_| Vec::new(),
-        |all| all.into_iter().filter(Kernel::has_virtual_time).map(|one| one.version).collect(),
-    );
-    Check {
-        what: "user-mode kernel".into(),
-        needed_for: "images without root, virtual time".into(),
-        state: if found.is_empty() { State::Missing } else { State::Works },
-        found: found.join(", "),
-        remedy: kernel::ADVICE.into(),
-    }
+    let (state, found) = match kernel::cached_kernels() {
+        Err(error) => (State::Missing, error.to_string()),
+        Ok(all) => {
+            let names: Vec<String> =
+                all.into_iter().filter(Kernel::has_virtual_time).map(|kernel| kernel.version).collect();
+            (if names.is_empty() { State::Missing } else { State::Works }, names.join(", "))
+        }
+    };
+    let (what, needed_for) = ("user-mode kernel".into(), "images without root, virtual time".into());
+    Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
 }
 
 /// One row for each check, and below a missing one its remedy.

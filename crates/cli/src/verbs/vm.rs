@@ -5,10 +5,11 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
+use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_guest::kernel::{ADVICE, Engine, Kernel};
+use senesce_guest::kernel::{Engine, Kernel};
 use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, Keep, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -181,7 +182,7 @@ fn boot(kernel: Kernel, session: &Session) -> Result<(), Failure> {
 fn show_kernel(kernel: &Kernel) -> Exit {
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
     if kernel.is_user_mode() && !kernel.has_virtual_time() {
-        println!("It has no virtual time.\nhint: {ADVICE}");
+        println!("It has no virtual time.\nhint: {VIRTUAL_TIME_ADVICE}");
     }
     ExitCode::Done.into()
 }
@@ -203,7 +204,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
         println!("kernel:  {} for {}{clock} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
     }
     if kernels.is_empty() {
-        println!("kernel:  none\nhint: {ADVICE}");
+        println!("kernel:  none\nhint: {VIRTUAL_TIME_ADVICE}");
     }
     Ok(ExitCode::Done.into())
 }

@@ -17,7 +17,7 @@ use senesce_aging::{
     Summary, Tally, Truncate,
 };
 use senesce_core::environment::is_root;
-use senesce_core::machine::time_is_virtual;
+use senesce_core::machine::{VIRTUAL_TIME_ADVICE, time_is_virtual};
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -221,7 +221,9 @@ impl AgeSpec {
         }
         Err(Failure::new(
             ExitCode::Missing,
-            "a time scale needs an image and a kernel with virtual time\nhint: name the target image:FILE, and build the kernel with `senesce vm build 6.1`",
+            format!(
+                "a time scale needs a target image:FILE and a kernel with virtual time\nhint: {VIRTUAL_TIME_ADVICE}"
+            ),
         ))
     }
 

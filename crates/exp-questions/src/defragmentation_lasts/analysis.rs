@@ -232,7 +232,8 @@ fn summary(systems: &[System], law: Option<&Law>) -> String {
     };
     format!(
         "{verdict} {near} of {points} points of {systems} systems are within {NEAR} of the prediction (asked: {:.0} %); rms \
-         error {rms:.3}. The share of surviving files alone: {files_near} of {points}, {files_rms:.3}. One half-life for all, fitted ({half_life:.2} overwrites), has {half_life_rms:.3}.",
+         error {rms:.3}. The share of surviving files alone: {files_near} of {points}, {files_rms:.3}. One half-life for all, fitted \
+         ({half_life:.2} overwrites), has {half_life_rms:.3}.",
         MOST * 100.0
     )
 }

@@ -76,8 +76,10 @@ pub(super) struct Confinement {
     pub files: Vec<(PathBuf, String)>,
     /// The kernel and its arguments.
     pub kernel: Vec<String>,
-    /// Whether two runs of the kernel are equal: no entropy of the host, no random addresses, no waits for its storage.
+    /// Whether two runs of the kernel are equal: no entropy of the host, no waits for its storage.
     pub deterministic: bool,
+    /// Whether addresses are fixed too. Docker's default profile of system calls forbids it.
+    pub fixed_addresses: bool,
 }
 
 /// Takes one of the two roles if this process was started for it; otherwise returns.
@@ -179,18 +181,21 @@ fn enter_tree(confinement: &Confinement) -> Result<i32, String> {
 /// Becomes the kernel; otherwise returns the problem.
 pub(super) fn start_kernel(confinement: &Confinement) -> String {
     let Some((program, arguments)) = confinement.kernel.split_first() else { return "no kernel".into() };
-    if confinement.deterministic {
-        // Some hosts forbid it; the record then names the addresses as random.
-        let _ = deterministic::fix_addresses();
-        if let Err(errno) = deterministic::make_deterministic() {
-            return format!("take randomness from the kernel: {}", io::Error::from(errno));
-        }
+    if let Err(errno) = limit_randomness(confinement) {
+        return format!("make the kernel deterministic: {}", io::Error::from(errno));
     }
     let mut command = Command::new(program);
     // The memory of the guest is a file in TMPDIR; the kernel panics without a home.
     command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command.env("TMPDIR", &confinement.temporary).env("HOME", &confinement.temporary);
     format!("start {program}: {}", command.exec())
+}
+
+fn limit_randomness(confinement: &Confinement) -> Result<(), rustix::io::Errno> {
+    if confinement.fixed_addresses {
+        deterministic::fix_addresses()?;
+    }
+    if confinement.deterministic { deterministic::make_deterministic() } else { Ok(()) }
 }
 
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {

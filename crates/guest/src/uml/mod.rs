@@ -86,6 +86,7 @@ struct UmlMachine<'a> {
     job: &'a Job,
     memory_mib: u64,
     time: GuestTime,
+    fixed_addresses: bool,
     console: &'a Path,
     method: Method,
     /// The kernel's folder for the file of its memory.
@@ -113,6 +114,7 @@ impl UmlMachine<'_> {
             files: vec![(JOB.into(), text)],
             kernel: self.arguments(&job)?,
             deterministic: self.time == GuestTime::Virtual,
+            fixed_addresses: self.fixed_addresses,
         };
         let config = scratch.join("confinement.json");
         let text = serde_json::to_vec(&confinement).unwrap_or_default();

@@ -33,8 +33,9 @@ pub(crate) fn start(
 ) -> Result<Started, GuestError> {
     job.environment.extend(userland.map(|userland| (machine::GUEST_USERLAND.into(), userland.digest)));
     job.environment.push((machine::GUEST_CONFINEMENT.into(), method.word().into()));
+    let fixed_addresses = run.time == GuestTime::Virtual && can_fix_addresses();
     if run.time == GuestTime::Virtual {
-        let addresses = if can_fix_addresses() { "fixed" } else { "random" };
+        let addresses = if fixed_addresses { "fixed" } else { "random" };
         job.environment.push((machine::GUEST_ADDRESSES.into(), addresses.into()));
     }
     let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
@@ -53,6 +54,7 @@ pub(crate) fn start(
         job: &job,
         memory_mib: run.memory.0 >> 20,
         time: run.time,
+        fixed_addresses,
         console: scratch.console(),
         method,
         temporary,

@@ -1,7 +1,6 @@
 //! Scoreboards as JSON documents: what a repository keeps of its runs.
 
-use super::{AllTested, Document, RunFacts, Scoreboard, Tested, UsedRun};
-use senesce_claims::{ClaimSet, unjudged};
+use super::{AllTested, CurrentClaim, Document, RunFacts, Scoreboard, Tested, UsedRun};
 use senesce_core::Failure;
 use senesce_core::analysis::{Finding, score_json};
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ const SCHEMA: &str = "senesce-scoreboard/2";
 #[derive(Serialize, Deserialize)]
 struct ArchivedClaim {
     experiment: String,
+    rule: String,
     #[serde(flatten)]
     finding: Finding,
     run: Option<UsedRun>,
@@ -27,8 +27,12 @@ struct ArchivedDocument {
 }
 
 #[derive(Deserialize)]
-struct Archive {
+struct Header {
     schema: String,
+}
+
+#[derive(Deserialize)]
+struct Archive {
     documents: Vec<ArchivedDocument>,
     other_works: Vec<ArchivedDocument>,
 }
@@ -53,6 +57,7 @@ impl Document {
         let findings: Vec<Finding> = self.entries.iter().map(|entry| entry.finding.clone()).collect();
         let claim = |entry: &super::Entry| ArchivedClaim {
             experiment: entry.experiment.into(),
+            rule: entry.rule.clone(),
             finding: entry.finding.clone(),
             run: entry.run.clone(),
         };
@@ -64,20 +69,32 @@ impl Document {
     }
 }
 
-/// Adds the claims of an archived scoreboard, grouped by run.
-pub(super) fn read(path: &Path, tested: &mut AllTested) -> Result<(), Failure> {
+/// Adds the claims of an archived scoreboard, grouped by run, with the sources of this version. Returns those whose rule or
+/// published values this version has changed, or that it no longer has: their verdicts do not count.
+pub(super) fn read(path: &Path, claims: &[CurrentClaim], tested: &mut AllTested) -> Result<Vec<String>, Failure> {
     let refuse = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = senesce_core::input::text(path).map_err(|error| refuse(error.to_string()))?;
+    let Header { schema } = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+    if schema != SCHEMA {
+        return Err(refuse(format!("{schema}, not {SCHEMA}")));
+    }
     let archive: Archive = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
-    if archive.schema != SCHEMA {
-        return Err(refuse(format!("{}, not {SCHEMA}", archive.schema)));
+    let mut discarded = Vec::new();
+    for archived in archive.documents.into_iter().chain(archive.other_works).flat_map(|document| document.claims) {
+        let ArchivedClaim { experiment, rule, finding, run } = archived;
+        let Some(UsedRun { facts, .. }) = run else { continue };
+        let is_same = |claim: &&CurrentClaim| {
+            (claim.experiment, &claim.rule, &claim.finding.id) == (&experiment, &rule, &finding.id)
+        };
+        let Some(CurrentClaim { finding: now, .. }) = claims.iter().find(is_same) else {
+            discarded.push(format!("{experiment} {}: this version has another rule", finding.id));
+            continue;
+        };
+        let Finding { source, work, place, stated, .. } = now.clone();
+        let finding = Finding { source, work, place, stated, ..finding };
+        findings_of(tested.entry(experiment).or_default(), facts).insert(finding.id.clone(), finding);
     }
-    for claim in archive.documents.into_iter().chain(archive.other_works).flat_map(|document| document.claims) {
-        let Some(UsedRun { facts, .. }) = claim.run else { continue };
-        let finding = (claim.finding.id.clone(), claim.finding);
-        findings_of(tested.entry(claim.experiment).or_default(), facts).extend([finding]);
-    }
-    Ok(())
+    Ok(discarded)
 }
 
 fn findings_of(runs: &mut Vec<Tested>, run: RunFacts) -> &mut BTreeMap<String, Finding> {
@@ -88,76 +105,67 @@ fn findings_of(runs: &mut Vec<Tested>, run: RunFacts) -> &mut BTreeMap<String, F
     &mut runs[at].findings
 }
 
-/// Removes archived claims that this version states differently or no longer has, and names them. The others get the sources of this
-/// version.
-pub(super) fn discard_changed(sets: &[(&'static str, ClaimSet)], tested: &mut AllTested) -> Vec<String> {
-    let mut discarded = Vec::new();
-    for (experiment, runs) in tested {
-        let set = sets.iter().find(|(kind, _)| kind == experiment).map(|(_, set)| set);
-        let current: Vec<Finding> = set.into_iter().flat_map(unjudged).map(|(_, finding)| finding).collect();
-        let same = |finding: &Finding| {
-            let is_same = |one: &&Finding| {
-                (&one.id, &one.claim, &one.published) == (&finding.id, &finding.claim, &finding.published)
-            };
-            current.iter().find(is_same).cloned()
-        };
-        for run in runs {
-            run.findings.retain(|id, finding| {
-                let Some(Finding { source, work, place, stated, .. }) = same(finding) else {
-                    discarded.push(format!("{experiment} {id} of {}: this version has another claim", run.run.name));
-                    return false;
-                };
-                *finding = Finding { source, work, place, stated, ..finding.clone() };
-                true
-            });
-        }
-    }
-    discarded
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Entry;
+    use super::super::{Entry, claims_of};
     use super::*;
-    use senesce_claims::Work;
+    use senesce_claims::{ClaimSet, Work};
     use senesce_core::analysis::Verdict;
 
     const CLAIMS: &str = r#"
         [[claim]]
         id = "a"
-        sentence = "A holds."
+        sentence = "A is large."
         source = { work = "geriatrix", place = "section 1" }
         published = { words = "always" }
-        [claim.rule.not-testable]
-        why = "a test"
+        [claim.rule.value]
+        of = "size"
+        within = { at-least = 10.0 }
     "#;
 
+    fn claims(text: &str) -> Vec<CurrentClaim> {
+        claims_of("e", &ClaimSet::parse(text, "").unwrap())
+    }
+
     /// A scoreboard with the claim, as one run supports it.
-    fn board(set: &ClaimSet) -> Scoreboard {
-        let finding = Finding { verdict: Verdict::Supported, measured: "1".into(), ..unjudged(set).remove(0).1 };
+    fn board() -> Scoreboard {
+        let CurrentClaim { experiment, rule, finding, .. } = claims(CLAIMS).remove(0);
+        let finding = Finding { verdict: Verdict::Supported, measured: "11".into(), ..finding };
         let facts = RunFacts { name: "run".into(), load: Some(1.5), seed: Some(u64::MAX), ..RunFacts::default() };
         let run = Some(UsedRun { facts, others: 0, contrary: 0 });
-        let document = Document { work: Work::Geriatrix, entries: vec![Entry { experiment: "e", finding, run }] };
+        let document = Document { work: Work::Geriatrix, entries: vec![Entry { experiment, rule, finding, run }] };
         Scoreboard { documents: vec![document], runs: 1, unread: Vec::new() }
     }
 
     #[test]
-    fn archived_runs_are_read_again_and_changed_claims_are_named() {
+    fn archived_runs_are_read_again_and_changed_rules_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("board.json");
-        let set = ClaimSet::parse(CLAIMS, "").unwrap();
-        let board = board(&set);
+        let board = board();
         std::fs::write(&path, board.to_json().to_string()).unwrap();
-        let mut tested = AllTested::new();
-        read(&path, &mut tested).unwrap();
+        let read = |claims: &[CurrentClaim]| {
+            let mut tested = AllTested::new();
+            let discarded = read(&path, claims, &mut tested).unwrap();
+            (tested, discarded.len())
+        };
+        let (tested, discarded) = read(&claims(CLAIMS));
         let entry = &board.documents[0].entries[0];
-        assert_eq!(tested["e"][0].findings["a"], entry.finding);
+        assert_eq!((&tested["e"][0].findings["a"], discarded), (&entry.finding, 0));
         assert_eq!(tested["e"][0].run, entry.run.as_ref().unwrap().facts);
-        assert!(discard_changed(&[("e", set)], &mut tested).is_empty());
-        let changed = ClaimSet::parse(&CLAIMS.replace("always", "often"), "").unwrap();
-        assert_eq!(discard_changed(&[("e", changed)], &mut tested).len(), 1);
-        assert!(tested["e"][0].findings.is_empty());
-        std::fs::write(&path, board.to_json().to_string().replace(SCHEMA, "senesce-scoreboard/1")).unwrap();
-        assert!(read(&path, &mut tested).is_err());
+        for (old, new) in [("always", "often"), ("10.0", "12.0"), ("is large", "is small")] {
+            assert_eq!(read(&claims(&CLAIMS.replace(old, new))), (AllTested::new(), 1), "{new}");
+        }
+        let (moved, discarded) = read(&claims(&CLAIMS.replace("section 1", "section 2")));
+        assert_eq!((moved["e"][0].findings["a"].place.as_str(), discarded), ("section 2", 0));
+    }
+
+    #[test]
+    fn other_documents_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("board.json");
+        for text in [r#"{"schema": "senesce-scoreboard/1"}"#, "{}", "no JSON"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(read(&path, &[], &mut AllTested::new()).is_err(), "{text}");
+        }
     }
 }

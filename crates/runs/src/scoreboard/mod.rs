@@ -5,12 +5,12 @@
 mod archive;
 
 use crate::history::{self, ListedRun};
-use senesce_claims::{ClaimSet, Work, unjudged};
+use senesce_claims::{Claim, ClaimSet, Work, unjudged};
 use senesce_core::analysis::{Finding, Score, Verdict};
 use senesce_core::{Analysis, Failure, Level, Record};
 use senesce_runner::{Registry, Reproducible};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,8 +30,18 @@ pub struct Document {
 /// A claim with its verdict and the run that it is from.
 pub struct Entry {
     pub experiment: &'static str,
+    /// Digest of the claim with its rule and its published values.
+    rule: String,
     pub finding: Finding,
     pub run: Option<UsedRun>,
+}
+
+/// A claim of this version, which no run has tested yet.
+struct CurrentClaim {
+    experiment: &'static str,
+    work: Work,
+    rule: String,
+    finding: Finding,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,25 +85,28 @@ type AllTested = BTreeMap<String, Vec<Tested>>;
 /// # Errors
 /// A directory or a file cannot be read, or a file is not a scoreboard of this version.
 pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard, Failure> {
-    let (archives, below): (Vec<&PathBuf>, Vec<&PathBuf>) = sources.iter().partition(|source| source.is_file());
-    let mut tested = AllTested::new();
-    for archive in archives {
-        archive::read(archive, &mut tested)?;
+    let (archives, below): (Vec<PathBuf>, Vec<PathBuf>) = sources.iter().cloned().partition(|source| source.is_file());
+    let claims = current_claims(registry)?;
+    let (mut tested, mut unread) = (AllTested::new(), Vec::new());
+    for path in archives {
+        unread.extend(archive::read(&path, &claims, &mut tested)?);
     }
-    let sets = claim_sets(registry)?;
-    let mut unread = archive::discard_changed(&sets, &mut tested);
-    let below: Vec<PathBuf> = below.into_iter().cloned().collect();
     for entry in &history::entries(&below)? {
         let is_of = |experiment: &&dyn Reproducible| entry.kind.as_deref() == Some(experiment.kind());
         let Some(experiment) = registry.experiments().find(is_of) else { continue };
         match of_run(registry, entry) {
-            Ok(one) => tested.entry(experiment.kind().into()).or_default().push(one),
+            Ok(one) => {
+                let runs = tested.entry(experiment.kind().into()).or_default();
+                // An archive may have the same run.
+                runs.retain(|known| known.run != one.run);
+                runs.push(one);
+            }
             Err(failure) => unread.push(format!("{}: {failure}", entry.run.display())),
         }
     }
     tested.values_mut().for_each(|runs| runs.sort_by(|a, b| a.run.date.cmp(&b.run.date)));
     let runs = tested.values().map(Vec::len).sum();
-    Ok(Scoreboard { documents: documents(&sets, &tested), runs, unread })
+    Ok(Scoreboard { documents: documents(claims, &tested), runs, unread })
 }
 
 fn of_run(registry: &Registry, listed: &ListedRun) -> Result<Tested, Failure> {
@@ -114,40 +127,52 @@ fn of_run(registry: &Registry, listed: &ListedRun) -> Result<Tested, Failure> {
     Ok(Tested { run, findings: findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect() })
 }
 
-/// The claims of each experiment that has any.
-fn claim_sets(registry: &Registry) -> Result<Vec<(&'static str, ClaimSet)>, Failure> {
-    let with_claims = registry.experiments().filter(|experiment| !experiment.claims().is_empty());
-    let parse = |experiment: &dyn Reproducible| {
+fn current_claims(registry: &Registry) -> Result<Vec<CurrentClaim>, Failure> {
+    let mut all = Vec::new();
+    for experiment in registry.experiments().filter(|experiment| !experiment.claims().is_empty()) {
         let set = ClaimSet::parse(experiment.claims(), experiment.published())
             .map_err(|error| Failure::usage(format!("{}: {error}", experiment.kind())))?;
-        Ok((experiment.kind(), set))
-    };
-    with_claims.map(parse).collect()
+        all.extend(claims_of(experiment.kind(), &set));
+    }
+    Ok(all)
 }
 
-fn documents(sets: &[(&'static str, ClaimSet)], tested: &AllTested) -> Vec<Document> {
+fn claims_of(experiment: &'static str, set: &ClaimSet) -> Vec<CurrentClaim> {
+    let current = |(claim, (work, finding)): (&Claim, (Work, Finding))| {
+        let rule = rule_digest(claim, &finding.published);
+        CurrentClaim { experiment, work, rule, finding }
+    };
+    set.claims.iter().zip(unjudged(set)).map(current).collect()
+}
+
+/// Everything on which a verdict depends: not the source and the note.
+fn rule_digest(claim: &Claim, published: &str) -> String {
+    let Claim { drive, fitted, holds, control, unclear, possible, rule, sentence, .. } = claim;
+    let parts = json!([sentence, published, drive, fitted, holds, control, unclear, possible, rule]);
+    blake3::hash(parts.to_string().as_bytes()).to_hex()[..16].to_string()
+}
+
+fn documents(claims: Vec<CurrentClaim>, tested: &AllTested) -> Vec<Document> {
     let mut documents: Vec<Document> =
         Work::DOCUMENTS.iter().map(|work| Document { work: *work, entries: Vec::new() }).collect();
-    for (experiment, set) in sets {
-        let runs = tested.get(*experiment).map(Vec::as_slice).unwrap_or_default();
-        for (work, finding) in unjudged(set) {
-            let entry = entry(experiment, finding, runs);
-            match documents.iter_mut().find(|known| known.work == work) {
-                Some(document) => document.entries.push(entry),
-                None => documents.push(Document { work, entries: vec![entry] }),
-            }
+    for claim in claims {
+        let runs = tested.get(claim.experiment).map(Vec::as_slice).unwrap_or_default();
+        let (work, entry) = (claim.work, entry(claim, runs));
+        match documents.iter_mut().find(|known| known.work == work) {
+            Some(document) => document.entries.push(entry),
+            None => documents.push(Document { work, entries: vec![entry] }),
         }
     }
     documents
 }
 
-fn entry(experiment: &'static str, finding: Finding, runs: &[Tested]) -> Entry {
+fn entry(CurrentClaim { experiment, rule, finding, .. }: CurrentClaim, runs: &[Tested]) -> Entry {
     let found: Vec<(&Tested, &Finding)> =
         runs.iter().filter_map(|run| Some((run, run.findings.get(&finding.id)?))).collect();
     // Runs are sorted by date, and the last of equals is chosen.
     let Some((run, best)) = found.iter().max_by_key(|(run, one)| (rank(one.verdict), run.run.scale)) else {
         let reason = format!("senesce reproduce {experiment}");
-        return Entry { experiment, finding: Finding { reason, ..finding }, run: None };
+        return Entry { experiment, rule, finding: Finding { reason, ..finding }, run: None };
     };
     let decided = || found.iter().filter(|(other, one)| rank(one.verdict) == DECIDED && other.run != run.run);
     let used = UsedRun {
@@ -155,7 +180,7 @@ fn entry(experiment: &'static str, finding: Finding, runs: &[Tested]) -> Entry {
         others: decided().count(),
         contrary: decided().filter(|(_, one)| one.verdict != best.verdict).count(),
     };
-    Entry { experiment, finding: (*best).clone(), run: Some(used) }
+    Entry { experiment, rule, finding: (*best).clone(), run: Some(used) }
 }
 
 const DECIDED: u8 = 2;
@@ -188,10 +213,13 @@ impl Document {
 
 impl Scoreboard {
     /// The runs whose verdicts count, by experiment.
-    pub fn used_runs(&self) -> BTreeMap<(&'static str, &str), &RunFacts> {
+    pub fn used_runs(&self) -> Vec<(&'static str, &RunFacts)> {
         let entries = self.documents.iter().flat_map(|document| &document.entries);
-        let used = entries.filter_map(|entry| Some((entry.experiment, &entry.run.as_ref()?.facts)));
-        used.map(|(experiment, run)| ((experiment, run.name.as_str()), run)).collect()
+        let mut used: Vec<_> =
+            entries.filter_map(|entry| Some((entry.experiment, &entry.run.as_ref()?.facts))).collect();
+        used.sort_by(|(a, one), (b, other)| (a, &one.date, &one.name).cmp(&(b, &other.date, &other.name)));
+        used.dedup();
+        used
     }
 }
 
@@ -233,7 +261,8 @@ mod tests {
 
     fn chosen(runs: &[Tested]) -> (Verdict, Option<UsedRun>) {
         let finding = Finding { id: "a".into(), verdict: Verdict::NotRun, ..Finding::default() };
-        let entry = entry("e", finding, runs);
+        let claim = CurrentClaim { experiment: "e", work: Work::Geriatrix, rule: String::new(), finding };
+        let entry = entry(claim, runs);
         (entry.finding.verdict, entry.run)
     }
 

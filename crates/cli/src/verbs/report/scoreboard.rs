@@ -9,9 +9,9 @@ use crate::session::runs_directory;
 use senesce_claims::Work;
 use senesce_core::analysis::{Finding, Score, Verdict, score_lines};
 use senesce_core::output::Format;
-use senesce_core::{Failure, Table, number_of};
+use senesce_core::{Failure, Rows, Table, number_of};
 use senesce_report::scoreboard::{self as page, Board, BoardDocument};
-use senesce_runs::scoreboard::{Document, Scoreboard, scoreboard};
+use senesce_runs::scoreboard::{Document, Entry, Scoreboard, scoreboard};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -68,12 +68,12 @@ fn board(found: &Scoreboard) -> Board {
     let mut notes = vec![
         format!("{} claims that senesce adds to them (rows \"added\"): {}.", added.claims(), added.words()),
         format!(
-            "senesce repeated experiments of these documents in {} (last table, with the load of the machine). Each claim has a rule that was \
-             fixed before. Supported: the whole interval of the measured value is within the rule. Not supported: it is wholly outside.",
+            "senesce repeated experiments of these documents in {} (last table, with the load of the machine). Each claim has a rule, which \
+             is fixed before a run. Supported: the whole interval of the measured value is within the rule. Not supported: it is wholly outside.",
             number_of(found.runs, "run")
         ),
         "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests \
-         the simulator, not the claim. Claims on zoned drives and modelled drives are simulated in all columns."
+         the simulator, not the claim. In all columns, values of simulated and modelled drives are not measurements of a drive."
             .into(),
         "One condition outside of the rule is enough for \"not supported\". senesce help claims explains rules and verdicts.".into(),
     ];
@@ -92,61 +92,49 @@ fn board(found: &Scoreboard) -> Board {
 }
 
 fn contradicted(documents: &[&Document]) -> Table {
-    let columns = ["document", "statement", "published", "measured", "experiment"];
-    let mut table = Table::new("not-supported", "Statements that are not supported here", &columns);
-    for document in documents {
-        let stated = document.entries.iter().filter(|entry| entry.finding.stated);
-        for entry in stated.filter(|entry| entry.finding.verdict == Verdict::NotSupported) {
-            let Finding { claim, published, measured, note, .. } = &entry.finding;
-            let noted = if note.is_empty() { claim.clone() } else { format!("{claim} ({note})") };
-            table.rows.push(vec![
-                json!(document.work.short()),
-                json!(noted),
-                json!(published),
-                json!(measured),
-                json!(entry.experiment),
-            ]);
-        }
-    }
-    table
+    let stated = documents.iter().flat_map(|document| document.entries.iter().map(move |entry| (document.work, entry)));
+    let is_contradicted =
+        |(_, entry): &(Work, &Entry)| entry.finding.stated && entry.finding.verdict == Verdict::NotSupported;
+    let all: Vec<(Work, &Entry)> = stated.filter(is_contradicted).collect();
+    let noted = |finding: &Finding| match finding.note.as_str() {
+        "" => finding.claim.clone(),
+        note => format!("{} ({note})", finding.claim),
+    };
+    Rows::of(&all)
+        .column("document", |(work, _)| work.short())
+        .column("statement", |(_, entry)| noted(&entry.finding))
+        .column("published", |(_, entry)| &entry.finding.published)
+        .column("measured", |(_, entry)| &entry.finding.measured)
+        .column("experiment", |(_, entry)| entry.experiment)
+        .table("not-supported", "Statements that are not supported here")
 }
 
 fn runs(found: &Scoreboard) -> Table {
-    let columns = ["experiment", "scale", "date", "kernel", "processor", "load", "version", "commit", "seed"];
-    let mut table = Table::new("runs", "Runs", &columns);
-    for ((experiment, _), run) in found.used_runs() {
-        table.rows.push(vec![
-            json!(experiment),
-            json!(run.scale.map(|scale| scale.name())),
-            json!(run.date),
-            json!(run.kernel),
-            json!(run.processor),
-            json!(run.load),
-            json!(run.version),
-            json!(run.commit),
-            json!(run.seed.map(|seed| seed.to_string())),
-        ]);
-    }
-    table
+    Rows::of(&found.used_runs())
+        .column("experiment", |(experiment, _)| experiment)
+        .column("run", |(_, run)| &run.name)
+        .column("scale", |(_, run)| run.scale.map(|scale| scale.name()))
+        .column("date", |(_, run)| &run.date)
+        .column("kernel", |(_, run)| &run.kernel)
+        .column("processor", |(_, run)| &run.processor)
+        .column("load", |(_, run)| run.load)
+        .column("version", |(_, run)| &run.version)
+        .column("commit", |(_, run)| &run.commit)
+        .column("seed", |(_, run)| run.seed.map(|seed| seed.to_string()))
+        .table("runs", "Runs")
 }
 
 /// A row for the statements of each document, then one for what senesce adds to it; other works are one document.
 fn totals(documents: &[Document]) -> Table {
     let mut table = Table::new("scores", "", &HEADS);
     for document in documents.iter().filter(|document| document.is_main()) {
-        table.rows.push(row(named(document.work), document.score(true)));
+        table.rows.push(row(document.work.short().into(), document.score(true)));
         table.rows.push(row("  added".into(), document.score(false)));
     }
     let others = documents.iter().filter(|document| !document.is_main());
     let verdicts = others.flat_map(|document| document.entries.iter().map(|entry| entry.finding.verdict));
     table.rows.push(row("other works".into(), Score::of(verdicts)));
     table
-}
-
-/// The short name, which stands in other tables, with the year.
-fn named(work: Work) -> String {
-    let year = work.citation().rsplit(' ').next().filter(|word| word.len() == 4 && word.parse::<u16>().is_ok());
-    year.map_or_else(|| work.short().into(), |year| format!("{} ({year})", work.short()))
 }
 
 fn row(name: String, score: Score) -> Vec<Value> {

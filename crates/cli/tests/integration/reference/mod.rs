@@ -1,5 +1,5 @@
-//! The pages in docs/reference, generated from the types and from results of runs. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
-//! writes them; otherwise a difference is a failure.
+//! The pages in docs/reference, generated from the types and from results of runs.
+//! `UPDATE=1 cargo test -p senesce-cli --test integration reference` writes them; otherwise a difference is a failure.
 
 mod attributes;
 mod defaults;
