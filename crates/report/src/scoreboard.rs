@@ -66,7 +66,10 @@ pub fn markdown(board: &Board) -> String {
     for note in &board.notes {
         text += &format!("\n> {}\n", markdown::escape(note));
     }
-    let titled = |table: &Table| format!("\n## {}\n\n{}", markdown::escape(&table.title), markdown::table(table));
+    let titled = |table: &Table| match table.rows.is_empty() {
+        true => String::new(),
+        false => format!("\n## {}\n\n{}", markdown::escape(&table.title), markdown::table(table)),
+    };
     text += &format!("\n{}", markdown::table(&board.totals));
     text += &titled(&board.contradicted);
     for document in &board.documents {
