@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+const WORK: &str = r#"cd "$0" && echo begun && read -r word"#;
+
 struct Elsewhere {
     child: Child,
     input: Option<ChildStdin>,
@@ -14,13 +16,24 @@ struct Elsewhere {
 impl Elsewhere {
     /// `flags` are those of unshare(1). In `folder` the process works; it has begun when this returns.
     fn begin(flags: &str, folder: &Path) -> Self {
-        let mut child = Command::new("unshare")
-            .args([flags, "sh", "-c", "cd \"$0\" && echo begun && read -r word"])
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new("unshare");
+        command.args([flags, "sh", "-c", WORK]).arg(folder);
+        Self::of(command)
+    }
+
+    /// In a user namespace, which has of all our mounts only that on `point`: it cannot unmount its copies, and those of other
+    /// tests would stay in use.
+    fn of_user(point: &Path) -> Self {
+        let others =
+            "awk '$5 ~ \"^/run/senesce/mnt/\" && index(point, $5) != 1 { print $5 }' point=\"$0\" /proc/self/mountinfo";
+        let script = format!("{others} | xargs -r umount --lazy && exec unshare -Urm sh -c '{WORK}' /");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).arg(point);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut word = [0; 6];
         child.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
         assert_eq!(&word, b"begun\n");
@@ -118,7 +131,7 @@ fn memory_image_is_complete_after_refused_remount() {
 fn busy_mount_copy_is_refused_with_its_holder() {
     let mut target = memory(FileSystem::Ext4);
     write(&target);
-    let elsewhere = Elsewhere::begin("-Urm", Path::new("/"));
+    let elsewhere = Elsewhere::of_user(target.mount_point());
     refused(target.remount(), &format!("process {} (sh -c", elsewhere.child.id()));
     elsewhere.end();
 }
