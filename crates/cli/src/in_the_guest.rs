@@ -42,7 +42,11 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         memory: if is_virtual && image.is_some() { Bytes::gib(1) } else { Bytes::gib(2) },
         cpus: 2,
         accelerator: None,
-        time: if is_virtual { GuestTime::Virtual } else { GuestTime::Real },
+        time: match is_virtual {
+            false => GuestTime::Real,
+            true if aging.as_ref().is_some_and(|aging| aging.spec.time_scale.is_none()) => GuestTime::Still,
+            true => GuestTime::Virtual,
+        },
         command,
         shares: shares.folders.clone(),
         time_limit: None,

@@ -30,6 +30,7 @@ pub mod rows;
 pub mod seed;
 pub mod text;
 pub mod units;
+pub mod virtual_time;
 
 pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Score, Series, Table, Verdict};
 pub use environment::Environment;

@@ -172,7 +172,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<Lasting> {
     PoolJob {
         name: format!("{fs}-{}-{arm}-{seed}", profile.replace('/', "_")),
         // The copy is a second image.
-        guest: GuestSpec::in_virtual_time(kernel, Bytes(2 * spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT),
+        guest: GuestSpec::in_virtual_time(kernel, Bytes(2 * spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT).still(),
         spec: Spec { kernel: kernel.clone(), ..spec.clone() },
     }
 }

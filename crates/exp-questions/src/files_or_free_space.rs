@@ -223,7 +223,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<FilesOrFreeSpace> {
     let Aging { fs, profile, fullness, overwrites } = aging;
     PoolJob {
         name: format!("{fs}-{}-{fullness}-{overwrites}-{files}-{free}-{seed}", profile.replace('/', "_")),
-        guest: GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT),
+        guest: GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT).still(),
         spec: Spec { kernel: kernel.clone(), ..spec.clone() },
     }
 }

@@ -4,6 +4,7 @@ mod defragmentation_lasts;
 mod files_or_free_space;
 mod installed;
 mod kernels;
+mod unsynced;
 
 use senesce_runner::{Reproducible, experiment};
 

@@ -11,9 +11,10 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 pub(crate) fn job(spec: &GateSpec, step: &GateStep) -> PoolJob<Gate> {
     let kernel = &spec.file_system[step.side].kernel;
+    let guest = GuestSpec::in_virtual_time(kernel, spec.gate.memory, TIME_LIMIT);
     PoolJob {
         name: format!("{}-{}{}", step.seed, step.side, if step.sham { "-sham" } else { "" }),
-        guest: GuestSpec::in_virtual_time(kernel, spec.gate.memory, TIME_LIMIT),
+        guest: if spec.aging.operations_per_second.is_none() { guest.still() } else { guest },
         spec: inside(spec),
     }
 }

@@ -56,6 +56,11 @@ impl GuestSpec {
             events_name_guest: true,
         }
     }
+
+    /// For programs without a pace.
+    pub fn still(self) -> Self {
+        Self { time: GuestTime::Still, ..self }
+    }
 }
 
 /// A guest that ran steps of a run.

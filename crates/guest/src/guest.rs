@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub host_tree: Option<HostTree>,
     /// Whether every run of the guest has the same random numbers. Its kernel then has no other entropy.
     pub fixed_entropy: bool,
+    /// Whether programs run until they wait, before background threads of the kernel.
+    pub programs_first: bool,
     /// Whether drives are kept, so that the guest's cache must be written to them.
     pub sync: bool,
 }
@@ -95,6 +97,9 @@ fn serve() -> Result<(), String> {
         false => attach_share(tag, path),
     })?;
     make_static_nodes();
+    if job.programs_first {
+        senesce_sys::deterministic::run_until_waiting().map_err(|errno| format!("set the scheduler: {errno}"))?;
+    }
     let status = run_job(&job);
     // Data of background processes in the guest's cache must be in the shares before the guest ends.
     for (_, path) in &job.shares {

@@ -111,7 +111,7 @@ impl GuestRun {
 
     /// In virtual time, synchronising in the guest has no effect on the host.
     fn sync_shares(&self) -> Result<(), GuestError> {
-        let shares = self.shares.iter().filter(|_| self.time == GuestTime::Virtual);
+        let shares = self.shares.iter().filter(|_| self.time.is_virtual());
         shares.into_iter().try_for_each(|share| {
             let folder = File::open(share).map_err(io_error("open", share))?;
             rustix::fs::syncfs(&folder).map_err(|errno| io_error("synchronise", share)(errno.into()))
@@ -168,7 +168,7 @@ impl GuestRun {
         let control = scratch.control();
         let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
         control::prepare(&control, &self.kernel, userland.as_ref())?;
-        if self.time == GuestTime::Virtual {
+        if self.time.is_virtual() {
             control::put_host_seconds(&control, 0)?;
         }
         let begin = Instant::now();
@@ -229,7 +229,7 @@ impl GuestRun {
                 self.kernel.version
             )));
         }
-        if self.time == GuestTime::Virtual && !self.kernel.has_virtual_time() {
+        if self.time.is_virtual() && !self.kernel.has_virtual_time() {
             return Err(GuestError::Missing {
                 what: format!("kernel {} has no virtual time", self.kernel.version),
                 remedy: VIRTUAL_TIME_ADVICE.into(),
@@ -312,7 +312,8 @@ impl GuestRun {
             shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
             boot_modules: uml::MODULES.into(),
             host_tree: None,
-            fixed_entropy: self.time == GuestTime::Virtual,
+            fixed_entropy: self.time.is_virtual(),
+            programs_first: self.time == GuestTime::Still,
             sync: !self.keep.files.is_empty(),
         }
     }

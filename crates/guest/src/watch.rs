@@ -136,7 +136,7 @@ impl Watched<'_> {
 
     fn send_host_seconds(&mut self) -> Result<(), GuestError> {
         let seconds = self.begin.elapsed().as_secs();
-        if self.time == GuestTime::Virtual && seconds > self.host_seconds {
+        if self.time.is_virtual() && seconds > self.host_seconds {
             self.host_seconds = seconds;
             control::put_host_seconds(self.control, seconds)?;
         }

@@ -34,6 +34,20 @@ pub fn make_deterministic() -> crate::Result<()> {
     filter.install()
 }
 
+/// Lets this thread and those that it starts run until they wait. Background threads of the kernel run meanwhile only if this thread
+/// waits for them, so their order does not depend on how long programs ran before.
+///
+/// # Errors
+/// EPERM without CAP_SYS_NICE.
+pub fn run_until_waiting() -> crate::Result<()> {
+    // struct sched_param of the kernel. The function of musl always fails, so this is the system call.
+    let priority: libc::c_int = 1;
+    // SAFETY: the priority outlives the call.
+    checked(
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) } as libc::c_int
+    )
+}
+
 #[repr(C)]
 struct Entropy {
     bits: libc::c_int,

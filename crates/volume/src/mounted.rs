@@ -12,6 +12,7 @@ use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
 use crate::setting::ChangedSetting;
 use crate::spec::TargetSpec;
+use senesce_core::virtual_time::await_work_after_mount;
 use senesce_core::{Bytes, Environment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,11 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// Unmounts and mounts again, so that the file system releases its reservations for open files. A directory stays as it is.
     pub fn settle(&mut self) -> Result<(), TargetError> {
-        if self.mount.is_none() { Ok(()) } else { self.while_unmounted(|_| Ok(())) }
+        if self.mount.is_some() {
+            self.while_unmounted(|_| Ok(()))?;
+            await_work_after_mount();
+        }
+        Ok(())
     }
 
     /// Unmounts, runs the file system's read-only checker, and mounts again. `None` without a checker.

@@ -37,6 +37,7 @@ use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::time_is_virtual;
+use senesce_core::virtual_time::{OPERATIONS_PER_TICK, await_middle_of_tick, await_work_after_mount};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -182,6 +183,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 impl<B: PlanTarget> Run<'_, '_, B> {
     fn play(&mut self) -> Result<Stop, AgingError> {
         self.backends.iter().try_for_each(PlanTarget::prepare)?;
+        if self.options.pace.is_none() {
+            await_work_after_mount();
+        }
         if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
     }
 
@@ -265,9 +269,13 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(None)
     }
 
-    /// Half a window, or the operations that the pace allows between checks for an interrupt.
+    /// Half a window, the operations that the pace allows between checks for an interrupt, or those of a tick in virtual time.
     fn round(&self) -> u64 {
-        let most = self.options.pace.map_or(u64::MAX, |pace| (pace * LONGEST_PAUSE.as_secs_f64()) as u64);
+        let most = match self.options.pace {
+            Some(pace) => (pace * LONGEST_PAUSE.as_secs_f64()) as u64,
+            None if time_is_virtual() => OPERATIONS_PER_TICK,
+            None => u64::MAX,
+        };
         self.longest_round().min(most).max(1)
     }
 
@@ -276,6 +284,9 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 
     fn keep_pace(&self) {
+        if self.options.pace.is_none() {
+            return await_middle_of_tick();
+        }
         let (begun, from) = self.from;
         let due = self.options.arrival(self.parts.position() - from);
         while let Some(early) = due.checked_sub(begun.elapsed()).filter(|early| !early.is_zero()) {

@@ -2,11 +2,13 @@
 
 use super::arm::{Arm, defragment};
 use super::{Event, Lasted, Lasting, Spec, Step};
+use crate::unsynced::Unsynced;
 use senesce_aging::{
     AgingPlan, Clock, CommitShare, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Planner, Profile, Stop,
     Truncate, execute,
 };
 use senesce_core::failure::failed;
+use senesce_core::virtual_time::{await_middle_of_tick, await_work_after_mount};
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_gate::aged::{DISK, read_seconds};
 use senesce_layout::{FileRuns, Layout, Options};
@@ -108,7 +110,8 @@ fn treat(step: &Step, size: Bytes, target: MountedTarget) -> Result<MountedTarge
         }
         Arm::Copy => {
             let copy = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(step.fs))?;
-            copy_tree(target.mount_point(), copy.mount_point())?;
+            await_work_after_mount();
+            copy_tree(target.mount_point(), copy.mount_point(), &mut Unsynced::default())?;
             target.close()?;
             Ok(copy)
         }
@@ -116,7 +119,7 @@ fn treat(step: &Step, size: Bytes, target: MountedTarget) -> Result<MountedTarge
 }
 
 /// Copies directories and files in the order of their names, depth first.
-fn copy_tree(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_tree(from: &Path, to: &Path, unsynced: &mut Unsynced) -> Result<(), Failure> {
     let entries = fs::read_dir(from).map_err(failed("list", from))?;
     let mut names = entries
         .map(|entry| Ok(entry?.file_name()))
@@ -124,17 +127,19 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(failed("list", from))?;
     names.sort();
     for name in names {
+        await_middle_of_tick();
         let (source, copy) = (from.join(&name), to.join(&name));
         match source.symlink_metadata().map_err(failed("check", &source))?.is_dir() {
-            true if copy.is_dir() => copy_tree(&source, &copy)?,
+            true if copy.is_dir() => copy_tree(&source, &copy, unsynced)?,
             true => {
                 fs::create_dir(&copy).map_err(failed("make folder", &copy))?;
-                copy_tree(&source, &copy)?;
+                copy_tree(&source, &copy, unsynced)?;
             }
             false => {
                 // Through memory: a copy inside of the kernel may share blocks.
                 let bytes = fs::read(&source).map_err(failed("read", &source))?;
-                fs::write(&copy, bytes).map_err(failed("write", &copy))?;
+                fs::write(&copy, &bytes).map_err(failed("write", &copy))?;
+                unsynced.wrote(bytes.len() as u64, to)?;
             }
         }
     }
@@ -232,7 +237,7 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir_all(from.path().join("d/e")).unwrap();
         fs::write(from.path().join("d/e/f"), b"bytes").unwrap();
-        copy_tree(from.path(), to.path()).unwrap();
+        copy_tree(from.path(), to.path(), &mut Unsynced::default()).unwrap();
         assert_eq!(fs::read(to.path().join("d/e/f")).unwrap(), b"bytes");
     }
 }

@@ -1,7 +1,9 @@
 //! The aged tree, without ballast, filler and plug.
 
+use crate::unsynced::Unsynced;
 use senesce_core::Failure;
 use senesce_core::failure::failed;
+use senesce_core::virtual_time::await_middle_of_tick;
 use senesce_layout::FileRuns;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -41,6 +43,7 @@ impl Tree {
 
     pub(super) fn delete(&self, root: &Path) -> Result<(), Failure> {
         for Entry { path, bytes } in self.0.iter().rev() {
+            await_middle_of_tick();
             let path = root.join(path);
             match bytes {
                 Some(_) => fs::remove_file(&path),
@@ -53,10 +56,14 @@ impl Tree {
 
     /// Writes files of the same sizes in path order.
     pub(super) fn write(&self, root: &Path) -> Result<(), Failure> {
+        let mut unsynced = Unsynced::default();
         for Entry { path, bytes } in &self.0 {
             let path = root.join(path);
             match bytes {
-                Some(bytes) => write_file(&path, *bytes)?,
+                Some(bytes) => {
+                    write_file(&path, *bytes)?;
+                    unsynced.wrote(*bytes, root)?;
+                }
                 None => fs::create_dir(&path).map_err(failed("make folder", &path))?,
             }
         }
@@ -87,12 +94,14 @@ fn list_below(root: &Path, folder: &Path, entries: &mut Vec<Entry>) -> Result<()
 }
 
 pub(super) fn write_file(path: &Path, bytes: u64) -> Result<(), Failure> {
+    await_middle_of_tick();
     let file = File::create(path).map_err(failed("create", path))?;
     write_all(file, bytes).map_err(failed("write", path))
 }
 
 /// Writes the bytes of a file again, in place.
 pub(super) fn overwrite_file(path: &Path, bytes: u64) -> Result<(), Failure> {
+    await_middle_of_tick();
     let file = File::options().write(true).open(path).map_err(failed("open", path))?;
     write_all(file, bytes).map_err(failed("overwrite", path))
 }

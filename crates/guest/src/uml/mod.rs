@@ -37,6 +37,15 @@ pub enum GuestTime {
     Real,
     /// Processing takes no time. If the guest is idle, its clock goes to the next timer.
     Virtual,
+    /// The same for programs that seldom wait for the clock. Background threads of the kernel run only while programs wait, as the
+    /// fair scheduler would choose by what ran before, which differs between builds of a program.
+    Still,
+}
+
+impl GuestTime {
+    pub fn is_virtual(self) -> bool {
+        self != Self::Real
+    }
 }
 
 /// The reason why a kernel was not started, from its console.
@@ -113,7 +122,7 @@ impl UmlMachine<'_> {
             shown: self.shown(&job),
             files: vec![(JOB.into(), text)],
             kernel: self.arguments(&job)?,
-            deterministic: self.time == GuestTime::Virtual,
+            deterministic: self.time.is_virtual(),
             fixed_addresses: self.fixed_addresses,
         };
         let config = scratch.join("confinement.json");
@@ -168,7 +177,7 @@ impl UmlMachine<'_> {
             words.push(parameter(JOB_VARIABLE, job)?);
             words.extend(host_user_parameter());
         }
-        if self.time == GuestTime::Virtual {
+        if self.time.is_virtual() {
             // A fixed start, so that equal runs have equal times: 2026-01-01.
             words.extend(["time-travel=inf-cpu".into(), "time-travel-start=1767225600".into()]);
         }

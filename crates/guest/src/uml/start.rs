@@ -2,7 +2,6 @@
 
 use super::userland::Userland;
 use super::{HostTree, MODULES, Method, UmlMachine, readable_directory};
-use crate::GuestTime;
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::run::GuestRun;
@@ -33,8 +32,8 @@ pub(crate) fn start(
 ) -> Result<Started, GuestError> {
     job.environment.extend(userland.map(|userland| (machine::GUEST_USERLAND.into(), userland.digest)));
     job.environment.push((machine::GUEST_CONFINEMENT.into(), method.word().into()));
-    let fixed_addresses = run.time == GuestTime::Virtual && can_fix_addresses();
-    if run.time == GuestTime::Virtual {
+    let fixed_addresses = run.time.is_virtual() && can_fix_addresses();
+    if run.time.is_virtual() {
         let addresses = if fixed_addresses { "fixed" } else { "random" };
         job.environment.push((machine::GUEST_ADDRESSES.into(), addresses.into()));
     }

@@ -1,0 +1,58 @@
+//! The clock of a user-mode kernel in virtual time.
+//!
+//! It stands still while something runs, except for 256 ns at each query (arch/um/kernel/time.c). So builds that query it more often
+//! reach the next tick of the kernel's timers at another operation, and timers then act on other states.
+
+use crate::machine::time_is_virtual;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// CONFIG_HZ of user-mode kernels is 100.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Operations that stay within half a tick: 10,000 queries of the clock.
+pub const OPERATIONS_PER_TICK: u64 = 256;
+
+/// In virtual time, waits for the middle of a tick. What follows then meets the kernel's timers at the same points in every build.
+pub fn await_middle_of_tick() {
+    if !time_is_virtual() {
+        return;
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    std::thread::sleep(until_middle(Duration::from_nanos(now.tv_nsec.unsigned_abs())));
+}
+
+/// After a mount, ext4 waits up to 5 s (EXT4_DEF_LI_MAX_START_DELAY) before it reads its bitmaps, by a random number. It depends on
+/// what programs have read from `/dev/random`.
+const MOUNT_WORK: Duration = Duration::from_secs(6);
+
+/// In virtual time, waits until the file systems have done their work after the mount.
+pub fn await_work_after_mount() {
+    if time_is_virtual() {
+        std::thread::sleep(MOUNT_WORK);
+    }
+}
+
+/// From the phase of a second.
+fn until_middle(phase: Duration) -> Duration {
+    let into_tick = Duration::from_nanos((phase.as_nanos() % TICK.as_nanos()) as u64);
+    match (TICK / 2).checked_sub(into_tick) {
+        Some(left) if !left.is_zero() => left,
+        _ => TICK + TICK / 2 - into_tick,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_ends_in_the_middle_of_a_tick() {
+        for (phase, wait) in
+            [(0, 5_000_000), (1, 4_999_999), (4_999_999, 1), (5_000_000, 10_000_000), (19_999_999, 5_000_001)]
+        {
+            let found = until_middle(Duration::from_nanos(phase));
+            assert_eq!(found, Duration::from_nanos(wait), "{phase}");
+        }
+    }
+}
