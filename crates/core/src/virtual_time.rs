@@ -4,8 +4,7 @@
 //! reach the next tick of the kernel's timers at another operation, and timers then act on other states.
 
 use crate::machine::time_is_virtual;
-use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// CONFIG_HZ of user-mode kernels is 100.
 const TICK: Duration = Duration::from_millis(10);
@@ -18,8 +17,8 @@ pub fn await_middle_of_tick() {
     if !time_is_virtual() {
         return;
     }
-    let now = clock_gettime(ClockId::Monotonic);
-    std::thread::sleep(until_middle(Duration::from_nanos(now.tv_nsec.unsigned_abs())));
+    // Guests in virtual time start at a whole second.
+    std::thread::sleep(until_middle(SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()));
 }
 
 /// After a mount, ext4 waits up to 5 s (EXT4_DEF_LI_MAX_START_DELAY) before it reads its bitmaps, by a random number. It depends on
@@ -33,9 +32,24 @@ pub fn await_work_after_mount() {
     }
 }
 
-/// From the phase of a second.
-fn until_middle(phase: Duration) -> Duration {
-    let into_tick = Duration::from_nanos((phase.as_nanos() % TICK.as_nanos()) as u64);
+/// File of the kernel that drops clean pages.
+pub const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// In virtual time, writes back everything and drops clean pages. The kernel otherwise does so when memory is scarce, which depends on
+/// the pages of all programs. An image of the host has its pages in the cache twice.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn empty_caches() -> std::io::Result<()> {
+    if !time_is_virtual() {
+        return Ok(());
+    }
+    rustix::fs::sync();
+    std::fs::write(DROP_CACHES, "1")
+}
+
+fn until_middle(now: Duration) -> Duration {
+    let into_tick = Duration::from_nanos((now.as_nanos() % TICK.as_nanos()) as u64);
     match (TICK / 2).checked_sub(into_tick) {
         Some(left) if !left.is_zero() => left,
         _ => TICK + TICK / 2 - into_tick,
@@ -48,11 +62,11 @@ mod tests {
 
     #[test]
     fn wait_ends_in_the_middle_of_a_tick() {
-        for (phase, wait) in
+        for (now, wait) in
             [(0, 5_000_000), (1, 4_999_999), (4_999_999, 1), (5_000_000, 10_000_000), (19_999_999, 5_000_001)]
         {
-            let found = until_middle(Duration::from_nanos(phase));
-            assert_eq!(found, Duration::from_nanos(wait), "{phase}");
+            let found = until_middle(Duration::from_nanos(now));
+            assert_eq!(found, Duration::from_nanos(wait), "{now}");
         }
     }
 }

@@ -37,7 +37,9 @@ use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::time_is_virtual;
-use senesce_core::virtual_time::{OPERATIONS_PER_TICK, await_middle_of_tick, await_work_after_mount};
+use senesce_core::virtual_time::{
+    DROP_CACHES, OPERATIONS_PER_TICK, await_middle_of_tick, await_work_after_mount, empty_caches,
+};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -306,6 +308,9 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         }
         // All parts are on one file system.
         self.backends.first().map_or(Ok(()), PlanTarget::commit)?;
+        if self.options.pace.is_none() {
+            empty_caches().map_err(|error| AgingError::io("empty the caches by", DROP_CACHES, error))?;
+        }
         self.counts.commits += 1;
         Ok(())
     }
