@@ -53,15 +53,21 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     };
     session.clear();
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
-    let outcome = outcome.map_err(|error| resumable(error.into(), aging.is_some()))?;
+    let outcome = outcome.map_err(|error| match aging {
+        Some(_) => resumable(error.into(), arguments),
+        None => error.into(),
+    })?;
     Ok(Exit::Command(outcome.exit_status))
 }
 
-fn resumable(failure: Failure, is_aging: bool) -> Failure {
+fn resumable(failure: Failure, arguments: &ArgMatches) -> Failure {
+    let named = ["resume", "out"].into_iter().find_map(|id| arguments.get_one::<PathBuf>(id));
+    let hint = match named {
+        Some(run) => format!("senesce age --resume {} continues it", run.display()),
+        None => "senesce age --resume RUN continues it; senesce runs list shows RUN".into(),
+    };
     match failure.exit_code() {
-        code @ ExitCode::Interrupted if is_aging => {
-            Failure::new(code, format!("{failure}\nhint: senesce age --resume RUN continues it"))
-        }
+        code @ ExitCode::Interrupted => Failure::new(code, format!("{failure}\nhint: {hint}")),
         _ => failure,
     }
 }
