@@ -3,6 +3,7 @@ use crate::modules::{ModuleIndex, canonical};
 use crate::uml::HostTree;
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
+use senesce_core::virtual_time::DROP_CACHES;
 use senesce_volume::guest::CONTROL;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -90,6 +91,8 @@ fn serve() -> Result<(), String> {
     if job.fixed_entropy {
         seed()?;
         limit_unwritten()?;
+        // Dropping caches is not logged: an aging does it at each commit, and its lines would displace warnings.
+        fs::write(DROP_CACHES, "4").map_err(|error| format!("write {DROP_CACHES}: {error}"))?;
     }
     // After the file systems in memory: a share may be below /dev/shm or /mnt.
     job.shares.iter().try_for_each(|(tag, path)| match job.user_mode {
