@@ -44,7 +44,7 @@ fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
 fn documented_example_runs() {
     let directory = temporary_directory();
     let outcome = study(EXAMPLE, directory.path(), None).expect("it runs");
-    assert_eq!((outcome.state, outcome.exit_code()), (State::Done, ExitCode::Done));
+    assert_eq!((outcome.state, outcome.exit_code()), (State::Done, ExitCode::Done), "{:?}", outcome.reasons);
     let result = &outcome.analysis.result;
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&48.into(), &0.into()), "{result}");
     assert_eq!(result["pairs"].as_array().expect("pairs").len(), 4);
