@@ -64,7 +64,7 @@ fn resumable(failure: Failure, arguments: &ArgMatches) -> Failure {
     let named = ["resume", "out"].into_iter().find_map(|id| arguments.get_one::<PathBuf>(id));
     let hint = match named {
         Some(run) => format!("senesce age --resume {} continues it", run.display()),
-        None => "senesce age --resume RUN continues it; senesce runs list shows RUN".into(),
+        None => "senesce age --resume RUN continues it (senesce runs list shows the path)".into(),
     };
     match failure.exit_code() {
         code @ ExitCode::Interrupted => Failure::new(code, format!("{failure}\nhint: {hint}")),

@@ -1,7 +1,7 @@
 //! The clock of a user-mode kernel in virtual time.
 //!
-//! It stands still while something runs, except for 256 ns at each query (arch/um/kernel/time.c). So builds that query it more often
-//! reach the next tick of the kernel's timers at another operation, and timers then act on other states.
+//! It stands still while a program runs, except for 256 ns at each query (arch/um/kernel/time.c). A build that queries it more often
+//! reaches the next tick at another operation, so the kernel's timers act on another state.
 
 use crate::machine::time_is_virtual;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 /// CONFIG_HZ of user-mode kernels is 100.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Operations that stay within half a tick: 10,000 queries of the clock.
+/// Maximum operations between two waits. They take less than half a tick with up to 70 queries of the clock each.
 pub const OPERATIONS_PER_TICK: u64 = 256;
 
 /// In virtual time, waits for the middle of a tick. What follows then meets the kernel's timers at the same points in every build.
@@ -21,8 +21,8 @@ pub fn await_middle_of_tick() {
     std::thread::sleep(until_middle(SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()));
 }
 
-/// After a mount, ext4 waits up to 5 s (EXT4_DEF_LI_MAX_START_DELAY) before it reads its bitmaps, by a random number. It depends on
-/// what programs have read from `/dev/random`.
+/// After a mount, ext4 waits for a random time of up to 5 s (EXT4_DEF_LI_MAX_START_DELAY), then reads its bitmaps. The random number
+/// depends on how many programs drew before.
 const MOUNT_WORK: Duration = Duration::from_secs(6);
 
 /// In virtual time, waits until the file systems have done their work after the mount.

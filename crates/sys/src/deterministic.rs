@@ -34,8 +34,7 @@ pub fn make_deterministic() -> crate::Result<()> {
     filter.install()
 }
 
-/// Lets this thread and those that it starts run until they wait. Background threads of the kernel run meanwhile only if this thread
-/// waits for them, so their order does not depend on how long programs ran before.
+/// Gives this thread, and those that it starts, priority over the kernel's background threads until they wait (SCHED_FIFO).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE.

@@ -37,8 +37,8 @@ pub enum GuestTime {
     Real,
     /// Processing takes no time. If the guest is idle, its clock goes to the next timer.
     Virtual,
-    /// The same for programs that seldom wait for the clock. Background threads of the kernel run only while programs wait, as the
-    /// fair scheduler would choose by what ran before, which differs between builds of a program.
+    /// Virtual, for programs without a pace. Background threads of the kernel run only while programs wait. The fair scheduler would
+    /// choose by their past processor time, which differs between builds.
     Still,
 }
 
