@@ -29,7 +29,7 @@ pub(crate) enum Tables {
 pub(crate) fn write(out: &mut impl Write, analysis: &Analysis, tables: Tables) -> io::Result<()> {
     let width = terminal_width().unwrap_or(TEXT_WIDTH);
     head(out, analysis, width)?;
-    for figure in answer::leading_figures(analysis) {
+    for figure in analysis.leading_figures() {
         write_figure(out, figure, width)?;
     }
     claims(out, &analysis.findings, width)?;
@@ -140,7 +140,7 @@ fn write_figure(out: &mut impl Write, figure: &Figure, width: usize) -> io::Resu
 /// The values of a figure, or the ends of its series if they are too many. Maps of cells have none.
 fn as_table(figure: &Figure, width: usize) -> Option<Table> {
     let (x, y) = axes(figure)?;
-    let series: Vec<&Series> = answer::series(figure).iter().filter(|one| !one.points.is_empty()).collect();
+    let series: Vec<&Series> = figure.series().iter().filter(|one| !one.points.is_empty()).collect();
     let whole = marked(data::of_figure(figure), &series);
     let (heads, rows): (usize, usize) =
         (whole.columns.iter().map(|head| head.len().min(14) + 2).sum(), whole.rows.len());

@@ -23,6 +23,18 @@ pub struct Analysis {
     pub result: Value,
 }
 
+/// Maximum number of leading figures.
+const LEADING: usize = 3;
+
+impl Analysis {
+    /// The figures that reports show before the claims, in order: those with published values, else the first two.
+    pub fn leading_figures(&self) -> Vec<&Figure> {
+        let published: Vec<&Figure> =
+            self.figures.iter().filter(|figure| figure.has_published()).take(LEADING).collect();
+        if published.is_empty() { self.figures.iter().take(2).collect() } else { published }
+    }
+}
+
 /// A table; column heads contain units.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
@@ -93,6 +105,23 @@ pub struct Figure {
     pub better: Better,
     /// Kind and data of the figure.
     pub kind: FigureKind,
+}
+
+impl Figure {
+    /// Its series; empty for maps of cells.
+    pub fn series(&self) -> &[Series] {
+        match &self.kind {
+            FigureKind::Lines { series, .. }
+            | FigureKind::Scatter { series, .. }
+            | FigureKind::Bars { series, .. }
+            | FigureKind::Steps { series, .. } => series,
+            FigureKind::Cells { .. } => &[],
+        }
+    }
+
+    fn has_published(&self) -> bool {
+        self.series().iter().any(|one| one.mark == Mark::Published)
+    }
 }
 
 /// Linear or logarithmic.

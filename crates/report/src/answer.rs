@@ -1,6 +1,6 @@
 //! The order in which a report answers: the answer, the score, the leading figures, then the claims by outcome.
 
-use senesce_core::analysis::{Analysis, Figure, FigureKind, Finding, Mark, Series, Verdict};
+use senesce_core::analysis::{Analysis, Finding, Verdict};
 
 /// The answer in one sentence: the first paragraph of the summary if it has several, else what the claims show.
 pub fn answer(analysis: &Analysis) -> Option<String> {
@@ -136,31 +136,6 @@ fn source_in(finding: &Finding, common: Option<&str>) -> String {
         (true, _) => source.clone(),
         (false, true) => "added by senesce".into(),
         (false, false) => format!("added by senesce: {source}"),
-    }
-}
-
-/// Maximum number of figures before the claims.
-const LEADING: usize = 3;
-
-/// The figures before the claims, in order: those with published values, else the first two. The others follow the claims.
-pub fn leading_figures(analysis: &Analysis) -> Vec<&Figure> {
-    let published: Vec<&Figure> =
-        analysis.figures.iter().filter(|figure| has_published(figure)).take(LEADING).collect();
-    if published.is_empty() { analysis.figures.iter().take(2).collect() } else { published }
-}
-
-fn has_published(figure: &Figure) -> bool {
-    series(figure).iter().any(|one| one.mark == Mark::Published)
-}
-
-/// The series of a figure; empty for maps of cells.
-pub fn series(figure: &Figure) -> &[Series] {
-    match &figure.kind {
-        FigureKind::Lines { series, .. }
-        | FigureKind::Scatter { series, .. }
-        | FigureKind::Bars { series, .. }
-        | FigureKind::Steps { series, .. } => series,
-        FigureKind::Cells { .. } => &[],
     }
 }
 

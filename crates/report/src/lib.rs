@@ -14,6 +14,7 @@ pub mod markdown;
 mod number;
 mod page;
 mod pdf;
+pub mod result_page;
 pub mod scoreboard;
 pub mod site;
 mod svg;

@@ -15,7 +15,7 @@ pub fn render(analysis: &Analysis) -> String {
         text += &format!("\n> {}\n", escape(caveat));
     }
     if !analysis.findings.is_empty() {
-        for figure in answer::leading_figures(analysis).into_iter().filter(|one| !answer::series(one).is_empty()) {
+        for figure in analysis.leading_figures().into_iter().filter(|one| !one.series().is_empty()) {
             text += &format!("\n## {}\n\n{}", escape(&figure.title), table(&data::of_figure(figure)));
         }
         text += &claims(&analysis.findings);
@@ -26,7 +26,7 @@ pub fn render(analysis: &Analysis) -> String {
     text
 }
 
-fn claims(findings: &[Finding]) -> String {
+pub(crate) fn claims(findings: &[Finding]) -> String {
     let mut text = "\n## Claims\n".to_string();
     if let Some(work) = answer::common_work(findings) {
         text += &format!("\nClaims from {}.\n", escape(work));

@@ -85,7 +85,7 @@ fn parted(analysis: &Analysis) -> (Vec<FigureView<'_>>, Vec<FigureView<'_>>) {
     if analysis.findings.is_empty() {
         return (Vec::new(), figures(analysis));
     }
-    let first = answer::leading_figures(analysis);
+    let first = analysis.leading_figures();
     let is_leading = |figure: &&Figure| first.iter().any(|one| one.id == figure.id);
     let (leading, others): (Vec<&Figure>, Vec<&Figure>) = analysis.figures.iter().partition(is_leading);
     let count = leading.len();

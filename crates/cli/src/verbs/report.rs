@@ -36,11 +36,11 @@ pub(crate) struct Report {
     /// File, or directory for figures
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write an index and a page for every run below the RUNs
+    /// Write an index and a page for every run below the RUNs, or with --scoreboard for every experiment
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"], help_heading = "Output")]
     site: Option<PathBuf>,
     /// Show the result of every published claim over all runs
-    #[arg(long, conflicts_with = "site", help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     scoreboard: bool,
     #[command(flatten)]
     output: Output,
@@ -69,6 +69,10 @@ impl Verb for Report {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if let Some(directory) = &self.site {
+            if self.scoreboard {
+                scoreboard::write_site(&self.runs, directory, self.output)?;
+                return Ok(ExitCode::Done.into());
+            }
             return site::write(&self.runs, directory, self.output);
         }
         if self.scoreboard {

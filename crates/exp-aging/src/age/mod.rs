@@ -254,8 +254,10 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
         true => "in virtual time".into(),
         false => format!("in {:.1} s ({})", executed.execute_seconds, words::rate(executed.ops_per_second)),
     };
+    let digest = found.layout.and_then(|seen| seen.digest.as_ref());
+    let digest = digest.map_or(String::new(), |digest| format!(" Layout digest: {digest}."));
     format!(
-        "Planned: {planned} Stopped by {} with {} files after {} operations {time}; fullness {:.1} %.",
+        "Planned: {planned} Stopped by {} with {} files after {} operations {time}; fullness {:.1} %.{digest}",
         executed.stopped_by,
         executed.measures.files_live,
         executed.measures.operations,

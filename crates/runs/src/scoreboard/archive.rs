@@ -1,6 +1,6 @@
 //! Scoreboards as JSON documents: what a repository keeps of its runs.
 
-use super::{AllTested, CurrentClaim, Document, RunFacts, Scoreboard, Tested, UsedRun};
+use super::{AllTested, CurrentClaim, Document, ExperimentResult, RunFacts, Scoreboard, Tested, UsedRun, results};
 use senesce_core::Failure;
 use senesce_core::analysis::{Finding, score_json};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Name and version of the JSON document.
-const SCHEMA: &str = "senesce-scoreboard/2";
+const SCHEMA: &str = "senesce-scoreboard/3";
 
 /// A claim in the document.
 #[derive(Serialize, Deserialize)]
@@ -35,9 +35,18 @@ struct Header {
 struct Archive {
     documents: Vec<ArchivedDocument>,
     other_works: Vec<ArchivedDocument>,
+    results: Vec<ExperimentResult>,
 }
 
+/// Objects and lists above a claim.
+const LEVELS: usize = 4;
+
 impl Scoreboard {
+    /// The document of [`Self::to_json`] as text.
+    pub fn to_text(&self) -> String {
+        text(&self.to_json(), LEVELS) + "\n"
+    }
+
     pub fn to_json(&self) -> Value {
         let of = |is_main: bool| -> Vec<Value> {
             self.documents.iter().filter(|one| one.is_main() == is_main).map(Document::to_json).collect()
@@ -48,7 +57,23 @@ impl Scoreboard {
             "unread": self.unread,
             "documents": of(true),
             "other_works": of(false),
+            "results": self.results,
         })
+    }
+}
+
+/// JSON with a line for each claim and each part of a result, so that changes are visible in version control.
+fn text(value: &Value, levels: usize) -> String {
+    let joined = |open: char, parts: Vec<String>, close: char| format!("{open}\n{}\n{close}", parts.join(",\n"));
+    match value {
+        Value::Object(members) if levels > 0 && !members.is_empty() => {
+            let member = |(key, value): (&String, &Value)| format!("{}: {}", json!(key), text(value, levels - 1));
+            joined('{', members.iter().map(member).collect(), '}')
+        }
+        Value::Array(items) if levels > 0 && !items.is_empty() => {
+            joined('[', items.iter().map(|item| text(item, levels - 1)).collect(), ']')
+        }
+        other => other.to_string(),
     }
 }
 
@@ -71,7 +96,12 @@ impl Document {
 
 /// Adds the claims of an archived scoreboard, grouped by run, with the sources of this version. Returns those whose rule or
 /// published values this version has changed, or that it no longer has: their verdicts do not count.
-pub(super) fn read(path: &Path, claims: &[CurrentClaim], tested: &mut AllTested) -> Result<Vec<String>, Failure> {
+pub(super) fn read(
+    path: &Path,
+    claims: &[CurrentClaim],
+    tested: &mut AllTested,
+    results: &mut Vec<ExperimentResult>,
+) -> Result<Vec<String>, Failure> {
     let refuse = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = senesce_core::input::text(path).map_err(|error| refuse(error.to_string()))?;
     let Header { schema } = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
@@ -79,6 +109,7 @@ pub(super) fn read(path: &Path, claims: &[CurrentClaim], tested: &mut AllTested)
         return Err(refuse(format!("{schema}, not {SCHEMA}")));
     }
     let archive: Archive = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+    archive.results.into_iter().for_each(|result| results::keep(results, result));
     let mut discarded = Vec::new();
     for archived in archive.documents.into_iter().chain(archive.other_works).flat_map(|document| document.claims) {
         let ArchivedClaim { experiment, rule, finding, run } = archived;
@@ -110,6 +141,7 @@ mod tests {
     use super::super::{Entry, claims_of};
     use super::*;
     use senesce_claims::{ClaimSet, Work};
+    use senesce_core::Analysis;
     use senesce_core::analysis::Verdict;
 
     const CLAIMS: &str = r#"
@@ -134,7 +166,10 @@ mod tests {
         let facts = RunFacts { name: "run".into(), load: Some(1.5), seed: Some(u64::MAX), ..RunFacts::default() };
         let run = Some(UsedRun { facts, others: 0, contrary: 0 });
         let document = Document { work: Work::Geriatrix, entries: vec![Entry { experiment, rule, finding, run }] };
-        Scoreboard { documents: vec![document], runs: 1, unread: Vec::new() }
+        let facts = RunFacts { name: "run".into(), ..RunFacts::default() };
+        let analysis = Analysis { title: "E".into(), ..Analysis::default() };
+        let results = vec![ExperimentResult { experiment: "e".into(), run: facts, analysis }];
+        Scoreboard { documents: vec![document], results, runs: 1, unread: Vec::new() }
     }
 
     #[test]
@@ -142,10 +177,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("board.json");
         let board = board();
-        std::fs::write(&path, board.to_json().to_string()).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&board.to_text()).unwrap(), board.to_json());
+        std::fs::write(&path, board.to_text()).unwrap();
         let read = |claims: &[CurrentClaim]| {
             let mut tested = AllTested::new();
-            let discarded = read(&path, claims, &mut tested).unwrap();
+            let mut results = Vec::new();
+            let discarded = read(&path, claims, &mut tested, &mut results).unwrap();
+            assert_eq!(results, board.results);
             (tested, discarded.len())
         };
         let (tested, discarded) = read(&claims(CLAIMS));
@@ -163,9 +201,9 @@ mod tests {
     fn other_documents_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("board.json");
-        for text in [r#"{"schema": "senesce-scoreboard/1"}"#, "{}", "no JSON"] {
+        for text in [r#"{"schema": "senesce-scoreboard/2"}"#, "{}", "no JSON"] {
             std::fs::write(&path, text).unwrap();
-            assert!(read(&path, &[], &mut AllTested::new()).is_err(), "{text}");
+            assert!(read(&path, &[], &mut AllTested::new(), &mut Vec::new()).is_err(), "{text}");
         }
     }
 }

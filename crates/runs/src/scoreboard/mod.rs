@@ -3,11 +3,14 @@
 //! If several runs tested a claim, the latest at the largest scale that decided it counts.
 
 mod archive;
+mod results;
+
+pub use results::ExperimentResult;
 
 use crate::history::{self, ListedRun};
 use senesce_claims::{Claim, ClaimSet, Work, unjudged};
 use senesce_core::analysis::{Finding, Score, Verdict};
-use senesce_core::{Analysis, Failure, Level, Record};
+use senesce_core::{Failure, Level, Record};
 use senesce_runner::{Registry, Reproducible};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +20,8 @@ use std::path::PathBuf;
 pub struct Scoreboard {
     /// The documents whose experiments senesce reproduces, then other works.
     pub documents: Vec<Document>,
+    /// One run of each experiment, in alphabetical order.
+    pub results: Vec<ExperimentResult>,
     pub runs: usize,
     /// Runs and archived claims that could not be read, with the reason.
     pub unread: Vec<String>,
@@ -67,6 +72,9 @@ pub struct RunFacts {
     pub commit: Option<String>,
     pub kernel: Option<String>,
     pub processor: Option<String>,
+    /// Number of logical processors.
+    #[serde(default)]
+    pub processors: Option<u64>,
     /// Load average when it began.
     pub load: Option<f64>,
 }
@@ -87,18 +95,19 @@ type AllTested = BTreeMap<String, Vec<Tested>>;
 pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard, Failure> {
     let (archives, below): (Vec<PathBuf>, Vec<PathBuf>) = sources.iter().cloned().partition(|source| source.is_file());
     let claims = current_claims(registry)?;
-    let (mut tested, mut unread) = (AllTested::new(), Vec::new());
+    let (mut tested, mut results, mut unread) = (AllTested::new(), Vec::new(), Vec::new());
     for path in archives {
-        unread.extend(archive::read(&path, &claims, &mut tested)?);
+        unread.extend(archive::read(&path, &claims, &mut tested, &mut results)?);
     }
     for entry in &history::entries(&below)? {
         let is_of = |experiment: &&dyn Reproducible| entry.kind.as_deref() == Some(experiment.kind());
         let Some(experiment) = registry.experiments().find(is_of) else { continue };
         match of_run(registry, entry) {
-            Ok(one) => {
+            Ok((one, result)) => {
+                results::keep(&mut results, result);
                 let runs = tested.entry(experiment.kind().into()).or_default();
                 // An archive may have the same run.
-                runs.retain(|known| known.run != one.run);
+                runs.retain(|known| known.run.name != one.run.name);
                 runs.push(one);
             }
             Err(failure) => unread.push(format!("{}: {failure}", entry.run.display())),
@@ -106,12 +115,14 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
     }
     tested.values_mut().for_each(|runs| runs.sort_by(|a, b| a.run.date.cmp(&b.run.date)));
     let runs = tested.values().map(Vec::len).sum();
-    Ok(Scoreboard { documents: documents(claims, &tested), runs, unread })
+    results.sort_by(|a, b| a.experiment.cmp(&b.experiment));
+    Ok(Scoreboard { documents: documents(claims, &tested), results, runs, unread })
 }
 
-fn of_run(registry: &Registry, listed: &ListedRun) -> Result<Tested, Failure> {
+fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, ExperimentResult), Failure> {
     let record = Record::open(&listed.run)?;
-    let Analysis { findings, .. } = registry.analyse(&record)?;
+    let mut analysis = registry.analyse(&record)?;
+    let findings = std::mem::take(&mut analysis.findings);
     let fact = |name: &str| record.environment.0.get(name);
     let run = RunFacts {
         name: listed.name(),
@@ -122,9 +133,12 @@ fn of_run(registry: &Registry, listed: &ListedRun) -> Result<Tested, Failure> {
         commit: listed.commit.clone(),
         kernel: listed.kernel.clone(),
         processor: fact("cpu.model").and_then(Value::as_str).map(str::to_string),
+        processors: fact("cpu.count").and_then(Value::as_u64),
         load: fact("run.load_average").and_then(Value::as_f64),
     };
-    Ok(Tested { run, findings: findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect() })
+    let result = ExperimentResult::new(&record.plan.kind, run.clone(), analysis);
+    let findings = findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect();
+    Ok((Tested { run, findings }, result))
 }
 
 fn current_claims(registry: &Registry) -> Result<Vec<CurrentClaim>, Failure> {
@@ -220,6 +234,12 @@ impl Scoreboard {
         used.sort_by(|(a, one), (b, other)| (a, &one.date, &one.name).cmp(&(b, &other.date, &other.name)));
         used.dedup();
         used
+    }
+
+    /// The claims of an experiment, of all documents.
+    pub fn findings_of(&self, experiment: &str) -> Vec<Finding> {
+        let entries = self.documents.iter().flat_map(|document| &document.entries);
+        entries.filter(|entry| entry.experiment == experiment).map(|entry| entry.finding.clone()).collect()
     }
 }
 

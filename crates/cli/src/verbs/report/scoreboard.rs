@@ -8,10 +8,11 @@ use crate::registry::REGISTRY;
 use crate::session::runs_directory;
 use senesce_claims::Work;
 use senesce_core::analysis::{Finding, Score, Verdict, score_lines};
-use senesce_core::output::Format;
-use senesce_core::{Failure, Rows, Table, number_of};
+use senesce_core::output::{self, Format};
+use senesce_core::{Analysis, Failure, Rows, Table, number_of};
+use senesce_report::result_page;
 use senesce_report::scoreboard::{self as page, Board, BoardDocument};
-use senesce_runs::scoreboard::{Document, Entry, Scoreboard, scoreboard};
+use senesce_runs::scoreboard::{Document, Entry, ExperimentResult, Scoreboard, scoreboard};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,15 +35,10 @@ pub(super) fn write(
     out: Option<&Path>,
     output: Output,
 ) -> Result<(), Failure> {
-    let own = [runs_directory()];
-    let below: &[PathBuf] = match directories {
-        [] if own[0].is_dir() => &own,
-        named => named,
-    };
-    let found = scoreboard(&REGISTRY, below)?;
+    let found = read(directories)?;
     let document = |format, text: String| output.write(out.unwrap_or(Path::new("-")), format, text.as_bytes());
     match format.unwrap_or(FormatWord::Text) {
-        FormatWord::Json => document(Format::Json, format!("{:#}\n", found.to_json())),
+        FormatWord::Json => document(Format::Json, found.to_text()),
         FormatWord::Html => document(Format::Html, page::page(&board(&found))),
         FormatWord::Markdown => document(Format::Text, page::markdown(&board(&found))),
         FormatWord::Text if out.is_none() => text(&mut stdout(), &board(&found)).map_err(output_failed),
@@ -55,6 +51,56 @@ pub(super) fn write(
             Err(Failure::usage("a scoreboard is written as text, html, markdown or json"))
         }
     }
+}
+
+fn read(directories: &[PathBuf]) -> Result<Scoreboard, Failure> {
+    let own = [runs_directory()];
+    let below: &[PathBuf] = match directories {
+        [] if own[0].is_dir() => &own,
+        named => named,
+    };
+    scoreboard(&REGISTRY, below)
+}
+
+/// Writes the scoreboard and the results of each experiment as Markdown with drawings.
+pub(super) fn write_site(directories: &[PathBuf], directory: &Path, output: Output) -> Result<(), Failure> {
+    let found = read(directories)?;
+    let index = directory.join("scoreboard.md");
+    let mut files = vec![(index.clone(), Format::Text, page::markdown(&board(&found)))];
+    for result in &found.results {
+        let result_page::ResultPage { text, drawings } = result_page(&found, result);
+        files.push((directory.join(format!("{}.md", result.experiment)), Format::Text, text));
+        files.extend(drawings.into_iter().map(|(name, drawing)| (directory.join(name), Format::Svg, drawing)));
+    }
+    let planned: Vec<_> = files.iter().map(|(file, format, text)| (Some(&**file), *format, text.as_bytes())).collect();
+    output.check_below(directory, &planned)?;
+    output::directory(directory)?;
+    files.iter().try_for_each(|(file, format, text)| output.write(file, *format, text.as_bytes()))?;
+    super::say_written(&index);
+    Ok(())
+}
+
+fn result_page(found: &Scoreboard, result: &ExperimentResult) -> result_page::ResultPage {
+    let ExperimentResult { experiment, run, analysis } = result;
+    let scale = run.scale.map_or(String::new(), |scale| format!(" --scale {}", scale.name()));
+    let head = format!(
+        "`senesce reproduce {experiment}{scale}`. `senesce help {experiment}` explains the method; the [scoreboard](scoreboard.md) has the \
+         results of all experiments."
+    );
+    let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name}{value}"));
+    let circumstances = [
+        fact("run of ", run.date.as_ref().map(|date| date.replace('T', " ").replace('Z', " UTC"))),
+        fact("", run.processors.map(|count| number_of(count as usize, "processor"))),
+        fact("", run.processor.clone()),
+        fact("Linux ", run.kernel.clone()),
+        fact("load ", run.load.map(|load| load.to_string())),
+        fact("senesce ", run.version.clone()),
+        fact("commit ", run.commit.clone()),
+        fact("seed ", run.seed.map(|seed| seed.to_string())),
+    ];
+    let analysis = Analysis { findings: found.findings_of(experiment), ..analysis.clone() };
+    let circumstances: Vec<String> = circumstances.into_iter().flatten().collect();
+    result_page::page(experiment, &head, &circumstances.join(", "), &analysis)
 }
 
 fn board(found: &Scoreboard) -> Board {

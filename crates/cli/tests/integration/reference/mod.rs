@@ -1,4 +1,4 @@
-//! The pages in docs/reference, generated from the types and from results of runs.
+//! The pages in docs/reference and docs/results, generated from the types and from results of runs.
 //! `UPDATE=1 cargo test -p senesce-cli --test integration reference` writes them; otherwise a difference is a failure.
 
 mod attributes;
@@ -8,6 +8,7 @@ mod types;
 
 use crate::common;
 use page::Page;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use types::Types;
@@ -68,7 +69,7 @@ fn reference_of_files_matches_the_types() {
     for (title, package, name, purpose) in FILES {
         page.section(&types, title, purpose, types.find(package, name));
     }
-    same("files.md", &page.text());
+    same("docs/reference/files.md", &page.text());
 }
 
 #[test]
@@ -94,24 +95,35 @@ fn reference_of_records_matches_the_types() {
     for (title, package, name) in RESULTS {
         page.section(&types, title, "", types.find(package, name));
     }
-    same("records.md", &page.text());
+    same("docs/reference/records.md", &page.text());
 }
 
 /// data/scoreboard.json is written by `senesce report --scoreboard RUNS... --format json`.
 #[test]
-fn page_of_results_is_that_of_the_archived_scoreboard() {
-    let board = |format: &str| {
-        let words = ["report", "--scoreboard", "data/scoreboard.json", "--format", format];
-        let output = common::run(&root(), &words);
+fn pages_of_results_are_those_of_the_archived_scoreboard() {
+    let board = ["report", "--scoreboard", "data/scoreboard.json"];
+    let run = |words: &[&str]| {
+        let output = common::run(&root(), &[&board, words].concat());
         assert!(output.status.success(), "{}", common::said(&output));
         output
     };
-    assert_eq!(common::json(&board("json"))["unread"], serde_json::json!([]), "claims that have changed since");
-    same("scoreboard.md", &String::from_utf8(board("markdown").stdout).unwrap());
+    let found = common::json(&run(&["--format", "json"]));
+    assert_eq!(found["unread"], serde_json::json!([]), "claims that have changed since");
+    let folder = tempfile::tempdir().unwrap();
+    let site = folder.path().join("site");
+    run(&["--site", site.to_str().unwrap()]);
+    let names = |directory: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(directory).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    for name in names(&site) {
+        same(&format!("docs/results/{name}"), &fs::read_to_string(site.join(&name)).unwrap());
+    }
+    assert_eq!(names(&root().join("docs/results")), names(&site), "pages without a run");
 }
 
 fn same(name: &str, text: &str) {
-    let path = root().join("docs/reference").join(name);
+    let path = root().join(name);
     if std::env::var_os("UPDATE").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
