@@ -33,7 +33,12 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     let mean = profile.mean_size();
     let mut analysis = Analysis {
         title: format!("Profile {}", profile.name),
-        summary: format!("{}\nmean file size {} ({mean:.0} bytes)", profile.source, Bytes(mean as u64)),
+        summary: format!(
+            "{}\nmean file size {} ({mean:.0} bytes)\ntemporal locality {}",
+            profile.source,
+            Bytes(mean as u64),
+            profile.locality.map_or("not given: 0".into(), |locality| locality.to_string())
+        ),
         ..Analysis::default()
     };
     analysis.tables.push(histogram(

@@ -55,7 +55,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
     let outcome = outcome.map_err(|error| match aging {
         Some(_) => resumable(error.into(), arguments),
-        None => error.into(),
+        None => interrupted(error.into(), "the same command continues it, or starts it again"),
     })?;
     Ok(Exit::Command(outcome.exit_status))
 }
@@ -66,6 +66,10 @@ fn resumable(failure: Failure, arguments: &ArgMatches) -> Failure {
         Some(run) => format!("senesce age --resume {} continues it", run.display()),
         None => "senesce age --resume RUN continues it (senesce runs list shows the path)".into(),
     };
+    interrupted(failure, &hint)
+}
+
+fn interrupted(failure: Failure, hint: &str) -> Failure {
     match failure.exit_code() {
         code @ ExitCode::Interrupted => Failure::new(code, format!("{failure}\nhint: {hint}")),
         _ => failure,

@@ -238,6 +238,7 @@ fn study(spec: &Spec, seed: Seed) -> StudySpec {
             churn,
             truncate: Truncate::Drop,
             commit_share,
+            locality: Some(0.0),
             ..StateSpec::named(kind, name)
         }
     };

@@ -90,6 +90,9 @@ pub struct StateSpec {
     /// Share of the free space that is freed between two commits, or `none` (aged).
     #[serde(default)]
     pub commit_share: CommitShare,
+    /// How close in birth the files of a directory are, from 0 to 1 (aged); default: that of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<f64>,
     /// The state whose files are copied (copy).
     #[serde(default)]
     pub of: String,
@@ -117,6 +120,7 @@ impl StateSpec {
             churn: Churn::default(),
             truncate: Truncate::default(),
             commit_share: CommitShare::default(),
+            locality: None,
             of: String::new(),
             path: String::new(),
         }

@@ -99,6 +99,7 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
         truncate: source.truncate,
         clock: Clock { commit_share: source.commit_share, sync_every: 0 },
         limit: source.overwrites.map_or(Limit::Bound, Limit::Overwrites),
+        locality: source.locality.or(profile.locality),
         ..PlanSpec::new(profile, spec.size, seed)
     })?)
 }

@@ -30,9 +30,14 @@ impl Content {
         let key = mix(self.seed ^ birth.wrapping_mul(GOLDEN));
         for (block, bytes) in buffer.chunks_mut(BLOCK_WORDS * 8).enumerate() {
             let mask = mix(key.wrapping_add(first_block + block as u64));
-            for (word, bytes) in self.pool.iter().zip(bytes.chunks_mut(8)) {
-                let value = (word ^ mask).to_le_bytes();
-                bytes.copy_from_slice(&value[..bytes.len()]);
+            let mut pool = self.pool.iter();
+            let mut words = bytes.chunks_exact_mut(8);
+            for (bytes, word) in words.by_ref().zip(pool.by_ref()) {
+                bytes.copy_from_slice(&(word ^ mask).to_le_bytes());
+            }
+            let rest = words.into_remainder();
+            if let Some(word) = pool.next() {
+                rest.copy_from_slice(&(word ^ mask).to_le_bytes()[..rest.len()]);
             }
         }
     }

@@ -22,9 +22,8 @@ use senesce_volume::scratch_directory::MEMORY;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Size of the files in a directory, and required free space with a reserve.
-const SIZE: &str = "256M";
-const SPACE: Bytes = Bytes::mib(320);
+/// Sizes of the files in a directory, in MiB.
+const SIZES: [u64; 3] = [256, 128, 64];
 /// Measures the simulated drive if aging is impossible.
 const SIMULATED: &str = "zns-intra-zone";
 
@@ -83,7 +82,7 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        let fitting = memory_available().map_or(demo::TARGET, demo::target_for);
+        let fitting = memory_available().map_or(Ok(demo::TARGET), demo::target_for)?;
         let (target, why) = match fitting {
             demo::TARGET if is_emulated() => (demo::SMALL, "this kernel is slow"),
             fitting => (fitting, "little memory is available"),
@@ -97,12 +96,18 @@ impl Demo {
     }
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
-        let scratch = scratch()?;
+        let (scratch, mebibytes) = scratch()?;
+        if mebibytes < SIZES[0] {
+            session
+                .progress()
+                .say(&format!("little space: a smaller demo, {mebibytes} MiB instead of {} MiB", SIZES[0]));
+        }
         session
             .progress()
             .say("aging a scratch directory, without copies, free space, file-system check and cold caches");
+        let size = format!("{mebibytes}M");
         // Commits on a disk with other users would take minutes.
-        let flags = ["--size", SIZE, "--overwrites", "8", "--truncate-sizes", "--commit-share", "none"];
+        let flags = ["--size", &size, "--overwrites", "8", "--truncate-sizes", "--commit-share", "none"];
         // The scratch directory itself is locked.
         let files = scratch.path().join("files");
         std::fs::create_dir(&files).map_err(failed("create", &files))?;
@@ -191,12 +196,14 @@ fn not_understood(error: clap::Error) -> Failure {
 }
 
 /// A private directory in the first place that has space and accepts one. Memory comes last: tmpfs has no extents.
-fn scratch() -> Result<ScratchDirectory, Failure> {
+/// A directory with the space of the largest possible size, and that size in MiB.
+fn scratch() -> Result<(ScratchDirectory, u64), Failure> {
     let places = [PathBuf::from("."), std::env::temp_dir(), PathBuf::from(MEMORY)];
     let mut refused = None;
-    for place in places.iter().filter(|place| has_space(place)) {
+    let ways = SIZES.iter().flat_map(|size| places.iter().map(move |place| (*size, place)));
+    for (size, place) in ways.filter(|(size, place)| has_space(place, space_for(*size))) {
         match ScratchDirectory::create(place, "demo") {
-            Ok(scratch) => return Ok(scratch),
+            Ok(scratch) => return Ok((scratch, size)),
             Err(error) => refused = Some(error),
         }
     }
@@ -204,7 +211,8 @@ fn scratch() -> Result<ScratchDirectory, Failure> {
         || {
             let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             let message = format!(
-                "cannot find {SPACE} of writable space in {}\nhint: set TMPDIR to a directory that has it",
+                "cannot find {} of writable space in {}\nhint: set TMPDIR to a directory that has it",
+                space_for(SIZES[SIZES.len() - 1]),
                 names.join(", ")
             );
             Failure::new(ExitCode::Missing, message)
@@ -213,9 +221,14 @@ fn scratch() -> Result<ScratchDirectory, Failure> {
     ))
 }
 
-fn has_space(place: &Path) -> bool {
+/// The files, with a reserve.
+fn space_for(mebibytes: u64) -> Bytes {
+    Bytes::mib(mebibytes * 5 / 4)
+}
+
+fn has_space(place: &Path, space: Bytes) -> bool {
     let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok();
-    writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= SPACE.0)
+    writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= space.0)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The setting of `senesce demo`, and the range of its factors over other seeds.
 
 use super::spec::AgeSpec;
-use senesce_core::{Bytes, Failure, Seed};
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use senesce_stats::{mean, standard_deviation, student};
 
 /// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
 pub const TARGET: &str = "memory:256M";
 /// The same in half a minute, on a slow kernel.
 pub const SMALL: &str = "memory:128M";
+const SMALLEST: &str = "memory:64M";
 const FLAGS: [&str; 5] = ["--copies", "--overwrites", "8", "--truncate-sizes", "--mkfs-options=-b4096"];
 
 /// A small ext4 has no space for 80 %.
@@ -21,6 +22,8 @@ pub fn flags(target: &str) -> Vec<&'static str> {
 
 /// Measured with these flags (data/demo).
 const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
+/// The same for [`SMALL`] in a user-mode kernel, which writes back at other moments.
+const GUEST_SEEDS: &str = include_str!("../../../../data/demo/seeds-guest.csv");
 
 /// # Errors
 /// The profile cannot be read.
@@ -28,16 +31,22 @@ pub fn spec(target: &str) -> Result<AgeSpec, Failure> {
     AgeSpec::of_flags(&flags(target))?.on(Some(target.parse()?))
 }
 
-/// The target of the demo with this memory: [`TARGET`], or the largest smaller one. Two images and the program's own data are held at
-/// the same time.
-pub fn target_for(available: Bytes) -> &'static str {
-    let fits = |mebibytes: u64| Bytes::mib(2 * mebibytes + 128) <= available;
-    [(256, TARGET), (128, SMALL)].into_iter().find(|(size, _)| fits(*size)).map_or("memory:64M", |(_, target)| target)
+/// The target of the demo with this memory: [`TARGET`], or the largest smaller one.
+///
+/// # Errors
+/// [`ExitCode::Missing`]: too little memory for any.
+pub fn target_for(available: Bytes) -> Result<&'static str, Failure> {
+    let sizes = [(256, TARGET), (128, SMALL), (64, SMALLEST)];
+    let fitting = sizes.into_iter().find(|(size, _)| memory_for(*size) <= available);
+    fitting.map(|(_, target)| target).ok_or_else(|| {
+        let words = format!("too little memory: {available} available; an image in memory needs {}", memory_for(64));
+        Failure::new(ExitCode::Missing, words)
+    })
 }
 
-pub(super) fn is_demo(spec: &AgeSpec) -> bool {
-    let plain = |spec: &AgeSpec| AgeSpec { seed: Seed(0), ..spec.clone() };
-    self::spec(TARGET).is_ok_and(|demo| plain(&demo) == plain(spec))
+/// Two images and the program's own data are held at the same time.
+fn memory_for(mebibytes: u64) -> Bytes {
+    Bytes::mib(2 * mebibytes + 128)
 }
 
 /// The range of each factor that holds 95 % of agings with other seeds.
@@ -47,28 +56,49 @@ pub(super) struct Ranges {
     pub placement: (f64, f64),
     pub pieces: (f64, f64),
     pub order: (f64, f64),
+    /// Age on the SATA SSD and on the NVMe drive.
+    pub flash: [(f64, f64); 2],
+    /// Pieces of a new file; needs 39 agings.
+    pub new_file: Option<(f64, f64)>,
+}
+
+/// Columns: seed, ordered, unaged, aged, pieces, sata, nvme, new_file.
+type Row = [f64; 8];
+
+/// The ranges for an aging with the flags of the demo. `None` for other agings, and for kernels and sizes without seeds.
+pub(super) fn ranges_of(spec: &AgeSpec, is_emulated: bool) -> Option<Ranges> {
+    let (target, seeds) = if is_emulated { (SMALL, GUEST_SEEDS) } else { (TARGET, SEEDS) };
+    let plain = |spec: &AgeSpec| AgeSpec { seed: Seed(0), ..spec.clone() };
+    let is_demo = self::spec(target).is_ok_and(|demo| plain(&demo) == plain(spec));
+    is_demo.then(|| ranges(seeds)).flatten()
 }
 
 /// Prediction intervals for one more aging. `None` if the table is damaged.
-pub(super) fn ranges() -> Option<Ranges> {
-    let rows: Option<Vec<[f64; 5]>> = SEEDS.lines().skip(1).map(row).collect();
+fn ranges(seeds: &str) -> Option<Ranges> {
+    let rows: Option<Vec<Row>> = seeds.lines().skip(1).map(row).collect();
     let rows = rows.filter(|rows| !rows.is_empty())?;
     let seeds = rows.len() as f64;
     let reach = student::quantile(0.025, seeds - 1.0) * (1.0 + 1.0 / seeds).sqrt();
-    let range = |of: fn(&[f64; 5]) -> f64| {
+    let range = |of: fn(&Row) -> f64| {
         let values: Vec<f64> = rows.iter().map(of).collect();
         let (mean, deviation) = (mean(&values)?, standard_deviation(&values)?);
         Some((mean - reach * deviation, mean + reach * deviation))
     };
+    // Skewed: the extremes of 39 or more agings hold 95 % of others, for any distribution.
+    let pieces = rows.iter().map(|[.., new_file]| *new_file);
+    let new_file = pieces.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let new_file = (rows.len() >= 39).then_some(new_file);
     Some(Ranges {
-        age: range(|[_, _, unaged, aged, _]| aged / unaged)?,
-        placement: range(|[_, _, unaged, aged, pieces]| aged / unaged / pieces)?,
-        pieces: range(|[.., pieces]| *pieces)?,
+        age: range(|[_, _, unaged, aged, ..]| aged / unaged)?,
+        placement: range(|[_, _, unaged, aged, pieces, ..]| aged / unaged / pieces)?,
+        pieces: range(|[_, _, _, _, pieces, ..]| *pieces)?,
         order: range(|[_, ordered, unaged, ..]| unaged / ordered)?,
+        flash: [range(|[.., sata, _, _]| *sata)?, range(|[.., nvme, _]| *nvme)?],
+        new_file,
     })
 }
 
-fn row(line: &str) -> Option<[f64; 5]> {
+fn row(line: &str) -> Option<Row> {
     let cells: Option<Vec<f64>> = line.split(',').map(|cell| cell.parse().ok()).collect();
     cells?.try_into().ok()
 }
@@ -83,21 +113,27 @@ mod tests {
             (Bytes::gib(24), TARGET),
             (Bytes::mib(640), TARGET),
             (Bytes::mib(639), "memory:128M"),
-            (Bytes::mib(100), "memory:64M"),
+            (Bytes::mib(256), SMALLEST),
         ] {
-            assert_eq!(target_for(available), target);
-            assert_eq!(is_demo(&spec(target).unwrap()), target == TARGET);
+            assert_eq!(target_for(available).unwrap(), target);
+            assert_eq!(ranges_of(&spec(target).unwrap(), false).is_some(), target == TARGET);
+            assert_eq!(ranges_of(&spec(target).unwrap(), true).is_some(), target == SMALL);
         }
+        assert_eq!(target_for(Bytes::mib(255)).unwrap_err().exit_code(), ExitCode::Missing);
     }
 
     #[test]
     fn committed_seeds_show_a_cost_of_age_and_of_order() {
-        let ranges = ranges().unwrap();
-        assert!(SEEDS.lines().count() > 5);
-        for (least, most) in [ranges.age, ranges.placement, ranges.pieces, ranges.order] {
-            assert!(1.0 < least && least < most && most < 2.0 * least, "{ranges:?}");
+        for seeds in [SEEDS, GUEST_SEEDS] {
+            let ranges = ranges(seeds).unwrap();
+            assert!(seeds.lines().count() > 5);
+            let Ranges { age, placement, pieces, order, flash: [sata, nvme], new_file } = ranges;
+            for (least, most) in [age, placement, pieces, order, sata, nvme] {
+                assert!(1.0 < least && least < most && most < 2.0 * least, "{ranges:?}");
+            }
+            assert!(new_file.is_none_or(|(least, most)| 1.0 < least && least < most), "{ranges:?}");
         }
-        assert!(is_demo(&AgeSpec { seed: Seed(9), ..spec(TARGET).unwrap() }));
-        assert!(!is_demo(&AgeSpec { fullness: Some(0.5), ..spec(TARGET).unwrap() }));
+        assert!(ranges_of(&AgeSpec { seed: Seed(9), ..spec(TARGET).unwrap() }, false).is_some());
+        assert!(ranges_of(&AgeSpec { fullness: Some(0.5), ..spec(TARGET).unwrap() }, false).is_none());
     }
 }

@@ -15,6 +15,8 @@ const BETWEEN: f64 = 0.5;
 const SHARE: u32 = 20;
 /// Files with fewer extents beyond the first, in the mean, count as whole.
 const WHOLE: f64 = 0.01;
+/// Counts for which files must stay whole. Free space has to get into pieces before files do, so a short aging proves nothing.
+const WHOLE_COUNTS: usize = 20;
 
 pub(super) struct ExtentsCourse<'a> {
     root: &'a Path,
@@ -64,12 +66,14 @@ fn step(overwrites: f64) -> u64 {
     (overwrites / BETWEEN) as u64
 }
 
-/// Whether the extents beyond the first of each file are steady over the last counts, or files are whole.
+/// Whether the extents beyond the first of each file are steady over the last counts, or files have stayed whole for long.
 fn settled(seen: &[ExtentsSeen]) -> bool {
     let excess: Vec<f64> =
         seen.iter().map(|seen| seen.extents.saturating_sub(seen.files) as f64 / seen.files.max(1) as f64).collect();
-    let last = &excess[excess.len().saturating_sub(STEADY_INTERVALS)..];
-    last.len() == STEADY_INTERVALS && (is_steady(last) || last.iter().all(|excess| *excess < WHOLE))
+    let last = |count: usize| excess.len().checked_sub(count).map(|start| &excess[start..]);
+    let in_pieces = |last: &[f64]| last.iter().all(|excess| *excess >= WHOLE);
+    last(STEADY_INTERVALS).is_some_and(|last| in_pieces(last) && is_steady(last))
+        || last(WHOLE_COUNTS).is_some_and(|last| last.iter().all(|excess| *excess < WHOLE))
 }
 
 #[cfg(test)]
@@ -82,12 +86,17 @@ mod tests {
     }
 
     #[test]
-    fn extents_settle_if_five_counts_agree() {
+    fn extents_settle_if_counts_agree() {
+        let (whole, plateau) = ([1003; 20], [&[1003; 19][..], &[1011, 1027, 1057]].concat());
         for (extents, expected) in [
             (&[1000, 1100, 1200, 1300, 1310, 1300, 1305, 1302][..], true),
             (&[1300, 1300, 1300, 1300], false),
             (&[1100, 1150, 1200, 1250, 1300], false),
-            (&[1000, 1002, 1001, 1003, 1001], true),
+            (&[1000, 1002, 1001, 1003, 1001], false),
+            (&[1004; 5], false),
+            (&whole, true),
+            (&whole[1..], false),
+            (&plateau, false),
             (&[1000, 1002, 1001, 1003, 1100], false),
         ] {
             assert_eq!(settled(&seen(extents)), expected, "{extents:?}");

@@ -3,7 +3,7 @@
 mod answer;
 mod summary;
 
-pub(crate) use answer::{answer_table, answer_words};
+pub(crate) use answer::{answer_table, answer_words, modelled_answer_table};
 pub(crate) use summary::{plan_table, summary_table};
 
 use super::events::{Executed, ExtentsSeen, LayoutSeen, Sample};
@@ -188,7 +188,7 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
         .column("order", |read| read.times.order_factor())
         .column("placement", |read| read.times.placement_factor())
         .column("pieces", |read| read.times.pieces_factor())
-        .table("cost", "What age did: modelled time to read all files in path order; unaged: packed in order of birth");
+        .table("cost", "Causes of the modelled read time, as factors: order, placement and pieces");
     (!seen.read_times.is_empty()).then_some(table)
 }
 

@@ -154,8 +154,7 @@ impl Run for Age {
             ..Analysis::default()
         };
         analysis.tables.extend(answer_table(&found));
-        let cost = seen.and_then(figures::cost_table);
-        analysis.tables.extend(cost.map(|cost| if found.copies.is_some() { cost } else { cost.leading() }));
+        analysis.tables.extend(seen.and_then(figures::cost_table));
         analysis.tables.extend(seen.and_then(|seen| seen.layout.as_ref()).map(figures::layout_table));
         analysis.tables.push(match executed {
             Some(executed) => figures::summary_table(rehearsal, executed),
@@ -201,9 +200,7 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
 /// What age costs: with copies of the files as measured, otherwise modelled.
 fn answer(spec: &AgeSpec, recorded: &Recorded<Age>, found: &RecordedAging<'_>) -> Option<String> {
     let seen = found.layout?;
-    // The ranges are of the host's kernels: a slow guest writes back at other moments.
-    let has_ranges = demo::is_demo(spec) && !recorded.environment.is_emulated();
-    let ranges = has_ranges.then(demo::ranges).flatten();
+    let ranges = demo::ranges_of(spec, recorded.environment.is_emulated());
     let measured = found.copies.and_then(|copies| figures::answer_words(copies, seen, ranges));
     measured.or_else(|| figures::cost_words(seen))
 }
@@ -213,7 +210,11 @@ fn whole(executed: Option<&Executed>) -> Option<&Executed> {
 }
 
 fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
-    Some(figures::answer_table(found.copies?, found.layout?.layout.as_ref()?.files))
+    let seen = found.layout?;
+    match found.copies {
+        Some(copies) => Some(figures::answer_table(copies, seen.layout.as_ref()?.files)),
+        None => figures::modelled_answer_table(seen),
+    }
 }
 
 fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {

@@ -262,6 +262,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
             data: Data::Fallocate,
             truncate: Truncate::Drop,
             commit_share,
+            locality: Some(0.0),
             ..StateSpec::named(StateKind::Aged, &name)
         })
     });

@@ -2,7 +2,7 @@
 
 use super::super::copies::{Copies, CopySeen};
 use super::super::demo::Ranges;
-use super::super::events::LayoutSeen;
+use super::super::events::{LayoutSeen, ModelledRead};
 use senesce_core::{Bytes, Rows, Table};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,6 +24,35 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
         .column("aged", |row| &row.values[2])
         .table("answer", "What age costs")
         .leading()
+}
+
+/// The same without copies: both references are packed without gaps, which is a bound and not a layout.
+pub(crate) fn modelled_answer_table(seen: &LayoutSeen) -> Option<Table> {
+    let layout = seen.layout.as_ref()?;
+    if seen.read_times.is_empty() {
+        return None;
+    }
+    let read = |(index, read): (usize, &ModelledRead)| {
+        let kind = DRIVE_KINDS.get(index).copied().unwrap_or(&read.drive);
+        let values =
+            [read.times.in_order, read.times.created, read.times.aged].map(|seconds| json!(three_digits(seconds)));
+        AnswerRow { what: format!("read all files, {kind} (modelled s)"), values }
+    };
+    let mut rows: Vec<AnswerRow> = seen.read_times.iter().enumerate().map(read).collect();
+    let of_aged = |what: String, value: Value| AnswerRow { what, values: [Value::Null, Value::Null, value] };
+    if let Some(free) = layout.free_space.as_ref().filter(|free| free.extents > 0) {
+        let mib = |bytes: f64| json!(three_digits(bytes / Bytes::mib(1).0 as f64));
+        rows.push(of_aged("largest free extent (MiB)".into(), mib(free.max_bytes as f64)));
+        rows.push(of_aged("mean free extent (MiB)".into(), mib(free.avg_bytes)));
+    }
+    let pieces = [json!(0), json!(0), json!(layout.fragmented_files)];
+    rows.push(AnswerRow { what: format!("files in pieces, of {}", layout.files), values: pieces });
+    let table = Rows::of(&rows)
+        .column("", |row| &row.what)
+        .column("in order", |row| &row.values[0])
+        .column("unaged", |row| &row.values[1])
+        .column("aged", |row| &row.values[2]);
+    Some(table.table("answer", "What age did (references are packed without gaps)").leading())
 }
 
 fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
@@ -68,15 +97,19 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     let aged_range = ranges.map_or(String::new(), |Ranges { age: (least, most), .. }| {
         format!(" [{least:.1} to {most:.1} in 95 % of agings]")
     });
+    let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
         "Each column has the same files: written in the order of reading, in the order of creation, or aged. \
          Age makes reading from a disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times \
-         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.1} times; NVMe drive: {nvme:.1}. A new file gets {} \
+         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.2} times{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} \
          pieces, not {}: free space is in pieces. Not age: the order of creation, {order:.2} times{}.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
+        range(|ranges| ranges.flash[0]),
+        range(|ranges| ranges.flash[1]),
         aged.new_file_pieces,
+        new_file.map_or(String::new(), |(least, most)| format!(" [{least} to {most}]")),
         unaged.new_file_pieces,
         range(|ranges| ranges.order),
     ))
