@@ -88,6 +88,8 @@ fn error_of(line: &str) -> Option<String> {
 fn documented_commands_parse() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = pages(&root.join("docs"));
+    // Generated; their claims are escaped.
+    files.retain(|file| !file.starts_with(root.join("docs/results")));
     files.extend(["README.md", "CONTRIBUTING.md", "packaging/python/README.md"].map(|name| root.join(name)));
     let (mut wrong, mut count) = (Vec::new(), 0);
     for file in files {

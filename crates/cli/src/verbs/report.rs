@@ -36,7 +36,7 @@ pub(crate) struct Report {
     /// File, or directory for figures
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write an index and a page for every run below the RUNs, or with --scoreboard for every experiment
+    /// Write an index and a page for every run, or for every experiment
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"], help_heading = "Output")]
     site: Option<PathBuf>,
     /// Show the result of every published claim over all runs

@@ -97,17 +97,21 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     let aged_range = ranges.map_or(String::new(), |Ranges { age: (least, most), .. }| {
         format!(" [{least:.1} to {most:.1} in 95 % of agings]")
     });
+    let flash = |drive: usize| {
+        ranges
+            .map_or(String::new(), |Ranges { flash, .. }| format!(" [{:.2} to {:.2}]", flash[drive].0, flash[drive].1))
+    };
     let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
-        "Each column has the same files: written in the order of reading, in the order of creation, or aged. \
-         Age makes reading from a disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times \
+        "Each column has the same files: written in the order of reading or of creation, or aged. \
+         Age makes a disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times \
          {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.2} times{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} \
          pieces, not {}: free space is in pieces. Not age: the order of creation, {order:.2} times{}.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
-        range(|ranges| ranges.flash[0]),
-        range(|ranges| ranges.flash[1]),
+        flash(0),
+        flash(1),
         aged.new_file_pieces,
         new_file.map_or(String::new(), |(least, most)| format!(" [{least} to {most}]")),
         unaged.new_file_pieces,
