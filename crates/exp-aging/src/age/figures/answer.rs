@@ -103,10 +103,10 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     };
     let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
-        "Each column has the same files: written in the order of reading or of creation, or aged. \
-         Age makes a disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times \
-         {pieces:.2}{} because files are in pieces. SATA SSD: {sata:.2} times{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} \
-         pieces, not {}: free space is in pieces. Not age: the order of creation, {order:.2} times{}.",
+        "The same files in the order of reading (ordered copy) or of creation (unaged). Against unaged, age makes \
+         the disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times {pieces:.2}{} because files \
+         are in pieces. SATA SSD: {sata:.2}{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} pieces: free space is in \
+         pieces. Not age: order of creation, {order:.2} times{} on the disk.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
@@ -114,7 +114,6 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
         flash(1),
         aged.new_file_pieces,
         new_file.map_or(String::new(), |(least, most)| format!(" [{least} to {most}]")),
-        unaged.new_file_pieces,
         range(|ranges| ranges.order),
     ))
 }
