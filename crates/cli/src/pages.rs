@@ -21,6 +21,7 @@ const PAGES: &[(&str, &str)] = &[
     ("security", include_str!("../docs/security.md")),
     ("packages", include_str!("../docs/guide/packages.md")),
     ("statistics", include_str!("../docs/statistics.md")),
+    ("claims", include_str!("../docs/claims.md")),
     ("demo", include_str!("../docs/verbs/demo.md")),
     ("doctor", include_str!("../docs/verbs/doctor.md")),
     ("age", include_str!("../docs/verbs/age.md")),
