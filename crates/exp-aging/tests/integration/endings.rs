@@ -141,7 +141,7 @@ fn plan_done_at_its_time_limit_is_complete() {
 fn aging_ends_at_the_same_operation_when_extents_settle() {
     let temporary = tempfile::tempdir().unwrap();
     let ended = |name: &str, more: &[&str]| {
-        let flags = ["--overwrites", "6", "--truncate-sizes", "--no-cost", "--data", "fallocate"];
+        let flags = ["--overwrites", "12", "--truncate-sizes", "--no-cost", "--data", "fallocate"];
         let spec = AgeSpec::of_flags(&[&flags[..], more].concat()).unwrap();
         let spec = spec.on(Some("memory:96M".parse().unwrap())).unwrap();
         let analysis =
