@@ -6,7 +6,7 @@ use crate::data;
 use crate::number;
 use crate::svg::{self, Format, paint};
 use askama::Template;
-use senesce_core::analysis::{Analysis, Better, Figure, FigureKind, Table, score_lines};
+use senesce_core::analysis::{Analysis, Better, Figure, Table, score_lines};
 use senesce_core::plan::Plan;
 use senesce_core::record::Record;
 use senesce_core::text::visible;
@@ -186,8 +186,6 @@ struct FigureView<'a> {
     narrow: String,
     data: String,
     left_out: usize,
-    /// A map of cells: its data say no more than the drawing, and take pages of paper.
-    is_map: bool,
 }
 
 struct TableView<'a> {
@@ -220,7 +218,6 @@ impl<'a> FigureView<'a> {
             narrow: svg::draw(figure, Format::NARROW, ""),
             left_out: data.rows.len().saturating_sub(SHOWN_ROWS),
             data: table_markup(&data, ""),
-            is_map: matches!(figure.kind, FigureKind::Cells { .. }),
         }
     }
 }
