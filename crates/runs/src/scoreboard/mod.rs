@@ -99,12 +99,14 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
     for path in archives {
         unread.extend(archive::read(&path, &claims, &mut tested, &mut results)?);
     }
+    let experiments: Vec<&str> = registry.experiments().map(|experiment| experiment.kind()).collect();
+    unread.extend(results::discard_unknown(&mut results, &experiments));
     for entry in &history::entries(&below)? {
         let is_of = |experiment: &&dyn Reproducible| entry.kind.as_deref() == Some(experiment.kind());
         let Some(experiment) = registry.experiments().find(is_of) else { continue };
         match of_run(registry, entry) {
             Ok((one, result)) => {
-                results::keep(&mut results, result);
+                result.into_iter().for_each(|result| results::keep(&mut results, result));
                 let runs = tested.entry(experiment.kind().into()).or_default();
                 // An archive may have the same run.
                 runs.retain(|known| known.run.name != one.run.name);
@@ -119,7 +121,8 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
     Ok(Scoreboard { documents: documents(claims, &tested), results, runs, unread })
 }
 
-fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, ExperimentResult), Failure> {
+/// The claims of a run, and its result if it is complete.
+fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, Option<ExperimentResult>), Failure> {
     let record = Record::open(&listed.run)?;
     let mut analysis = registry.analyse(&record)?;
     let findings = std::mem::take(&mut analysis.findings);
@@ -136,7 +139,7 @@ fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, Experiment
         processors: fact("cpu.count").and_then(Value::as_u64),
         load: fact("run.load_average").and_then(Value::as_f64),
     };
-    let result = ExperimentResult::new(&record.plan.kind, run.clone(), analysis);
+    let result = (!record.is_partial()).then(|| ExperimentResult::new(&record.plan.kind, run.clone(), analysis));
     let findings = findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect();
     Ok((Tested { run, findings }, result))
 }

@@ -36,6 +36,13 @@ pub(super) fn keep(results: &mut Vec<ExperimentResult>, new: ExperimentResult) {
     }
 }
 
+/// Removes results of experiments that this version does not have, because their names become file names, and returns the reasons.
+pub(super) fn discard_unknown(results: &mut Vec<ExperimentResult>, experiments: &[&str]) -> Vec<String> {
+    let (known, unknown) = results.drain(..).partition(|result| experiments.contains(&result.experiment.as_str()));
+    *results = known;
+    unknown.into_iter().map(|result| format!("{:?}: this version has no such experiment", result.experiment)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +64,14 @@ mod tests {
             keep(&mut results, result(scale, date));
         }
         assert_eq!(results, [result(Level::Quick, "2026-03")]);
+    }
+
+    #[test]
+    fn archived_names_of_unknown_experiments_are_discarded() {
+        let named = |name: &str| ExperimentResult { experiment: name.into(), ..result(Level::Quick, "2026-01") };
+        let mut results = vec![named("../../etc/cron.d/a"), named("e"), named("/etc/passwd")];
+        assert_eq!(discard_unknown(&mut results, &["e", "f"]).len(), 2);
+        assert_eq!(results, [named("e")]);
     }
 
     #[test]
