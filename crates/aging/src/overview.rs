@@ -29,6 +29,17 @@ pub fn list() -> Result<Table, AgingError> {
     Ok(table)
 }
 
+/// The value with its evidence: no built-in profile has a measured locality.
+fn locality_words(profile: &Profile) -> String {
+    match profile.locality {
+        None => "not given: 0".into(),
+        Some(locality) if Profile::builtin(&profile.name).is_ok_and(|known| known == *profile) => {
+            format!("{locality}, assumed: the median of real trees (senesce help choosing)")
+        }
+        Some(locality) => locality.to_string(),
+    }
+}
+
 pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     let mean = profile.mean_size();
     let mut analysis = Analysis {
@@ -37,7 +48,7 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
             "{}\nmean file size {} ({mean:.0} bytes)\ntemporal locality {}",
             profile.source,
             Bytes(mean as u64),
-            profile.locality.map_or("not given: 0".into(), |locality| locality.to_string())
+            locality_words(profile)
         ),
         ..Analysis::default()
     };
@@ -201,5 +212,18 @@ pub fn told_by_words(told_by: StatedBy) -> &'static str {
              rename counts as a delete and a create, and a replaced file as overwritten; ages are those of last \
              modifications, because births are those of the copying"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locality_of_a_built_in_profile_is_an_assumption() {
+        let built_in = Profile::builtin("agrawal").unwrap();
+        let measured = Profile { locality: Some(0.3), ..built_in.clone() };
+        assert!(locality_words(&built_in).contains("assumed"));
+        assert_eq!(locality_words(&measured), "0.3");
     }
 }

@@ -11,11 +11,12 @@ pub struct Board {
     pub title: String,
     /// The totals in one sentence.
     pub answer: String,
+    /// Definitions of the verdicts.
     pub notes: Vec<String>,
     /// A row per document.
     pub totals: Table,
-    /// The statements of the documents that are not supported.
-    pub contradicted: Table,
+    /// The statements of the documents by verdict.
+    pub summaries: Vec<Table>,
     pub documents: Vec<BoardDocument>,
     /// Their circumstances.
     pub runs: Table,
@@ -33,7 +34,8 @@ struct BoardPage<'a> {
     version: &'static str,
     board: &'a Board,
     totals: String,
-    contradicted: String,
+    /// Name, title and markup.
+    summaries: Vec<(&'a str, &'a str, String)>,
     documents: Vec<DocumentView<'a>>,
     runs: String,
 }
@@ -50,12 +52,13 @@ pub fn page(board: &Board) -> String {
         score: score_lines(&document.findings),
         blocks: claims(&document.findings),
     });
+    let shown = board.summaries.iter().filter(|table| !table.rows.is_empty());
     laid_out(&BoardPage {
         frame: PageFrame::new(false),
         version: env!("CARGO_PKG_VERSION"),
         board,
         totals: table_markup(&board.totals, ""),
-        contradicted: table_markup(&board.contradicted, ""),
+        summaries: shown.map(|table| (table.id.as_str(), table.title.as_str(), table_markup(table, ""))).collect(),
         documents: documents.collect(),
         runs: table_markup(&board.runs, ""),
     })
@@ -63,15 +66,13 @@ pub fn page(board: &Board) -> String {
 
 pub fn markdown(board: &Board) -> String {
     let mut text = format!("# {}\n\n{}\n", markdown::escape(&board.title), markdown::escape(&board.answer));
-    for note in &board.notes {
-        text += &format!("\n> {}\n", markdown::escape(note));
-    }
     let titled = |table: &Table| match table.rows.is_empty() {
         true => String::new(),
         false => format!("\n## {}\n\n{}", markdown::escape(&table.title), markdown::table(table)),
     };
-    text += &format!("\n{}", markdown::table(&board.totals));
-    text += &titled(&board.contradicted);
+    text += &format!("\n{}\n", markdown::table(&board.totals));
+    board.notes.iter().for_each(|note| text += &format!("* {}\n", markdown::escape(note)));
+    board.summaries.iter().for_each(|table| text += &titled(table));
     for document in &board.documents {
         text += &format!("\n## {}\n", markdown::escape(&document.work));
         for line in score_lines(&document.findings) {

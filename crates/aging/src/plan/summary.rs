@@ -78,10 +78,29 @@ pub struct PlannedLocality {
     pub most: f64,
 }
 
+impl PlannedLocality {
+    fn is_limited(self) -> bool {
+        self.asked > self.most + Self::ROUNDING
+    }
+
+    /// Difference that the text does not show.
+    const ROUNDING: f64 = 0.005;
+
+    /// A warning if the directories allow less than requested.
+    pub fn limited(self) -> Option<String> {
+        self.is_limited().then(|| {
+            format!(
+                "temporal locality {} was requested; the directories of this plan have too few files each for more than {:.2}",
+                self.asked, self.most
+            )
+        })
+    }
+}
+
 impl fmt::Display for PlannedLocality {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "requested: {}", self.asked)?;
-        if self.asked > self.most { write!(f, "; the directories allow {:.2}", self.most) } else { Ok(()) }
+        if self.is_limited() { write!(f, "; the directories allow {:.2}", self.most) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks temporal locality only from the stream of operations.
 
 use crate::common::*;
+use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{AgingPlan, Limit, OperationKind, PlanSpec, Profile, Truncate};
 use senesce_core::{Bytes, Seed};
 use std::collections::{BTreeMap, HashMap};
@@ -63,6 +64,16 @@ fn locality_keeps_histograms_and_spreads_files_evenly() {
         let (least, most) = (counts.clone().min().unwrap(), counts.max().unwrap());
         assert!(most - least <= 1, "depth {depth}: {least} to {most}");
     }
+}
+
+#[test]
+fn locality_that_the_directories_do_not_allow_is_reported() {
+    let limited = |asked, most| PlannedLocality { asked, most }.limited();
+    assert!(limited(0.6, 0.4).is_some_and(|words| words.contains("0.40")));
+    assert_eq!((limited(0.6, 0.9), limited(0.6, 0.5999)), (None, None));
+    let few = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(64), Seed(7));
+    let few = AgingPlan::new(&PlanSpec { truncate: Truncate::Drop, locality: Some(1.0), ..few }).unwrap();
+    assert!(few.summary().locality.unwrap().limited().is_some());
 }
 
 #[test]

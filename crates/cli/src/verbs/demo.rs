@@ -73,7 +73,7 @@ impl Demo {
         for (name, way) in ways {
             match way(self, session) {
                 Err(failure) if is_missing(&failure) => {
-                    session.progress().say(&format!("skipped {name}: {failure}{}", hint(is_root())));
+                    session.progress().say(&format!("skipped {name}: {}", with_hint(&failure.to_string())));
                 }
                 other => return other,
             }
@@ -160,7 +160,11 @@ fn ended(outcome: &Outcome) -> Exit {
     }
 }
 
-/// What a demo of a new file system needs.
+/// The failure with its own hint, or else that of a demo of a new file system.
+fn with_hint(failure: &str) -> String {
+    if failure.contains("\nhint: ") { failure.into() } else { failure.to_owned() + &hint(is_root()) }
+}
+
 fn hint(is_root: bool) -> String {
     const AS_USER: &str = "run sudo senesce demo; or, for a demo without root, install e2fsprogs, and the package senesce-kernel or a \
                            kernel by senesce vm build 6.12";
@@ -235,6 +239,13 @@ fn has_space(place: &Path, space: Bytes) -> bool {
 mod tests {
     use super::*;
     use senesce_core::Finding;
+
+    #[test]
+    fn failure_keeps_its_own_hint() {
+        let own = demo::target_for(senesce_core::Bytes(0)).unwrap_err().to_string();
+        assert_eq!(with_hint(&own), own);
+        assert_eq!(with_hint("mkfs.ext4 not found").matches("hint: ").count(), 1);
+    }
 
     #[test]
     fn simulated_result_begins_with_the_score_and_fits_a_screen() {

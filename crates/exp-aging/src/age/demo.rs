@@ -39,7 +39,10 @@ pub fn target_for(available: Bytes) -> Result<&'static str, Failure> {
     let sizes = [(256, TARGET), (128, SMALL), (64, SMALLEST)];
     let fitting = sizes.into_iter().find(|(size, _)| memory_for(*size) <= available);
     fitting.map(|(_, target)| target).ok_or_else(|| {
-        let words = format!("too little memory: {available} available; an image in memory needs {}", memory_for(64));
+        let words = format!(
+            "too little memory: {available} available; an image in memory needs {}\nhint: end other programs",
+            memory_for(64)
+        );
         Failure::new(ExitCode::Missing, words)
     })
 }

@@ -32,6 +32,7 @@ use course::ExtendedSpec;
 use events::{Event, Executed, Rehearsal};
 use found::RecordedAging;
 use run::Start;
+use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{Clock, Data};
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
@@ -297,6 +298,8 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     if let Some(seen) = found.layout.filter(|seen| !seen.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", seen.problem.lines().next().unwrap_or_default()));
     }
+    let locality = found.rehearsal.and_then(|rehearsal| rehearsal.summary.locality);
+    caveats.extend(locality.and_then(PlannedLocality::limited));
     caveats.extend(spec.compression.map(|_| compressed_words(whole(found.executed)).into()));
     if spec.shard.is_none() {
         let seen = found.layout.and_then(|seen| seen.layout.as_ref());
@@ -397,6 +400,17 @@ mod tests {
     fn requested_fullness_is_named_if_another_was_reached() {
         assert_eq!(fullness_words(0.802, 0.8), "80 % full");
         assert_eq!(fullness_words(0.731, 0.7), "73 % full (requested: 70 %)");
+    }
+
+    #[test]
+    fn locality_beyond_the_directories_is_a_caveat() {
+        let spec = super::spec::tests::age_spec(Data::Write, None);
+        let mut rehearsal = space::tests::rehearsed(Data::Write);
+        let mut caveats_at_most = |most| {
+            rehearsal.summary.locality = Some(PlannedLocality { asked: 0.6, most });
+            caveats(&spec, &RecordedAging { rehearsal: Some(&rehearsal), ..RecordedAging::default() }).len()
+        };
+        assert_eq!(caveats_at_most(0.4), caveats_at_most(0.9) + 1);
     }
 
     #[test]

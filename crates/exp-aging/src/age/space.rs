@@ -109,7 +109,7 @@ pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Byte
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::course::ExtendedSpec;
     use super::super::rehearse::rehearse;
     use super::super::spec::tests::age_spec;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use senesce_core::progress::Silent;
 
-    fn rehearsed(data: Data) -> Rehearsal {
+    pub(crate) fn rehearsed(data: Data) -> Rehearsal {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
         let course = ExtendedSpec::new(AgeSpec { size: Some(Bytes::gib(100)), limits, ..age_spec(data, None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();

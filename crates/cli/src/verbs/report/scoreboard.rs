@@ -29,6 +29,15 @@ const HEADS: [&str; 9] = [
     "not run",
 ];
 
+const DEFINITIONS: [&str; 5] = [
+    "Supported: the whole interval of the measured value is within the rule of the claim, which is fixed before the run (senesce help claims).",
+    "Not supported: it is wholly outside. One condition outside is enough.",
+    "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests the simulator, not \
+     the claim. Values of simulated and modelled drives are not measurements of a drive.",
+    "Undecided: the interval crosses a bound of the rule.",
+    "Not testable: this machine, senesce, or this run cannot test it. Not run: no run of the experiment is recorded.",
+];
+
 pub(super) fn write(
     directories: &[PathBuf],
     format: Option<FormatWord>,
@@ -109,50 +118,94 @@ fn board(found: &Scoreboard) -> Board {
         let of = main.iter().flat_map(|document| &document.entries).map(|entry| &entry.finding);
         Score::of(of.filter(|finding| finding.stated == stated).map(|finding| finding.verdict))
     };
-    let (stated, added) = (sum(true), sum(false));
-    let answer = format!("{} statements of {} documents: {}.", stated.claims(), main.len(), stated.words());
-    let mut notes = vec![
-        format!("{} claims that senesce adds to them (rows \"added\"): {}.", added.claims(), added.words()),
-        format!(
-            "senesce repeated experiments of these documents in {}. Each claim has a rule, which is \
-             fixed before a run. Supported: the whole interval of the measured value is within the rule. Not supported: it is wholly outside.",
-            number_of(found.runs, "run")
-        ),
-        "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests \
-         the simulator, not the claim. In all columns, values of simulated and modelled drives are not measurements of a drive."
-            .into(),
-        "One condition outside of the rule is enough for \"not supported\". senesce help claims explains rules and verdicts.".into(),
-    ];
+    let mut notes = DEFINITIONS.map(str::to_string).to_vec();
+    let added = sum(false);
+    notes.push(format!(
+        "Added (rows \"added\"): {} claims of senesce about these documents: {}.",
+        added.claims(),
+        added.words()
+    ));
     notes.extend(found.unread.iter().map(|reason| format!("not read: {reason}")));
-    let document =
-        |document: &Document| BoardDocument { work: document.work.citation().into(), findings: document.findings() };
+    let document = |document: &Document| BoardDocument { work: heading(document), findings: document.findings() };
     Board {
         title: "Scoreboard of the published claims".into(),
-        answer,
+        answer: answer(&sum(true), main.len()),
         notes,
         totals: totals(&found.documents),
-        contradicted: contradicted(&main),
+        summaries: vec![
+            decided(&main, Verdict::NotSupported, ("not-supported", "Statements that are not supported")),
+            decided(&main, Verdict::Supported, ("supported", "Statements that are supported")),
+            open(&main),
+        ],
         documents: found.documents.iter().map(document).collect(),
         runs: runs(found),
     }
 }
 
-fn contradicted(documents: &[&Document]) -> Table {
-    let stated = documents.iter().flat_map(|document| document.entries.iter().map(move |entry| (document.work, entry)));
-    let is_contradicted =
-        |(_, entry): &(Work, &Entry)| entry.finding.stated && entry.finding.verdict == Verdict::NotSupported;
-    let all: Vec<(Work, &Entry)> = stated.filter(is_contradicted).collect();
+fn heading(document: &Document) -> String {
+    let citation = document.work.citation();
+    if document.is_main() { format!("{}: {citation}", document.work.short()) } else { citation.into() }
+}
+
+/// `82 of 268 statements of 5 documents are decided: 61 supported, 21 not supported. ...`
+fn answer(stated: &Score, documents: usize) -> String {
+    let count = |verdict| stated.count(verdict);
+    let (supported, not) = (count(Verdict::Supported), count(Verdict::NotSupported));
+    let of_model = count(Verdict::ModelAgrees) + count(Verdict::ModelDiffers);
+    let [undecided, untestable, not_run] = [Verdict::Undecided, Verdict::NotTestable, Verdict::NotRun].map(count);
+    format!(
+        "{} of {} statements of {documents} documents are decided: {supported} supported, {not} not supported. {of_model} test only a \
+         model. {} are open: {undecided} undecided, {untestable} not testable here, {not_run} not run.",
+        supported + not,
+        stated.claims(),
+        undecided + untestable + not_run,
+    )
+}
+
+/// The statements of the documents, with their names.
+fn stated<'a>(documents: &[&'a Document]) -> impl Iterator<Item = (Work, &'a Entry)> {
+    let all = documents.iter().flat_map(|document| document.entries.iter().map(|entry| (document.work, entry)));
+    all.filter(|(_, entry)| entry.finding.stated).collect::<Vec<_>>().into_iter()
+}
+
+/// The statements with a verdict. Shows the first value of a statement that all values support.
+fn decided(documents: &[&Document], verdict: Verdict, (id, title): (&str, &str)) -> Table {
+    let all: Vec<_> = stated(documents).filter(|(_, entry)| entry.finding.verdict == verdict).collect();
     let noted = |finding: &Finding| match finding.note.as_str() {
         "" => finding.claim.clone(),
         note => format!("{} ({note})", finding.claim),
+    };
+    let measured = |finding: &Finding| match finding.measured.split_once("; ") {
+        Some((first, _)) if verdict == Verdict::Supported => format!("{first}; and others"),
+        _ => finding.measured.clone(),
     };
     Rows::of(&all)
         .column("document", |(work, _)| work.short())
         .column("statement", |(_, entry)| noted(&entry.finding))
         .column("published", |(_, entry)| &entry.finding.published)
-        .column("measured", |(_, entry)| &entry.finding.measured)
+        .column("measured", |(_, entry)| measured(&entry.finding))
         .column("experiment", |(_, entry)| entry.experiment)
-        .table("not-supported", "Statements that are not supported here")
+        .table(id, title)
+}
+
+/// Number of the statements without a verdict, by document and reason.
+fn open(documents: &[&Document]) -> Table {
+    let mut counts: Vec<((Work, Verdict, &str), usize)> = Vec::new();
+    for (work, entry) in stated(documents) {
+        let Finding { verdict, reason, .. } = &entry.finding;
+        let key = (work, *verdict, reason.as_str());
+        match counts.iter_mut().find(|(known, _)| *known == key) {
+            _ if verdict.is_decided() || verdict.is_of_model() => {}
+            Some((_, count)) => *count += 1,
+            None => counts.push((key, 1)),
+        }
+    }
+    Rows::of(&counts)
+        .column("document", |((work, ..), _)| work.short())
+        .column("statements", |(_, count)| count)
+        .column("verdict", |((_, verdict, _), _)| verdict.text())
+        .column("reason, or the command that tests them", |((_, _, reason), _)| reason)
+        .table("open", "Open statements")
 }
 
 fn runs(found: &Scoreboard) -> Table {
@@ -209,12 +262,12 @@ fn total(columns: &[String], row: &[Value]) -> String {
 fn labelled(columns: &[String], row: &[Value]) -> String {
     let cells: Vec<String> =
         columns.iter().zip(row).skip(2).map(|(column, cell)| format!("{column}: {}", word(cell))).collect();
-    let named: Vec<&str> = row.iter().take(2).map(word).collect();
+    let named: Vec<String> = row.iter().take(2).map(word).collect();
     format!("{} {}", named.join(": "), cells.join("; "))
 }
 
-fn word(cell: &Value) -> &str {
-    cell.as_str().unwrap_or_default()
+fn word(cell: &Value) -> String {
+    cell.as_str().map_or_else(|| cell.to_string(), str::to_string)
 }
 
 fn text(out: &mut impl Write, board: &Board) -> io::Result<()> {
@@ -229,12 +282,12 @@ fn text(out: &mut impl Write, board: &Board) -> io::Result<()> {
         let indent = if word(&row[0]).starts_with(' ') { 4 } else { 2 };
         experiment_text::lines(out, &total(&board.totals.columns, row), indent, width)?;
     }
-    if !board.contradicted.rows.is_empty() {
+    for table in board.summaries.iter().filter(|table| !table.rows.is_empty()) {
         writeln!(out)?;
-        experiment_text::lines(out, &format!("# {}", board.contradicted.title), 0, width)?;
-    }
-    for row in &board.contradicted.rows {
-        experiment_text::lines(out, &labelled(&board.contradicted.columns, row), 2, width)?;
+        experiment_text::lines(out, &format!("# {}", table.title), 0, width)?;
+        for row in &table.rows {
+            experiment_text::lines(out, &labelled(&table.columns, row), 2, width)?;
+        }
     }
     for document in &board.documents {
         writeln!(out)?;

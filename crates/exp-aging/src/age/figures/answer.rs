@@ -106,7 +106,7 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
         "The same files in the order of reading (ordered copy) or of creation (unaged). Against unaged, age makes \
          the disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times {pieces:.2}{} because files \
          are in pieces. SATA SSD: {sata:.2}{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} pieces: free space is in \
-         pieces. Not age: order of creation, {order:.2} times{} on the disk.",
+         pieces. Not age: ordered copy to unaged, {order:.2} times{} on the disk.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
