@@ -50,7 +50,7 @@ pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Re
     Ok(show_record(outcome))
 }
 
-fn begin_result(outcome: &Outcome, session: &Session) {
+pub(crate) fn begin_result(outcome: &Outcome, session: &Session) {
     session.clear();
     if outcome.state == State::WasDone {
         eprintln!("already done: result of {}\nhint: --again runs it again", outcome.path.display());

@@ -3,7 +3,6 @@
 mod shares;
 
 use crate::Exit;
-use crate::registry::REGISTRY;
 use crate::session::Session;
 use clap::{ArgMatches, FromArgMatches};
 use senesce_core::Record;
@@ -26,8 +25,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let aging = aging(verb, arguments);
-    let experiment = experiment_in_virtual_time(verb, arguments);
-    let needs_virtual = aging.as_ref().is_some_and(Aging::needs_virtual_time) || experiment;
+    let needs_virtual = aging.as_ref().is_some_and(Aging::needs_virtual_time);
     let kernel = senesce_guest::kernel::choose(None, needs_virtual.then_some(Engine::Uml))?;
     // The layout repeats then, at no cost.
     let may_be_virtual = kernel.has_virtual_time() && aging.as_ref().is_some_and(|aging| aging.spec.commits_by_plan());
@@ -90,20 +88,12 @@ fn reason(verb: &str, arguments: &ArgMatches) -> Option<&'static str> {
     match aging {
         _ if guest_accelerator().is_some() => None,
         Some(aging) if aging.needs_virtual_time() => Some(VIRTUAL),
-        _ if experiment_in_virtual_time(verb, arguments) => Some(VIRTUAL),
         _ if is_root() => None,
         aging => (aging.is_some() || is_demo_of_an_image(verb, arguments)).then_some("without root"),
     }
 }
 
 const VIRTUAL: &str = "all times are virtual";
-
-/// Whether these arguments run an experiment that needs virtual time.
-fn experiment_in_virtual_time(verb: &str, arguments: &ArgMatches) -> bool {
-    let Some((id, chosen)) = arguments.subcommand().filter(|_| verb == "reproduce") else { return false };
-    let only_lists = chosen.get_flag("dry-run") || chosen.get_flag("claims");
-    !only_lists && REGISTRY.experiment(id).is_ok_and(|experiment| experiment.is_in_virtual_time())
-}
 
 fn is_demo_of_an_image(verb: &str, arguments: &ArgMatches) -> bool {
     let on = arguments.try_get_one::<String>("on").ok().flatten();
@@ -262,21 +252,6 @@ mod tests {
             let (verb, arguments) = matches.subcommand().unwrap();
             let aging = aging(verb, arguments).unwrap();
             assert_eq!((aging.needs_virtual_time(), aging.spec.commits_by_plan()), (needs, may), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn experiments_in_virtual_time_run_in_a_guest_unless_they_only_list() {
-        for (words, expected) in [
-            (&["time-scale"][..], true),
-            (&["time-scale", "--dry-run"], false),
-            (&["time-scale", "--claims"], false),
-            (&["aging-clock"], false),
-        ] {
-            let words = [&["senesce", "reproduce"], words].concat();
-            let matches = crate::command().try_get_matches_from(words).unwrap();
-            let (verb, arguments) = matches.subcommand().unwrap();
-            assert_eq!(experiment_in_virtual_time(verb, arguments), expected);
         }
     }
 

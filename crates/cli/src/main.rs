@@ -22,6 +22,7 @@ mod display;
 mod documented;
 mod experiment_text;
 mod global;
+mod image_hint;
 mod in_the_guest;
 mod output;
 mod pages;
@@ -113,10 +114,12 @@ fn main() -> std::process::ExitCode {
         eprintln!("senesce: {failure}");
         return code(failure.exit_code());
     }
-    if matches.get_flag(IN_A_GUEST) || in_the_guest::is_needed(name, arguments, &session) {
+    let needs_guest = || !verbs::demo::is_stored(name, arguments) && in_the_guest::is_needed(name, arguments, &session);
+    if matches.get_flag(IN_A_GUEST) || needs_guest() {
         return ended(in_the_guest::run(name, arguments, &session), &session);
     }
-    ended((verb.run)(arguments, &session).map_err(in_the_guest::hinted), &session)
+    let found = (verb.run)(arguments, &session).map_err(in_the_guest::hinted);
+    ended(found.map_err(|failure| image_hint::hinted(name, failure)), &session)
 }
 
 fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitCode {

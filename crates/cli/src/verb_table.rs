@@ -107,14 +107,15 @@ pub fn verb(name: &str) -> Option<&'static VerbEntry> {
     verbs().find(|verb| verb.name == name)
 }
 
-/// Verbs of version 0.1 and the commands that replace them.
-const RENAMED: [(&str, &str); 16] = [
+/// Words that are not verbs, most of them verbs of version 0.1, and the commands to use instead.
+const RENAMED: [(&str, &str); 17] = [
     ("advise", "study --for` or `objects advise"),
     ("bundle", "report --format zip"),
     ("carry", "runs repeat"),
     ("doc", "help"),
     ("experiments", "reproduce --list"),
     ("export", "report --format csv"),
+    ("gate", "study GATE.toml`; a gate is a study: `senesce help gate"),
     ("history", "runs history"),
     ("import", "runs import"),
     ("lab", "vm"),
@@ -177,6 +178,7 @@ mod tests {
     #[test]
     fn renamed_verbs_name_their_replacement() {
         assert_eq!(unknown_verb("zns"), "unknown verb `zns`: use `zoned measure`");
+        assert!(unknown_verb("gate").ends_with("`senesce help gate`"));
         assert!(unknown_verb("lyout").contains("layout"));
     }
 }

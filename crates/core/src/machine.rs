@@ -33,6 +33,9 @@ pub const GUEST_CONFINEMENT: &str = "SENESCE_VM_CONFINEMENT";
 /// if the host forbids personality(2).
 pub const GUEST_ADDRESSES: &str = "SENESCE_VM_ADDRESSES";
 
+/// Environment variable that the host sets in its guest to the time of its start, like `run.date`.
+pub const GUEST_DATE: &str = "SENESCE_VM_DATE";
+
 /// How to get a user-mode kernel with virtual time, which Debian's does not have.
 pub const VIRTUAL_TIME_ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
 

@@ -2,6 +2,7 @@
 
 use crate::estimate::Prognosis;
 use crate::headroom::Creatable;
+use crate::twin::FAILED;
 use senesce_core::{Analysis, Bytes, Rows, Table};
 use serde_json::json;
 
@@ -88,7 +89,11 @@ fn cures(found: &Prognosis) -> Table {
     let mut table = Table::new("cures", "Cures", &columns);
     let tried = found.twin.iter().flat_map(|twin| &twin.cures);
     for cure in found.cures.iter().chain(tried) {
-        let text = if cure.bound { format!("at best; {}", cure.verdict) } else { format!("tried; {}", cure.verdict) };
+        let text = match cure.bound {
+            true if cure.verdict == FAILED => FAILED.to_string(),
+            true => format!("at best; {}", cure.verdict),
+            false => format!("tried; {}", cure.verdict),
+        };
         let written = Bytes(cure.bytes_written).to_string();
         let after = json!(cure.seconds_after);
         table.row((&cure.command, &cure.pass, after, written, cure.pays_after_reads, text));

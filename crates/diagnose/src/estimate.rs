@@ -336,8 +336,8 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 impl Prognosis {
     /// Adds the result on the twin, which overrides the rules' expectation of the tool.
     pub fn take_trial(&mut self, tried: crate::twin::Tried) {
-        if let (Some(shown), Some(advice)) = (&tried.defragmenter, self.advised_cure()) {
-            advice.verdict = shown.verdict.clone();
+        if let (Some(verdict), Some(advice)) = (tried.verdict_on_tool(), self.advised_cure()) {
+            advice.verdict = verdict.into();
         }
         self.notes.extend(tried.failed.iter().map(ToString::to_string));
         self.twin = Some(tried);

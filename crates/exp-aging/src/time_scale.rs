@@ -10,18 +10,25 @@ use senesce_core::analysis::{Analysis, Better};
 use senesce_core::heartbeat::leap;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
-use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
+use senesce_guest::installed;
+use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
+use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) struct TimeScale;
+/// Each aging has a guest of its own: what a kernel did before changes the layout.
+pub(crate) struct TimeScale(GuestPool<TimeScale>);
 
 /// File systems, profiles and rates to age with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Spec {
+    /// kernel with virtual time: a version, or a name of vm list
+    #[arg(long)]
+    pub kernel: String,
     /// file systems
     #[arg(long, value_delimiter = ',')]
     pub fs: Vec<FileSystem>,
@@ -62,6 +69,7 @@ pub(crate) enum Way {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Step {
+    kernel: String,
     profile: String,
     fs: FileSystem,
     way: Way,
@@ -103,18 +111,16 @@ impl Run for TimeScale {
     type Event = Event;
     type Step = Step;
 
-    fn needs(spec: &Spec) -> Needs {
-        Needs { virtual_time: true, ..aged_image::needs(Self::KIND, &spec.fs, Size(Bytes(8 * spec.size.bytes()))) }
-    }
-
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         aged_image::check_size(&spec.fs, spec.size)?;
+        let kernel = &installed::resolve(&spec.kernel);
         let mut steps = Vec::new();
         for profile in &spec.profiles {
             let operations = plan(spec, profile, Clock::NONE, seed)?.len();
             for seed in 0..spec.seeds {
                 for fs in &spec.fs {
-                    let one = |way| planned(Step { profile: profile.clone(), fs: *fs, way, seed }, operations);
+                    let step = |way| Step { kernel: kernel.clone(), profile: profile.clone(), fs: *fs, way, seed };
+                    let one = |way| planned(step(way), operations);
                     steps.extend(ways(spec).map(one));
                 }
             }
@@ -122,11 +128,17 @@ impl Run for TimeScale {
         Ok(steps)
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Ok(Self)
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let used = agings(context.recorded());
+        let names = std::slice::from_ref(&spec.kernel);
+        installed::check(names, used.iter().map(|one| one.step.kernel.as_str()))?;
+        Ok(Self(GuestPool::default()))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if Guest::here().is_none() {
+            return self.0.run(spec, step, |step| job(spec, step), context);
+        }
         let (clock, pace) = match step.way {
             Way::Rate(rate) => (Clock::NONE, Some(rate)),
             Way::Share(commit_share) => (Clock { commit_share, sync_every: 0 }, None),
@@ -151,13 +163,13 @@ impl Run for TimeScale {
 impl Experiment for TimeScale {
     const TITLE: &'static str = "Layout of an aged file system by its pace, in virtual time";
     const PAGE: &'static str = include_str!("../docs/experiments/time-scale.md");
-    const IN_VIRTUAL_TIME: bool = true;
 
     fn defaults(level: Level) -> Spec {
         let share = |percent: f64| CommitShare::of(percent / 100.0).unwrap_or_default();
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs];
         let every = ["agrawal", "douceur", "meyer", "wang_os", "wang_lanl", "dabre", "grundman", "pramod"];
         Spec {
+            kernel: "6.12".into(),
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
             profiles: level.of([names(&["agrawal"]), names(&["agrawal"]), names(&every)]),
             size: Size(level.of([Bytes::mib(64), Bytes::mib(400), Bytes::mib(600)])),
@@ -192,6 +204,16 @@ fn words(way: Way) -> String {
 
 fn action(step: &Step) -> String {
     format!("age {} by {}, {}", step.fs, step.profile, words(step.way))
+}
+
+fn job(spec: &Spec, step: &Step) -> PoolJob<TimeScale> {
+    let Step { kernel, profile, fs, way, seed } = step;
+    let guest = GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), AGING_LIMIT);
+    PoolJob {
+        name: format!("{fs}-{}-{}-{seed}", profile.replace('/', "_"), words(*way).replace(['/', ' '], "-")),
+        guest: if matches!(way, Way::Rate(_)) { guest } else { guest.still() },
+        spec: Spec { kernel: kernel.clone(), ..spec.clone() },
+    }
 }
 
 fn planned(step: Step, operations: u64) -> Planned<Step> {

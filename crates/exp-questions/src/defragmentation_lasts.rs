@@ -5,14 +5,13 @@ mod analysis;
 mod arm;
 mod image;
 
-use crate::installed;
 use arm::Arm;
 use clap::Args;
 use image::Moment;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
-use senesce_gate::TIME_LIMIT;
-use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
+use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
+use senesce_guest::installed;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
@@ -172,7 +171,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<Lasting> {
     PoolJob {
         name: format!("{fs}-{}-{arm}-{seed}", profile.replace('/', "_")),
         // The copy is a second image.
-        guest: GuestSpec::in_virtual_time(kernel, Bytes(2 * spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT).still(),
+        guest: GuestSpec::in_virtual_time(kernel, Bytes(2 * spec.size.bytes() + Bytes::gib(1).0), AGING_LIMIT).still(),
         spec: Spec { kernel: kernel.clone(), ..spec.clone() },
     }
 }

@@ -8,12 +8,11 @@ mod state;
 mod tree;
 mod work;
 
-use crate::installed;
 use clap::Args;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
-use senesce_gate::TIME_LIMIT;
-use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
+use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
+use senesce_guest::installed;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
@@ -223,7 +222,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<FilesOrFreeSpace> {
     let Aging { fs, profile, fullness, overwrites } = aging;
     PoolJob {
         name: format!("{fs}-{}-{fullness}-{overwrites}-{files}-{free}-{seed}", profile.replace('/', "_")),
-        guest: GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), TIME_LIMIT).still(),
+        guest: GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), AGING_LIMIT).still(),
         spec: Spec { kernel: kernel.clone(), ..spec.clone() },
     }
 }

@@ -3,13 +3,13 @@
 mod analysis;
 mod variant;
 
-use crate::installed;
 use clap::Args;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_gate::AgingSpec;
 use senesce_gate::aged::{Aged, How, age};
-use senesce_gate::{AgingSpec, TIME_LIMIT};
-use senesce_guest::carry::{GuestPool, GuestSpec, PoolJob};
+use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
+use senesce_guest::installed;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
@@ -167,7 +167,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<Kernels> {
     let sham = if *sham { "-sham" } else { "" };
     PoolJob {
         name: format!("{kernel}-{fs}-{}-{rate}-{seed}{sham}", profile.replace('/', "_")),
-        guest: GuestSpec::in_virtual_time(kernel, memory(spec), TIME_LIMIT),
+        guest: GuestSpec::in_virtual_time(kernel, memory(spec), AGING_LIMIT),
         spec: Spec { kernels: vec![kernel.clone()], ..spec.clone() },
     }
 }

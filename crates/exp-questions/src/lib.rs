@@ -2,7 +2,6 @@
 
 mod defragmentation_lasts;
 mod files_or_free_space;
-mod installed;
 mod kernels;
 mod unsynced;
 

@@ -3,15 +3,11 @@
 use crate::Gate;
 use crate::run::GateStep;
 use crate::spec::GateSpec;
-use senesce_guest::carry::{GuestSpec, PoolJob};
-use std::time::Duration;
-
-/// An aging of minutes is a hang.
-pub const TIME_LIMIT: Duration = Duration::from_secs(3600);
+use senesce_guest::carry::{AGING_LIMIT, GuestSpec, PoolJob};
 
 pub(crate) fn job(spec: &GateSpec, step: &GateStep) -> PoolJob<Gate> {
     let kernel = &spec.file_system[step.side].kernel;
-    let guest = GuestSpec::in_virtual_time(kernel, spec.gate.memory, TIME_LIMIT);
+    let guest = GuestSpec::in_virtual_time(kernel, spec.gate.memory, AGING_LIMIT);
     PoolJob {
         name: format!("{}-{}{}", step.seed, step.side, if step.sham { "-sham" } else { "" }),
         guest: if spec.aging.operations_per_second.is_none() { guest.still() } else { guest },

@@ -49,6 +49,8 @@ impl Verdict {
 pub(crate) struct Judged {
     pub metric: &'static str,
     pub primary: bool,
+    #[serde(skip)]
+    pub better: Better,
     pub verdict: Verdict,
     /// Geometric means of both sides.
     pub reference: Option<f64>,
@@ -62,12 +64,24 @@ pub(crate) struct Judged {
     pub correlation: Option<f64>,
 }
 
+impl Judged {
+    /// Whether the interval contains a worsening of more than `effect` (a fraction).
+    pub(crate) fn may_be_worse_by(&self, effect: f64) -> bool {
+        self.ratio.is_some_and(|ratio| match self.better {
+            Better::Lower => ratio.high > 1.0 + effect,
+            Better::Higher => ratio.low < 1.0 - effect,
+            Better::Neither => false,
+        })
+    }
+}
+
 /// Judges a metric with two-sided intervals that miss the ratio with probability `error`.
 pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error: f64) -> Judged {
     let logs = Logs::of(metric, agings);
     let none = Judged {
         metric: metric.name,
         primary: metric.primary,
+        better: metric.better,
         verdict: Verdict::NotTestable,
         reference: None,
         variant: None,

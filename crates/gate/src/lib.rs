@@ -11,7 +11,6 @@ mod run;
 mod spec;
 mod words;
 
-pub use guests::TIME_LIMIT;
 pub use redraw::{Drawn, Variant, redraw};
 pub use run::{Event, GateStep};
 pub use spec::{AgingSpec, GateSpec};

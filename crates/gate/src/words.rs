@@ -22,6 +22,7 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> Str
         all.map(|one| one.metric).collect::<Vec<_>>().join(", ")
     };
     let [reference, variant] = [0, 1].map(|side| spec.file_system.get(side).map_or("", |fs| fs.name.as_str()));
+    let open = not_excluded(judged, spec.gate.minimum_effect);
     match answer(judged, failed) {
         Answer::Worse => {
             format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
@@ -31,14 +32,20 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> Str
         Answer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
             format!("{variant} ages as {reference} does: the layouts of every pair are identical.")
         }
-        Answer::NotWorse if names(Verdict::Undecided).is_empty() => {
+        Answer::NotWorse if open.is_empty() => {
             format!("{variant} does not age worse than {reference}: no primary metric is worse by {effect} %.")
         }
         Answer::NotWorse => format!(
             "{variant} was not found to age worse than {reference}; more than {effect} % is not excluded for {}.",
-            names(Verdict::Undecided)
+            open.join(", ")
         ),
     }
+}
+
+/// Primary metrics that may be worse by more than `effect` (a fraction).
+fn not_excluded(judged: &[Judged], effect: f64) -> Vec<&'static str> {
+    let open = judged.iter().filter(|one| one.primary && one.may_be_worse_by(effect));
+    open.map(|one| one.metric).collect()
 }
 
 /// A table of at most 72 columns.
@@ -129,12 +136,28 @@ pub(crate) fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> 
 mod tests {
     use super::*;
     use crate::run::tests::{agings, gate};
+    use senesce_core::analysis::Better;
+    use senesce_stats::Interval;
 
     #[test]
     fn sentence_names_the_metrics_that_decide() {
         let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
         let text = sentence(&gate(8), &worse, 0);
         assert!(text.contains("discontinuities, free extents") && !text.contains("metadata"), "{text}");
+    }
+
+    #[test]
+    fn only_metrics_that_may_be_worse_are_not_excluded() {
+        let mut judged = judge_all(&gate(8), &agings(8, &mut |_| 1000.0));
+        let intervals = [(0.757, 0.979), (0.683, 0.982), (0.96, 1.02), (0.9, 1.05), (0.9, 1.2), (0.9, 1.2)];
+        for (one, (low, high)) in judged.iter_mut().zip(intervals) {
+            one.verdict = Verdict::Undecided;
+            one.ratio = Some(Interval { value: f64::midpoint(low, high), low, high, confidence: 0.999 });
+        }
+        assert_eq!(not_excluded(&judged, 0.03), ["extents of a slow append"], "secondary metrics decide nothing");
+        assert_eq!(not_excluded(&judged[..3], 0.03), [""; 0]);
+        let higher = Judged { better: Better::Higher, ..judged[0].clone() };
+        assert_eq!(not_excluded(&[higher], 0.03), ["discontinuities"]);
     }
 
     #[test]

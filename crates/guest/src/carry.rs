@@ -44,6 +44,9 @@ pub struct GuestSpec {
     pub events_name_guest: bool,
 }
 
+/// Wall time after which a guest that ages an image counts as hung.
+pub const AGING_LIMIT: Duration = Duration::from_secs(3600);
+
 impl GuestSpec {
     /// A user-mode kernel in virtual time. `limit`: of wall time, after which it counts as hung.
     pub fn in_virtual_time(kernel: &str, memory: Bytes, limit: Duration) -> Self {

@@ -3,8 +3,9 @@
 use crate::error::{GuestError, io_error};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Runs apt with its own folders: the host's package state is neither read nor changed.
 pub(crate) struct Apt {
@@ -89,17 +90,49 @@ impl Apt {
 
 pub(crate) fn run_program(command: &mut Command) -> Result<String, GuestError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| GuestError::Missing {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_run(&program, &error))?;
+    check_status(program, output.status, &output.stderr)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The same with each line of its output as soon as it is written.
+pub(crate) fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<(), GuestError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |error: io::Error| cannot_run(&program, &error);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    // Read at the same time: a full pipe would stop the program.
+    let errors = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = errors.map(|mut errors| errors.read_to_end(&mut text));
+        read.transpose().map(|_| text)
+    });
+    for line in output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
+        on_line(&String::from_utf8_lossy(&line.map_err(failed)?));
+    }
+    let status = child.wait().map_err(failed)?;
+    let errors = errors.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed)?;
+    check_status(program, status, &errors)
+}
+
+fn cannot_run(program: &str, error: &io::Error) -> GuestError {
+    GuestError::Missing {
         what: format!("{program} cannot be run ({error})"),
         remedy: "on a system other than Debian give a kernel with --kernel FILE --modules DIR".into(),
-    })?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let tail: Vec<&str> = said.lines().rev().take(6).collect();
-        let output_tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(GuestError::Program { program, status: output.status.to_string(), output: output_tail });
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// # Errors
+/// The program failed; with the last lines of its `errors`.
+fn check_status(program: String, status: ExitStatus, errors: &[u8]) -> Result<(), GuestError> {
+    if status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(errors);
+    let tail: Vec<&str> = said.lines().rev().take(6).collect();
+    let output = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+    Err(GuestError::Program { program, status: status.to_string(), output })
 }
 
 /// The host's own mirror, and the name of its release.
@@ -148,6 +181,17 @@ fn mirror_of(text: &str, codename: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watched_program_gives_its_lines_and_its_errors() {
+        let mut lines = Vec::new();
+        let watched = run_watched(Command::new("sh").args(["-c", "echo a; echo b >&2; echo c; exit 3"]), |line| {
+            lines.push(line.to_string());
+        });
+        assert_eq!(lines, ["a", "c"]);
+        assert!(matches!(watched, Err(GuestError::Program { output, .. }) if output == "b"));
+        assert!(run_watched(&mut Command::new("true"), |_| ()).is_ok());
+    }
 
     #[test]
     fn mirror_is_found_in_both_forms_of_sources() {

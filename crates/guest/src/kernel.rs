@@ -150,13 +150,19 @@ pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     kernels.retain(|kernel| is_of(&kernel.version, name));
     let built = |kernel: &Kernel| fs::metadata(kernel.image()).and_then(|found| found.modified()).ok();
-    kernels.into_iter().max_by_key(built).ok_or_else(|| GuestError::Missing {
-        what: match names.is_empty() {
-            true => format!("no kernel {name} with virtual time"),
-            false => format!("no kernel {name} with virtual time among {}", names.join(", ")),
+    kernels.into_iter().max_by_key(built).ok_or_else(|| without_virtual_time(name, &names))
+}
+
+/// No kernel has this name among those with virtual time.
+fn without_virtual_time(name: &str, others: &[String]) -> GuestError {
+    let what = format!("no kernel {name} with virtual time");
+    match others {
+        [] => GuestError::Missing { what, remedy: VIRTUAL_TIME_ADVICE.into() },
+        others => GuestError::Missing {
+            what: format!("{what} among {}", others.join(", ")),
+            remedy: "set kernel to a name of senesce vm list".into(),
         },
-        remedy: VIRTUAL_TIME_ADVICE.into(),
-    })
+    }
 }
 
 /// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before. A
@@ -293,6 +299,16 @@ mod tests {
         assert_eq!(before(), BTreeSet::new(), "an index without these modules");
         fs::write(cache.path().join("modules.json"), r#"{"load":{},"wanted":["dm_flakey"]}"#).unwrap();
         assert_eq!(before(), ["dm_flakey".to_string()].into());
+    }
+
+    #[test]
+    fn unknown_name_is_not_a_missing_package() {
+        let remedy = |others: &[String]| match without_virtual_time("6.99", others) {
+            GuestError::Missing { remedy, .. } => remedy,
+            other => panic!("{other}"),
+        };
+        assert_eq!(remedy(&[]), VIRTUAL_TIME_ADVICE);
+        assert!(remedy(&["6.12.95-uml-d0191f96".into()]).contains("senesce vm list"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod fetch;
 pub mod guest;
 mod image;
 mod initramfs;
+pub mod installed;
 mod keep;
 pub mod kernel;
 mod modules;

@@ -14,6 +14,7 @@ use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
 use crate::uml::{self, GuestTime, Method, Started, userland};
 use crate::watch::{Ended, GuestProcess, Limit, Watched, read_exit, started};
+use senesce_core::circumstances::date_of;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{Bytes, machine};
@@ -24,7 +25,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 #[derive(Debug, Clone)]
 pub struct GuestRun {
@@ -67,6 +68,9 @@ struct Prepared {
 }
 
 const BOOTS: u32 = 3;
+
+/// Both methods confine the kernel, so the user need not act.
+const WITHOUT_NAMESPACES: &str = "note: namespaces are not permitted here; Landlock confines the user-mode kernel";
 
 /// Emulated processors sometimes crash or spin during boot. Nothing has happened in such a guest, so it is booted again. Other
 /// early ends would repeat.
@@ -144,11 +148,7 @@ impl GuestRun {
                 Err(GuestError::NotConfined(reason)) => {
                     refusals.push(reason);
                     prepared.method = uml::method_after(&refusals)?;
-                    let _ = writeln!(
-                        errors,
-                        "senesce: no namespaces ({}): Landlock confines the user-mode kernel",
-                        refusals.join("; ")
-                    );
+                    let _ = writeln!(errors, "{WITHOUT_NAMESPACES}");
                 }
                 ended => return ended,
             }
@@ -302,6 +302,8 @@ impl GuestRun {
         environment.push(("PATH".into(), format!("{CONTROL}/{PROGRAMS}:{path}")));
         environment.push((machine::GUEST.into(), accelerator.word().into()));
         environment.push((machine::GUEST_KERNEL.into(), self.kernel.version.clone()));
+        // Its length is always the same: layouts in virtual time must not depend on it.
+        environment.push((machine::GUEST_DATE.into(), date_of(SystemTime::now())));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
             probe: false,

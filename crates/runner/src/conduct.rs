@@ -296,7 +296,7 @@ struct StepProgress<'a> {
     pace: &'a mut Pace,
 }
 
-/// Seconds of steps after which their pace replaces the estimates.
+/// Seconds of steps after which their pace is known.
 const PACE_SECONDS: f64 = 5.0;
 
 /// Estimated and actual seconds of the completed steps.
@@ -308,11 +308,12 @@ struct Pace {
 }
 
 impl Pace {
-    /// Actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it little.
-    fn factor(&self) -> f64 {
+    /// Actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it little. `None`
+    /// while too little is measured.
+    fn factor(&self) -> Option<f64> {
         let mut steps: Vec<(f64, f64)> = self.steps.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
         if steps.iter().map(|(_, taken)| taken).sum::<f64>() <= PACE_SECONDS {
-            return 1.0;
+            return None;
         }
         steps.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
         let half = steps.iter().map(|(estimated, _)| estimated).sum::<f64>() / 2.0;
@@ -320,10 +321,10 @@ impl Pace {
         for (estimated, taken) in &steps {
             before += estimated;
             if before >= half {
-                return taken / estimated;
+                return Some(taken / estimated);
             }
         }
-        1.0
+        None
     }
 }
 
@@ -340,9 +341,9 @@ impl StepProgress<'_> {
         self.pace.ahead = ahead;
     }
 
-    /// Seconds left, at the pace of the steps so far.
+    /// Seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off tenfold.
     fn left(&self) -> f64 {
-        self.seconds_left * self.pace.factor()
+        self.pace.factor().map_or(0.0, |factor| self.seconds_left * factor)
     }
 
     fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
@@ -413,9 +414,9 @@ mod tests {
     fn time_left_follows_the_pace() {
         let mut pace = Pace::default();
         let mut course = StepProgress { number: 0, count: 8, seconds_left: 80.0, pace: &mut pace };
-        assert_eq!(course.left(), 80.0);
+        assert_eq!(course.left(), 0.0);
         course.note(10.0, 4.0, 0);
-        assert_eq!(course.left(), 70.0, "too short for a pace");
+        assert_eq!(course.left(), 0.0, "too short for a pace");
         course.note(10.0, 20.0, 0);
         course.note(10.0, 20.0, 0);
         assert_eq!(course.left(), 100.0, "twice as slow as estimated");

@@ -41,7 +41,6 @@ pub trait Reproducible: RunKind {
     fn page(&self) -> &'static str;
     fn published(&self) -> &'static str;
     fn claims(&self) -> &'static str;
-    fn is_in_virtual_time(&self) -> bool;
     fn parameters(&self) -> Vec<Described>;
     /// A command with its parameters, each with its defaults in the help.
     fn arguments(&self, command: Command) -> Command;
@@ -112,10 +111,6 @@ impl<R: Experiment> Reproducible for Of<R> {
 
     fn claims(&self) -> &'static str {
         R::CLAIMS
-    }
-
-    fn is_in_virtual_time(&self) -> bool {
-        R::IN_VIRTUAL_TIME
     }
 
     fn parameters(&self) -> Vec<Described> {

@@ -131,8 +131,6 @@ pub trait Experiment: Run<Spec: clap::Args> {
     const TITLE: &'static str;
     /// The page, compiled in (`include_str!("../docs/experiments/ID.md")`).
     const PAGE: &'static str;
-    /// Whether it runs in a guest of virtual time.
-    const IN_VIRTUAL_TIME: bool = false;
 
     /// The specification at a level: smoke takes at most 10 s, quick minutes, paper is as published.
     fn defaults(level: Level) -> Self::Spec;

@@ -12,8 +12,6 @@ pub struct Needs {
     pub programs: Vec<(String, String)>,
     pub memory: Bytes,
     pub space: Vec<(PathBuf, Bytes)>,
-    /// A guest whose clock goes to the next timer when it is idle.
-    pub virtual_time: bool,
 }
 
 impl Needs {
@@ -45,12 +43,6 @@ impl Needs {
         let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
         if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {
             return missing(format!("{words}; run it as root"));
-        }
-        if self.virtual_time && !machine::time_is_virtual() {
-            return missing(format!(
-                "it needs virtual time, which only a user-mode kernel has\nhint: {}",
-                machine::VIRTUAL_TIME_ADVICE
-            ));
         }
         if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {
             return missing(format!("{program} is not installed; on Debian: apt-get install {package}"));

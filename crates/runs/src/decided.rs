@@ -2,6 +2,7 @@
 
 use senesce_core::analysis::Better;
 use senesce_stats::ratio::Interval;
+use senesce_stats::verdict::MARGIN;
 use senesce_stats::{Decision, Direction, Unit, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -14,8 +15,8 @@ pub fn direction(better: Better) -> Option<Direction> {
     }
 }
 
-/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`, and as `counted` the
-/// unit of that number; null if missing.
+/// Fields of a decision at the default margin: `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`,
+/// `repetitions_needed`, and as `counted` the unit of that number; null if missing.
 pub fn fields(decision: &Decision) -> Map<String, Value> {
     let (detectable, needed) = match &decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => (json!(detectable), json!(repetitions_needed)),
@@ -23,7 +24,7 @@ pub fn fields(decision: &Decision) -> Map<String, Value> {
     };
     let mut fields = interval_fields(decision.interval.as_ref());
     fields.insert("verdict".into(), json!(decision.verdict.word()));
-    fields.insert("words".into(), json!(decision.text()));
+    fields.insert("words".into(), json!(decision.text_at(MARGIN)));
     fields.insert("detectable".into(), detectable);
     fields.insert("repetitions_needed".into(), needed);
     fields.insert("counted".into(), json!(decision.unit.map(Unit::plural)));

@@ -68,9 +68,9 @@ pub struct Summary {
     pub device: String,
     /// Measures of the trace itself.
     pub measures: Measures,
-    /// On the reference disk drive. `None`: the trace is not valid.
+    /// On the reference disk drive. `None`: the trace is not valid, or has requests beyond its end.
     pub hdd: Option<Modelled>,
-    /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid.
+    /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid, or has requests beyond its end.
     pub ssd: Option<Modelled>,
     /// On the requested models, by requested name; each drive contains the data that is read.
     #[serde(default)]
@@ -127,9 +127,13 @@ impl Summary {
     }
 
     pub fn text(&self) -> String {
-        let modelled = |name: &str, one: &Option<Modelled>| Some(format!("{name} {:.3} s", one.as_ref()?.seconds));
+        let modelled = |(name, one): (&str, &Option<Modelled>)| match one {
+            Some(one) => Some(format!("{name} {:.3} s", one.seconds)),
+            None if self.is_valid() => Some(format!("none on {name} (requests lie beyond its end)")),
+            None => None,
+        };
         let mut times: Vec<String> =
-            [modelled("hdd", &self.hdd), modelled("ssd", &self.ssd)].into_iter().flatten().collect();
+            [("hdd", &self.hdd), ("ssd", &self.ssd)].into_iter().filter_map(modelled).collect();
         times.extend(self.models.iter().map(|(name, outcome)| format!("{name} {:.3} s", outcome.seconds)));
         match times.is_empty() {
             true => text_of(self),

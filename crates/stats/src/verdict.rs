@@ -12,6 +12,12 @@ pub const FAMILY_ERROR: f64 = 0.05;
 /// such as link order and environment (Mytkowicz et al. 2009: several percent) or the drive (Maricq et al. 2018).
 pub const MARGIN: f64 = 0.02;
 
+/// Number of units per side above which values are too noisy for a verdict. Reports then suggest quieter measurements.
+pub const PRACTICAL_UNITS: u64 = 100;
+
+/// Detectable ratio above which values are too noisy for a verdict.
+pub const PRACTICAL_RATIO: f64 = 2.0;
+
 /// Which direction of a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,6 +68,17 @@ impl Verdict {
     pub fn is_difference(&self) -> bool {
         matches!(self, Self::Better | Self::Worse)
     }
+
+    /// Whether it is undecided, and a decision needs more than [`PRACTICAL_UNITS`], or only a ratio above [`PRACTICAL_RATIO`] would
+    /// have been found.
+    pub fn is_too_noisy(&self) -> bool {
+        match self {
+            Self::Undecided { detectable, repetitions_needed } => {
+                *detectable > PRACTICAL_RATIO || repetitions_needed.is_some_and(|needed| needed > PRACTICAL_UNITS)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Decision rule of a metric.
@@ -92,14 +109,26 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Text for reports.
+    /// Text for reports. [`Decision::text_at`] also names the margin.
     pub fn text(&self) -> String {
+        self.text_with("")
+    }
+
+    /// Text for reports that names the `margin` (a fraction) of its rule.
+    pub fn text_at(&self, margin: f64) -> String {
+        self.text_with(&at_margin(margin))
+    }
+
+    fn text_with(&self, at: &str) -> String {
         match &self.verdict {
+            Verdict::Undecided { repetitions_needed, .. } if self.verdict.is_too_noisy() => {
+                self.too_noisy_text(*repetitions_needed, at)
+            }
             Verdict::Undecided { detectable, repetitions_needed } => {
-                let units = self.unit.unwrap_or(Unit::Repetition).plural();
+                let units = self.units();
                 let needed = match repetitions_needed {
-                    Some(needed) => format!("{needed} {units} per side would decide"),
-                    None => format!("no number of {units} would decide"),
+                    Some(needed) => format!("{needed} {units} per side would decide{at}"),
+                    None => format!("no number of {units} would decide{at}"),
                 };
                 format!("undecided: a change of {:.1} % could have been found; {needed}", (detectable - 1.0) * 100.0)
             }
@@ -107,6 +136,29 @@ impl Decision {
             verdict => verdict.word().into(),
         }
     }
+
+    fn too_noisy_text(&self, needed: Option<u64>, at: &str) -> String {
+        let units = self.units();
+        let needed = match needed {
+            Some(needed) if needed > PRACTICAL_UNITS => {
+                format!("it needs more than {PRACTICAL_UNITS} {units} per side")
+            }
+            Some(needed) => format!("it needs {needed} {units} per side"),
+            None => format!("no number of {units} is enough"),
+        };
+        // A quiet machine does not change the layout of an image.
+        let remedy = if self.unit == Some(Unit::Image) { "" } else { "; use a quieter machine, or a modelled metric" };
+        format!("undecided: these runs are too noisy to decide{at} ({needed}){remedy}")
+    }
+
+    fn units(&self) -> &'static str {
+        self.unit.unwrap_or(Unit::Repetition).plural()
+    }
+}
+
+/// " at the margin of 2 %"; `margin` is a fraction.
+pub fn at_margin(margin: f64) -> String {
+    format!(" at the margin of {} %", (margin * 1e4).round() / 1e2)
 }
 
 /// Decides one ratio by the interval that is wrong with probability `error`.
@@ -179,11 +231,38 @@ mod tests {
     fn undecided_verdict_reports_needed_repetitions() {
         let noisy = [100.0, 60.0, 130.0, 85.0, 110.0, 70.0];
         let decision = decided(&noisy, &BASE, Direction::HigherIsBetter);
-        assert!(decision.text().starts_with("undecided: a change of"), "{}", decision.text());
+        assert!(decision.verdict.is_too_noisy());
         let Verdict::Undecided { detectable, repetitions_needed: Some(needed) } = decision.verdict else {
             panic!("{decision:?}")
         };
         assert!(detectable > 1.3 && needed > 1000, "{detectable} {needed}");
+    }
+
+    #[test]
+    fn more_than_a_hundred_units_or_a_doubling_is_too_noisy() {
+        let undecided = |detectable, repetitions_needed| Verdict::Undecided { detectable, repetitions_needed };
+        for (detectable, needed, expected) in [
+            (1.05, Some(100), false),
+            (1.05, Some(101), true),
+            (1.05, None, false),
+            (2.0, Some(100), false),
+            (2.01, Some(100), true),
+            (2.01, None, true),
+        ] {
+            assert_eq!(undecided(detectable, needed).is_too_noisy(), expected, "{detectable} {needed:?}");
+        }
+        assert!(!Verdict::Worse.is_too_noisy());
+        let text = |needed| {
+            let verdict = undecided(33.4, needed);
+            Decision { interval: None, unit: Some(Unit::Run), verdict }.text_at(MARGIN)
+        };
+        for (needed, part) in
+            [(Some(5691), "more than 100 runs per side"), (Some(7), "7 runs per side"), (None, "no number")]
+        {
+            let text = text(needed);
+            assert!(text.contains(part) && text.contains("at the margin of 2 %"), "{text}");
+            assert!(!text.contains("5691") && !text.contains("3240"), "{text}");
+        }
     }
 
     #[test]

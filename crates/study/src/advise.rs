@@ -5,6 +5,7 @@ use crate::answer::needed_text;
 use crate::entries::WorkloadSpec;
 use crate::ready::Ready;
 use senesce_core::{Bytes, Rows, Span, Table};
+use senesce_stats::verdict::{MARGIN, at_margin};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -147,8 +148,13 @@ pub fn pairs(result: &Value) -> Table {
 }
 
 fn would_decide(open: &[Needed]) -> String {
-    let message = needed_text(open.iter().copied());
-    if is_beyond(open) { format!("{message}, and a cell gets {MOST} at most") } else { message }
+    match is_beyond(open) {
+        true => format!(
+            "more than {MOST} repetitions of a cell, the maximum, would be needed to decide{}",
+            at_margin(MARGIN)
+        ),
+        false => needed_text(open.iter().copied()),
+    }
 }
 
 fn is_beyond(open: &[Needed]) -> bool {
@@ -217,8 +223,11 @@ mod tests {
         let result = json!({"answer": "ext4 is best.", "groups": [], "pairs":
             [pair("better", Value::Null), pair("undecided", json!(40)), pair("undecided", Value::Null)]});
         let cells: Vec<Value> = pairs(&result).rows.iter().map(|row| row[7].clone()).collect();
-        assert_eq!(cells[..2], [Value::Null, json!("40 repetitions of a cell would decide")]);
-        assert_eq!(cells[2], "no number of repetitions would decide all");
+        assert_eq!(
+            cells[..2],
+            [Value::Null, json!("40 repetitions of a cell would be needed to decide at the margin of 2 %")]
+        );
+        assert_eq!(cells[2], "no number of repetitions would decide all at the margin of 2 %");
         assert_eq!((sentences(&result).len(), &*sentences(&result)[0]), (2, "ext4 is best."));
         let counted = |counted: &str, needed: u64| json!({"verdict": "undecided", "counted": counted, "repetitions_needed": needed});
         let result = json!({"answer": "a.", "pairs": [counted("images", 8), counted("repetitions", 30)]});

@@ -113,6 +113,9 @@ fn caveats(results: &Results) -> Vec<String> {
 
 fn summary(results: &Results) -> String {
     let count = |word: &str| results.answers.iter().filter(|answer| answer.decision.verdict.word() == word).count();
+    if results.answers.is_empty() {
+        return answer::sentence(results);
+    }
     format!(
         "{} Of {} comparisons, corrected together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
         answer::sentence(results),
@@ -236,7 +239,7 @@ fn controls_table(results: &Results) -> Table {
         .column("metric", |one| &one.what.metric)
         .column("second over first", |one| one.decision.interval.map(|interval| interval.value))
         .column("interval", |one| one.decision.interval.map(|interval| interval_text(&interval)))
-        .column("verdict", |one| one.decision.text())
+        .column("verdict", |one| one.decision.text_at(MARGIN))
         .table("controls", title)
 }
 
@@ -268,7 +271,7 @@ fn others_table(results: &Results) -> Table {
         .column("mean", |cell| senesce_stats::mean(&cell.in_order))
         .column("median", |cell| senesce_stats::median(&cell.in_order))
         .column("variation (%)", variation_percent)
-        .table("others", "Further metrics, not compared")
+        .table("others", "Further metrics, not compared in this study")
 }
 
 fn variation_percent(cell: &Cell) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! The result of a study as one sentence and as rows for programs.
 
+use crate::questions::CellId;
 use crate::results::Results;
 use crate::subject::modelled_by;
 use crate::verdicts::{Answer, Change, Order};
@@ -8,9 +9,10 @@ use senesce_core::{Rows, number_of};
 use senesce_runs::decided::{change_text, fields};
 use senesce_stats::arm::Unit;
 use senesce_stats::pairwise::OrderChange;
+use senesce_stats::verdict::{MARGIN, PRACTICAL_UNITS, at_margin};
 use senesce_stats::{Decision, Verdict};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PARTS: usize = 4;
 
@@ -29,6 +31,9 @@ pub(crate) fn sentence(results: &Results) -> String {
     if done == 0 && !results.failed.is_empty() && !results.interrupted {
         return format!("No cell was measured: {} failed.", number_of(results.failed.len(), "run"));
     }
+    if results.answers.is_empty() && !results.interrupted {
+        return not_compared(results);
+    }
     let mut all: Vec<String> = [orders, stated, changed].into_iter().flatten().collect();
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
         results.answers.iter().partition(|answer| is_measured(&answer.what.metric));
@@ -37,7 +42,9 @@ pub(crate) fn sentence(results: &Results) -> String {
         (true, _) => {}
         (false, false) => all.push(nothing_found(&results.answers.iter().collect::<Vec<_>>())),
         (false, true) => {
-            all.push(format!("on measured drives, {}", nothing_found(&measured)));
+            if !measured.is_empty() {
+                all.push(format!("on measured drives, {}", nothing_found(&measured)));
+            }
             all.push("on modelled drives there are differences, see the tables".into());
         }
     }
@@ -113,12 +120,21 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
     (name(change.after.sample.fs), name(change.after.reference.fs))
 }
 
+/// The sentence of a study without comparisons.
+fn not_compared(results: &Results) -> String {
+    let cells: BTreeSet<CellId> = results.judged.iter().map(|cell| cell.id).collect();
+    match cells.len() {
+        0 => "No cell was measured.".into(),
+        1 => "One cell was measured; compare it with another study by senesce compare.".into(),
+        count => format!(
+            "{count} cells were measured, and no two can be compared; compare them with another study by senesce compare."
+        ),
+    }
+}
+
 fn nothing_found(answers: &[&Answer]) -> String {
     let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
-    if answers.is_empty() {
-        return "one cell was measured, and there is nothing to compare it with".into();
-    }
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
         return "all compared cells are equivalent".into();
     }
@@ -137,14 +153,16 @@ fn nothing_found(answers: &[&Answer]) -> String {
             answers.len()
         );
     }
+    let (count, all) = (open.len(), answers.len());
+    let needed = needed_text(open.iter().map(|(_, needed)| *needed));
+    let undecided = format!("no difference was found: {count} of {all} comparisons are undecided");
+    if verdicts().any(Verdict::is_too_noisy) {
+        return format!(
+            "{undecided}, and the runs are too noisy: {needed}, so use a quieter machine, or a modelled metric"
+        );
+    }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
-    format!(
-        "no difference was found: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {}",
-        open.len(),
-        answers.len(),
-        (reach - 1.0) * 100.0,
-        needed_text(open.iter().map(|(_, needed)| *needed))
-    )
+    format!("{undecided}, changes of {:.1} % would have been found, {needed}", (reach - 1.0) * 100.0)
 }
 
 /// The detectable change of an undecided comparison, its unit, and the number required to decide it.
@@ -157,15 +175,20 @@ fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> 
     }
 }
 
+/// The number of each unit that decides all comparisons, up to [`PRACTICAL_UNITS`].
 pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (units, needed) in open {
-        let Some(needed) = needed else { return format!("no number of {units} would decide all") };
+        let Some(needed) = needed else { return format!("no number of {units} would decide all{}", at_margin(MARGIN)) };
         let most = most.entry(units).or_default();
         *most = needed.max(*most);
     }
-    let words: Vec<String> = most.iter().map(|(units, needed)| format!("{needed} {units}")).collect();
-    format!("{} of a cell would decide", words.join(" and "))
+    let amount = |(units, needed): (&&str, &u64)| match *needed > PRACTICAL_UNITS {
+        true => format!("more than {PRACTICAL_UNITS} {units}"),
+        false => format!("{needed} {units}"),
+    };
+    let words: Vec<String> = most.iter().map(amount).collect();
+    format!("{} of a cell would be needed to decide{}", words.join(" and "), at_margin(MARGIN))
 }
 
 pub(crate) fn json(results: &Results) -> Map<String, Value> {
@@ -253,7 +276,7 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
 
 pub(crate) fn text(answer: &Answer) -> String {
     let alone = answer.one_image && answer.decision.interval.is_some();
-    format!("{}{}", answer.decision.text(), if alone { " (this image only)" } else { "" })
+    format!("{}{}", answer.decision.text_at(MARGIN), if alone { " (this image only)" } else { "" })
 }
 
 pub(crate) fn groups_table(results: &Results) -> Table {

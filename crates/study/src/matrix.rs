@@ -229,7 +229,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
             );
         }
     }
-    plan.step("can find", crate::questions::reach_text(spec));
+    plan.step("sensitivity", crate::questions::reach_text(spec));
     for warning in warnings(spec)? {
         plan.step("beware", warning);
     }

@@ -54,10 +54,17 @@ fn parse_mount_line(line: &str) -> Option<MountLine> {
         device: (major.parse().ok()?, minor.parse().ok()?),
         root: unescape(head.get(3)?),
         mount_point: unescape(head.get(4)?).into(),
-        options: format!("{},{}", head.get(5)?, tail.get(2)?),
+        options: all_options(head.get(5)?, tail.get(2)?),
         file_system: (*tail.first()?).to_string(),
         source: unescape(tail.get(1)?).into(),
     })
+}
+
+/// The options of a mount, then those of its superblock that differ.
+fn all_options(of_mount: &str, of_superblock: &str) -> String {
+    let known: Vec<&str> = of_mount.split(',').collect();
+    let others = of_superblock.split(',').filter(|option| !known.contains(option));
+    known.iter().copied().chain(others).collect::<Vec<_>>().join(",")
 }
 
 /// Blanks, tabs, newlines and backslashes are escaped as three octal digits.
@@ -378,7 +385,7 @@ mod tests {
         let parsed = parse_mount_line(line).unwrap();
         assert_eq!(parsed.device, (98, 0));
         assert_eq!(parsed.mount_point, Path::new("/mnt/my disk"));
-        assert_eq!(parsed.options, "rw,noatime,rw,errors=continue");
+        assert_eq!(parsed.options, "rw,noatime,errors=continue");
         assert_eq!((parsed.file_system.as_str(), parsed.source.as_path()), ("ext3", Path::new("/dev/root")));
     }
 

@@ -1,24 +1,24 @@
 //! `senesce demo`: a short aging, with whatever this machine supports.
 
 use crate::Exit;
-use crate::display::{print_table, show_brief, show_record};
+use crate::display::{begin_result, print_table, show_brief, show_record};
 use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
-use crate::session::Session;
+use crate::session::{Session, runs_directory};
 use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
-use clap::{Args, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use senesce_core::analysis::score_lines;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
-use senesce_core::machine::{is_emulated, memory_available};
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Silent, Table, Verdict};
+use senesce_core::machine::{VIRTUAL_TIME_ADVICE, is_emulated, memory_available};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Record, Silent, Table, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
-use senesce_runner::{Conduct, Outcome, State, conduct};
-use senesce_volume::ScratchDirectory;
+use senesce_runner::{Conduct, Needs, Outcome, State, conduct, default_path, new_plan};
 use senesce_volume::scratch_directory::MEMORY;
+use senesce_volume::{FileSystem, ScratchDirectory};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,14 @@ pub(crate) struct Demo {
     /// Run directory [default: senesce-runs/KIND-HASH]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
+    /// Run again even if a result exists
+    #[arg(long, conflicts_with = "out")]
+    again: bool,
+}
+
+/// Whether this user without root has the result that a user-mode kernel would show.
+pub(crate) fn is_stored(verb: &str, arguments: &ArgMatches) -> bool {
+    verb == Demo::NAME && Demo::from_arg_matches(arguments).is_ok_and(|demo| demo.stored().is_some())
 }
 
 impl Verb for Demo {
@@ -46,16 +54,17 @@ impl Verb for Demo {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.out.as_deref().map_or(Ok(()), report::check_default)?;
-        let outcome = match self.on.as_deref() {
-            Some("image") => self.image(session)?,
-            Some("directory") => self.directory(session)?,
-            Some(_) => self.simulator(session)?,
-            None => self.first_that_works(session)?,
+        let outcome = match (self.stored(), self.on.as_deref()) {
+            (Some(spec), _) => self.age(&spec, session)?,
+            (None, Some("image")) => self.image(session)?,
+            (None, Some("directory")) => self.directory(session)?,
+            (None, Some(_)) => self.simulator(session)?,
+            (None, None) => self.first_that_works(session)?,
         };
         let exit = match outcome.analysis.tables.first().filter(|table| table.id == "answer") {
             Some(answer) => show_answer(&outcome, answer, session)?,
             None if is_simulated(&outcome.analysis) => {
-                session.clear();
+                begin_result(&outcome, session);
                 write_simulated(&mut crate::output::stdout(), &outcome.analysis).map_err(output_failed)?;
                 ended(&outcome)
             }
@@ -67,6 +76,23 @@ impl Verb for Demo {
 }
 
 impl Demo {
+    fn stored(&self) -> Option<AgeSpec> {
+        if is_root() { None } else { self.stored_in(&runs_directory()) }
+    }
+
+    /// The demo of a user-mode kernel, if its result is stored and wanted.
+    fn stored_in(&self, runs: &Path) -> Option<AgeSpec> {
+        if self.again || self.on.as_deref().is_some_and(|on| on != "image") {
+            return None;
+        }
+        let spec = demo::spec(demo::SMALL).ok()?;
+        let plan = new_plan::<Age>(&spec, spec.seed).ok()?;
+        let path = self.out.clone().unwrap_or_else(|| default_path(runs, &plan, false));
+        let record = Record::open(&path).ok()?;
+        let is_same = record.plan.kind == plan.kind && record.plan.identity() == plan.identity();
+        (is_same && !record.is_partial()).then_some(spec)
+    }
+
     fn first_that_works(&self, session: &Session) -> Result<Outcome, Failure> {
         type Try = fn(&Demo, &Session) -> Result<Outcome, Failure>;
         let ways: [(&str, Try); 2] = [("an image in memory", Demo::image), ("a scratch directory", Demo::directory)];
@@ -118,7 +144,8 @@ impl Demo {
 
     fn age(&self, spec: &AgeSpec, session: &Session) -> Result<Outcome, Failure> {
         let interrupt = session.interrupt()?;
-        conduct::<Age>(spec, spec.seed, &Conduct { out: self.out.clone(), ..session.conduct(&interrupt) })
+        let how = Conduct { out: self.out.clone(), again: self.again, ..session.conduct(&interrupt) };
+        conduct::<Age>(spec, spec.seed, &how)
     }
 
     fn simulator(&self, session: &Session) -> Result<Outcome, Failure> {
@@ -131,6 +158,7 @@ impl Demo {
         let interrupt = session.interrupt()?;
         let how = Conduct {
             out: self.out.clone(),
+            again: self.again,
             scale: Some(Level::Smoke),
             progress: &Silent,
             ..session.conduct(&interrupt)
@@ -141,7 +169,7 @@ impl Demo {
 
 /// The table that answers what age costs, and how to read it.
 fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<Exit, Failure> {
-    session.clear();
+    begin_result(outcome, session);
     let mut out = crate::output::stdout();
     let words = outcome.analysis.summary.lines().next().unwrap_or_default();
     writeln!(out, "{}: {}", answer.title, outcome.analysis.title)
@@ -162,14 +190,26 @@ fn ended(outcome: &Outcome) -> Exit {
 
 /// The failure with its own hint, or else that of a demo of a new file system.
 fn with_hint(failure: &str) -> String {
-    if failure.contains("\nhint: ") { failure.into() } else { failure.to_owned() + &hint(is_root()) }
+    if failure.contains("\nhint: ") { failure.into() } else { failure.to_owned() + &hint(is_root(), has_maker()) }
 }
 
-fn hint(is_root: bool) -> String {
-    const AS_USER: &str = "run sudo senesce demo; or, for a demo without root, install e2fsprogs, and the package senesce-kernel or a \
-                           kernel by senesce vm build 6.12";
-    let needed = if is_root { "install e2fsprogs; senesce doctor lists what else is missing" } else { AS_USER };
+fn hint(is_root: bool, has_maker: bool) -> String {
+    let package = FileSystem::Ext4.package();
+    let needed = match (is_root, has_maker) {
+        (true, true) => "senesce doctor lists the missing parts".to_string(),
+        (true, false) => format!("install {package}; senesce doctor lists other missing parts"),
+        (false, true) => format!("run sudo senesce demo; or, for a demo without root, {VIRTUAL_TIME_ADVICE}"),
+        (false, false) => {
+            format!("run sudo senesce demo; or, for a demo without root, install {package}, then {VIRTUAL_TIME_ADVICE}")
+        }
+    };
     format!("\nhint: {needed}")
+}
+
+/// Whether mkfs.ext4 is installed, also if only root's PATH has it.
+fn has_maker() -> bool {
+    let (program, package) = FileSystem::Ext4.maker();
+    Needs::default().and_program(program, package).are_met()
 }
 
 /// Maximum number of claims that the demo prints; the report has all.
@@ -238,7 +278,8 @@ fn has_space(place: &Path, space: Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use senesce_core::Finding;
+    use senesce_core::{Environment, Finding, RunDirectory};
+    use serde_json::json;
 
     #[test]
     fn failure_keeps_its_own_hint() {
@@ -270,7 +311,40 @@ mod tests {
 
     #[test]
     fn missing_requirement_names_packages() {
-        assert!(hint(true).contains("e2fsprogs") && !hint(true).contains("senesce-kernel"));
-        assert!(hint(false).contains("e2fsprogs") && hint(false).contains("senesce-kernel"));
+        for (is_root, has_maker) in [(true, true), (true, false), (false, true), (false, false)] {
+            let words = hint(is_root, has_maker);
+            assert_eq!(words.contains("e2fsprogs"), !has_maker, "{words}");
+            assert_eq!(words.contains("senesce-kernel"), !is_root, "{words}");
+        }
+    }
+
+    fn parsed(words: &[&str]) -> Demo {
+        let words = [&["senesce", "demo"], words].concat();
+        let matches = crate::command().try_get_matches_from(words).unwrap();
+        Demo::from_arg_matches(matches.subcommand().unwrap().1).unwrap()
+    }
+
+    #[test]
+    fn stored_demo_of_a_guest_is_found_unless_another_is_wanted() {
+        let runs = tempfile::tempdir().unwrap();
+        let spec = demo::spec(demo::SMALL).unwrap();
+        let plan = new_plan::<Age>(&spec, spec.seed).unwrap();
+        let path = default_path(runs.path(), &plan, false);
+        let mut run = RunDirectory::open(&path, &plan, &Environment::default()).unwrap();
+        run.append("test", &1).unwrap();
+        assert!(parsed(&[]).stored_in(runs.path()).is_none(), "it is not complete");
+        run.finish(&json!({})).unwrap();
+        drop(run);
+        let out = path.to_str().unwrap();
+        for (words, expected) in [
+            (&["--on", "image"][..], true),
+            (&[], true),
+            (&["--out", out], true),
+            (&["--again"], false),
+            (&["--on", "simulator"], false),
+            (&["--out", "nonexistent"], false),
+        ] {
+            assert_eq!(parsed(words).stored_in(runs.path()).is_some(), expected, "{words:?}");
+        }
     }
 }

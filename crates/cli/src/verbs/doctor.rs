@@ -8,9 +8,11 @@ use crate::session::Session;
 use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
+use senesce_core::environment::is_root;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{self, Kernel};
+use senesce_guest::qemu::QEMU;
 use senesce_guest::uml;
 use senesce_runs::doctor::{Check, State, examine};
 use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
@@ -48,6 +50,8 @@ impl Verb for Doctor {
 fn examine_machine(as_json: bool) -> io::Result<()> {
     let mut checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
     checks.push(kernels_with_virtual_time());
+    let packaged = uml::packaged_programs();
+    checks.iter_mut().for_each(|check| explain(check, &packaged, is_root()));
     let mut out = crate::output::stdout();
     if as_json {
         let list: Vec<_> = checks
@@ -70,6 +74,18 @@ fn kernels_with_virtual_time() -> Check {
     };
     let (what, needed_for) = ("user-mode kernel".into(), "images without root, virtual time".into());
     Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
+}
+
+/// Adds who needs a check: a guest of QEMU, root, or only the kernel of this machine because guests have `packaged` programs.
+fn explain(check: &mut Check, packaged: &[String], is_root: bool) {
+    if check.what == QEMU {
+        check.needed_for = "QEMU guest (optional)".into();
+        check.remedy += "; the user-mode kernel does not need it";
+    } else if check.what.starts_with("self-test: ") && !is_root {
+        check.remedy = "needs root: sudo senesce doctor".into();
+    } else if packaged.contains(&check.what) {
+        check.remedy += " for this machine's kernel; a guest of senesce-kernel has its own";
+    }
 }
 
 /// One row for each check, and below a missing one its remedy.
@@ -121,6 +137,23 @@ fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_state_who_needs_a_check() {
+        let explained = |what: &str, is_root| {
+            let (needed_for, remedy) = ("make xfs".to_string(), "apt-get install PACKAGE".to_string());
+            let mut check =
+                Check { what: what.into(), needed_for, state: State::Missing, found: String::new(), remedy };
+            explain(&mut check, &["mkfs.xfs".into()], is_root);
+            (check.needed_for, check.remedy)
+        };
+        let (unchanged, install) = explained("git", false);
+        let (_, packaged) = explained("mkfs.xfs", true);
+        assert!(packaged.starts_with(&install) && packaged != install);
+        assert_ne!(explained(QEMU, true).0, unchanged);
+        assert!(explained("self-test: cold read", false).1.starts_with("needs root"));
+        assert_eq!(explained("self-test: cold read", true).1, install);
+    }
 
     #[test]
     fn checks_fit_the_terminal_and_keep_all_words() {

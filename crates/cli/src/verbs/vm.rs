@@ -125,7 +125,8 @@ impl Verb for Vm {
         match self.action {
             Action::Setup(options) => set_up(options, session),
             Action::Build { source } => {
-                let kernel = uml::build(&source, &|message| session.progress().say(message))?;
+                let kernel = uml::build(&source, session.progress())?;
+                session.clear();
                 Ok(show_kernel(&kernel))
             }
             Action::List { json } => list(json),

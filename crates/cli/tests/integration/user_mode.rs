@@ -337,6 +337,13 @@ fn time_scale_compares_agings_of_virtual_time() {
         assert_eq!((&cell["agings"], &cell["kept_pace"]), (&2.into(), &2.into()), "{cell}");
     }
     assert_eq!(result["answers"][0]["slowest"], 10.0);
+    let reversed =
+        ["reproduce", "time-scale", "--scale", "smoke", "--rates", "1000,10", "--shares", "5%,none", "--json"];
+    let reversed = json(&senesce(folder.path(), &reversed));
+    for cell in cells {
+        let other = reversed["cells"].as_array().unwrap().iter().find(|other| other["pace"] == cell["pace"]).unwrap();
+        assert_eq!(other["values"], cell["values"], "an aging depends on those before it");
+    }
 }
 
 #[test]

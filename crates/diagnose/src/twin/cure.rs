@@ -33,7 +33,7 @@ fn check_mounts(tool: Defragmenter, mounts: &Path) -> Result<(), TargetError> {
         return Ok(());
     }
     let remedy = format!("ln -s /proc/self/mounts {}", mounts.display());
-    Err(TargetError::missing(format!("{}, which e4defrag reads", mounts.display()), remedy))
+    Err(TargetError::missing(format!("{}, which e4defrag reads,", mounts.display()), remedy))
 }
 
 pub(super) fn try_tool(

@@ -118,6 +118,14 @@ impl std::fmt::Display for Failed {
     }
 }
 
+/// Verdict on a tool without a result on the twin.
+pub(crate) const FAILED: &str = "failed on the twin";
+
+fn verdict_on_tool<'a>(shown: Option<&'a Shown>, failed: &[Failed]) -> Option<&'a str> {
+    let has_failed = failed.iter().any(|failed| failed.part == Part::Cure);
+    shown.map(|shown| shown.verdict.as_str()).or(has_failed.then_some(FAILED))
+}
+
 /// The results on the twin.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
@@ -188,6 +196,11 @@ impl Tried {
                 Ok(())
             }
         }
+    }
+
+    /// The verdict on the tool that defragments; none if it was not tried.
+    pub(crate) fn verdict_on_tool(&self) -> Option<&str> {
+        verdict_on_tool(self.defragmenter.as_ref(), &self.failed)
     }
 
     pub fn has_failed(&self) -> bool {
@@ -283,4 +296,18 @@ impl TrialSetup<'_> {
 
 pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
     fill::fill(directory, new, user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_that_could_not_run_has_failed_on_the_twin() {
+        let failed = |part| [Failed { part, status: None, signal: None, reason: "missing".into() }];
+        assert_eq!(verdict_on_tool(None, &failed(Part::Cure)), Some(FAILED));
+        assert_eq!(verdict_on_tool(None, &failed(Part::Creations)), None);
+        let shown = Shown { tool: "e4defrag".into(), seconds_after: None, verdict: "it moved nothing".into() };
+        assert_eq!(verdict_on_tool(Some(&shown), &failed(Part::Cure)), Some("it moved nothing"));
+    }
 }

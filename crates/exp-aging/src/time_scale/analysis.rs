@@ -288,7 +288,8 @@ mod tests {
         };
         let image =
             AgedImage { operations: 1000, commits: 0, unasked_commits: None, seconds, cpu_seconds: 0.1, layout };
-        Aged { step: Step { profile: "agrawal".into(), fs: FileSystem::Ext4, way, seed }, image }
+        let step = Step { kernel: String::new(), profile: "agrawal".into(), fs: FileSystem::Ext4, way, seed };
+        Aged { step, image }
     }
 
     fn spec() -> Spec {

@@ -1,10 +1,11 @@
 //! Kernels for user-mode Linux: Debian's package, or built from a kernel tree.
 
+use super::objects::{Objects, compile};
 use crate::error::{GuestError, io_error};
 use crate::fetch::{Apt, run_program};
 use crate::kernel::{CONFIG, Kernel, USER_MODE, kernels_folder};
 use crate::modules::{ModuleIndex, read_module};
-use senesce_core::Bytes;
+use senesce_core::{Bytes, Progress};
 use senesce_volume::ScratchDirectory;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -58,8 +59,8 @@ pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
 ///
 /// # Errors
 /// [`GuestError::Program`] with the last lines of the compiler; the tree or package was not found. [`GuestError::Missing`]
-/// before anything is fetched if a program is missing.
-pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
+/// before anything is fetched if a program is missing. [`GuestError::Target`] if another build of the same tree is running.
+pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError> {
     super::check_processor()?;
     let kernels = kernels_folder()?;
     let builds = kernels.with_file_name("build");
@@ -71,7 +72,7 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
         }
         _ if is_version(source) => {
             check_programs(&[&BUILD_PROGRAMS[..], &SOURCE_PROGRAMS].concat())?;
-            unpack_source(source, &builds, announce)?
+            unpack_source(source, &builds, &|message| progress.say(message))?
         }
         _ => {
             let problem =
@@ -79,27 +80,27 @@ pub fn build(source: &str, announce: &dyn Fn(&str)) -> Result<Kernel, GuestError
             return Err(GuestError::Usage(problem));
         }
     };
-    let objects = objects_of(&tree, &builds);
+    let locked = Objects::lock(objects_of(&tree, &builds))?;
+    let objects = locked.folder();
     let make = |words: &[&str]| {
         let mut command = Command::new("make");
         command.current_dir(&tree).args(["ARCH=um", &format!("O={}", objects.display())]).args(words).envs(SAME_BYTES);
-        run_program(&mut command)
+        command
     };
-    fs::create_dir_all(&objects).map_err(io_error("make folder", &objects))?;
     let options = objects.join("senesce.config");
     let wanted = options_of(&tree);
     if fs::read_to_string(&options).ok().as_deref() != Some(&wanted) {
-        announce("configuring the kernel");
-        make(&["x86_64_defconfig"])?;
+        progress.say("configuring the kernel");
+        run_program(&mut make(&["x86_64_defconfig"]))?;
         let merge = tree.join("scripts/kconfig/merge_config.sh");
         fs::write(&options, &wanted).map_err(io_error("write", &options))?;
         let mut command = Command::new(merge);
-        run_program(command.current_dir(&objects).env("ARCH", "um").args(["-m", ".config", "senesce.config"]))?;
-        make(&["olddefconfig"])?;
+        run_program(command.current_dir(objects).env("ARCH", "um").args(["-m", ".config", "senesce.config"]))?;
+        run_program(&mut make(&["olddefconfig"]))?;
     }
-    announce(&format!("compiling the kernel in {}: minutes the first time", objects.display()));
+    progress.say(&format!("compiling the kernel in {}: minutes the first time", objects.display()));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    make(&[&format!("-j{jobs}"), "linux"])?;
+    compile(&mut make(&[&format!("-j{jobs}"), "linux"]), progress)?;
     let work = ScratchDirectory::create(&kernels, "setup")?;
     install(&objects.join("linux"), None, work.path())
 }
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn missing_tree_is_a_usage_error() {
-        let refused = build("/nonexistent-kernel-tree", &|_| ()).unwrap_err();
+        let refused = build("/nonexistent-kernel-tree", &senesce_core::Silent).unwrap_err();
         assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
     }
 }

@@ -4,6 +4,7 @@
 mod confine;
 mod kernel;
 mod landlock;
+mod objects;
 mod other_user;
 mod start;
 mod tree;
@@ -14,6 +15,7 @@ pub(crate) use confine::{CANNOT_CONFINE, Method, enter_if_confined};
 pub use kernel::{BUILD_PROGRAMS, SOURCE_PROGRAMS, build, fetch, of_tree};
 pub(crate) use start::{Started, start};
 pub(crate) use tree::HostTree;
+pub use userland::packaged_programs;
 
 use crate::error::{GuestError, scratch_error};
 use crate::guest::{JOB, JOB_VARIABLE, Job};

@@ -24,6 +24,11 @@ pub(crate) fn installed() -> Result<Option<Userland>, GuestError> {
     of(Path::new(FOLDER))
 }
 
+/// Names of the programs of the installed package; empty without it.
+pub fn packaged_programs() -> Vec<String> {
+    installed().ok().flatten().map(|userland| userland.programs).unwrap_or_default()
+}
+
 fn of(folder: &Path) -> Result<Option<Userland>, GuestError> {
     let bin = folder.join("bin");
     if !bin.is_dir() {

@@ -1,6 +1,7 @@
 //! Checks which runs are comparable.
 
 use super::Options;
+use super::settings::differences;
 use senesce_core::{Failure, Record};
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ const OF_REPEATS: [&str; 4] = ["seed: ", "target: ", "source: ", "crc32: "];
 pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
     let base = side.first()?;
     let of_repeats = |text: &String| OF_REPEATS.iter().any(|word| text.starts_with(word));
-    let differs = |record: &Record| base.plan.differences(&record.plan).into_iter().find(|text| !of_repeats(text));
+    let differs = |record: &Record| differences(&base.plan, &record.plan).into_iter().find(|text| !of_repeats(text));
     let (record, setting) = side.iter().find_map(|record| Some((record, differs(record)?)))?;
     Some(format!(
         "the runs of the {name} have different plans ({setting}; {} against {}), but are pooled in the following",

@@ -5,6 +5,7 @@ mod comparable;
 mod drift;
 mod kept;
 mod present;
+mod settings;
 mod share;
 mod side;
 mod until_decided;
@@ -23,6 +24,7 @@ use senesce_runner::Registry;
 use senesce_stats::arm::{Arm, Mean, Unit, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
+use senesce_stats::mean_of_means;
 use senesce_stats::ratio::Ratio;
 use senesce_stats::recorded::{COMPARISON_ERRORS, Metric, decide_recorded};
 use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, decide};
@@ -77,6 +79,25 @@ impl Row {
 
     pub fn judged(&self) -> Option<&Decision> {
         self.decision.as_ref().filter(|_| self.described.is_none())
+    }
+
+    /// Whether it has an interval, with or without a verdict.
+    pub(crate) fn is_testable(&self) -> bool {
+        self.decision.as_ref().is_some_and(|decision| decision.interval.is_some())
+    }
+
+    /// The mean of the reference and that of the sample: geometric, so that the second over the first is the ratio;
+    /// arithmetic if a value is not above zero.
+    pub(crate) fn means(&self) -> [Option<f64>; 2] {
+        let sides = [&self.reference, &self.sample];
+        let has_logarithm = |value: &f64| value.is_finite() && *value > 0.0;
+        if !sides.iter().all(|groups| groups.iter().flatten().all(has_logarithm)) {
+            return sides.map(|groups| mean_of_means(groups));
+        }
+        let logs = |groups: &[Vec<f64>]| -> Vec<Vec<f64>> {
+            groups.iter().map(|group| group.iter().map(|value| value.ln()).collect()).collect()
+        };
+        sides.map(|groups| mean_of_means(&logs(groups)).map(f64::exp))
     }
 }
 
@@ -155,7 +176,7 @@ pub fn compare(
     caveats.extend(shared);
     agree_on_directions(&sides[0].groups, &sides[1].groups)?;
     let rows = judged_rows(&sides[0].groups, &sides[1].groups, emulation, options, &between_runs);
-    if sides.iter().all(|side| side.units == 1) {
+    if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_testable) {
         caveats.push(between_runs.assumed(&rows));
     }
     caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all, &rows)));
@@ -173,7 +194,7 @@ pub fn compare(
         sample: sample.iter().map(|record| record.path.clone()).collect(),
         reference: reference.iter().map(|record| record.path.clone()).collect(),
         environment: base.environment.differences(&first.environment),
-        settings: base.plan.differences(&first.plan),
+        settings: settings::differences(&base.plan, &first.plan),
         rows,
         caveats,
         shares_runs,

@@ -5,6 +5,7 @@ use crate::decided::{fields, interval_fields, interval_text};
 use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_stats::gate::Gate;
+use senesce_stats::verdict::MARGIN;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -85,7 +86,7 @@ fn verdict(row: &Row) -> &'static str {
 pub(super) fn text(row: &Row) -> String {
     match (row.described, &row.decision) {
         (Some(why), _) => why.into(),
-        (None, Some(decision)) => decision.text(),
+        (None, Some(decision)) => decision.text_at(MARGIN),
         (None, None) => "described".into(),
     }
 }
@@ -108,15 +109,15 @@ fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
     let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
     let mut table = Table::new(id, title, &columns);
     for row in rows {
-        let mean = |groups: &[Vec<f64>]| senesce_stats::mean_of_means(groups).map_or(Value::Null, |mean| json!(mean));
+        let [reference, sample] = row.means();
         let interval = row.decision.as_ref().and_then(|decision| decision.interval);
         let count = |groups: &[Vec<f64>]| groups.iter().map(Vec::len).sum::<usize>();
         let gate = row.gate.map_or(String::new(), |gate| format!("; gate {}", gate_word(gate)));
         table.row((
             &row.what.metric,
             row.what.condition_text(),
-            mean(&row.reference),
-            mean(&row.sample),
+            reference,
+            sample,
             &row.what.unit,
             interval.map_or(Value::Null, |interval| json!(interval.value)),
             interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),

@@ -2,7 +2,7 @@
 //! of the machine affect both alike. Interim analyses are corrected for ([`Sequential`]).
 
 use super::kept::{Asked, RoundTimes};
-use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_gate};
+use super::{Comparison, Options, Row, comparable, groups_of, rows, settings, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
 use rand::Rng;
@@ -64,7 +64,7 @@ pub fn compare_until_decided(
         sample: runs_in(directory, "sample", course.rounds()),
         reference: runs_in(directory, "reference", course.rounds()),
         environment: base.environment.differences(&first.environment),
-        settings: base.plan.differences(&first.plan),
+        settings: settings::differences(&base.plan, &first.plan),
         rows,
         caveats,
         shares_runs: false,

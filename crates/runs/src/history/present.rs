@@ -19,7 +19,7 @@ pub fn runs_table(entries: &[ListedRun]) -> Table {
         .column("date (UTC)", |entry| entry.date.as_deref().map(minute))
         .column("host", |entry| &entry.host)
         .column("label", |entry| &entry.label)
-        .column("commit", |entry| entry.commit.as_deref().map(short))
+        .column("senesce commit", |entry| entry.commit.as_deref().map(short))
         .column("kernel", |entry| &entry.kernel)
         .column("kind", |entry| &entry.kind)
         .column("verdict", |entry| {

@@ -2,5 +2,6 @@
 
 mod altered_records;
 mod compare;
+mod comparison_table;
 mod history;
 mod leading_metric;

@@ -69,6 +69,15 @@ fn study_without_a_successful_run_has_no_measured_cell() {
 }
 
 #[test]
+fn single_cell_is_reported_without_counts_of_comparisons() {
+    let spec = StudySpec::parse("t", &STUDY.replace(", { kind = \"xfs\" }", "")).unwrap();
+    let results = Results::gather(spec, &[Past::Run(event(0, false, 1.0, 1.0))], Vec::new(), Vec::new());
+    assert!(results.answers.is_empty());
+    let sentence = "One cell was measured; compare it with another study by senesce compare.";
+    assert_eq!(crate::analysis_of(&results).summary, sentence);
+}
+
+#[test]
 fn replaced_image_is_named() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
     let remade = BTreeSet::from([ImageId { fs: 1, state: 0, image: 0 }]);

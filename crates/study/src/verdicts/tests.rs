@@ -140,6 +140,14 @@ fn groups_ages_and_changes_of_order_are_reported() {
 }
 
 #[test]
+fn runs_too_noisy_for_a_verdict_are_named_so() {
+    let results = measured(&spec("", ""), |id| [30.0, 300.0][id.repetition as usize % 2], |_| None, 10);
+    assert!(results.answers.iter().all(|answer| answer.decision.verdict.is_too_noisy()));
+    let text = crate::answer::sentence(&results);
+    assert!(text.contains("the runs are too noisy: more than 100 repetitions of a cell would be needed"), "{text}");
+}
+
+#[test]
 fn emulated_cells_get_no_verdict_and_virtualised_ones_do() {
     let centre = |id: RunId| if id.on.state == 1 { 50.0 } else { 100.0 };
     let guests = |fs: usize| [None, Some("kvm"), Some("tcg"), Some("kvm")][fs];

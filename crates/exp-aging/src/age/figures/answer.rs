@@ -46,7 +46,7 @@ pub(crate) fn modelled_answer_table(seen: &LayoutSeen) -> Option<Table> {
         rows.push(of_aged("mean free extent (MiB)".into(), mib(free.avg_bytes)));
     }
     let pieces = [json!(0), json!(0), json!(layout.fragmented_files)];
-    rows.push(AnswerRow { what: format!("files in pieces, of {}", layout.files), values: pieces });
+    rows.push(AnswerRow { what: files_in_pieces(layout.files), values: pieces });
     let table = Rows::of(&rows)
         .column("", |row| &row.what)
         .column("in order", |row| &row.values[0])
@@ -70,9 +70,14 @@ fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
         row("largest free extent (MiB)", &|copy| {
             json!(three_digits(copy.largest_free.0 as f64 / Bytes::mib(1).0 as f64))
         }),
-        row(&format!("files in pieces, of {files}"), &|copy| json!(copy.fragmented_files)),
+        row(&files_in_pieces(files), &|copy| json!(copy.fragmented_files)),
     ];
     reads.chain(others).collect()
+}
+
+/// The marker of the directory, which is one of the `files`, is not of the plan.
+fn files_in_pieces(files: u64) -> String {
+    format!("files in pieces, of {}", files.saturating_sub(1))
 }
 
 /// Rounded to three significant digits.

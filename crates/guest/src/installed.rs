@@ -1,13 +1,13 @@
 //! What the kernels and images of a run must be.
 
+use crate::kernel;
 use senesce_core::{ExitCode, Failure, Size};
-use senesce_guest::kernel;
 use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
 
 /// # Errors
 /// An image of this size is too small for one of the file systems.
-pub(crate) fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>) -> Result<(), Failure> {
+pub fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>) -> Result<(), Failure> {
     match file_systems.into_iter().find(|fs| size.0 < fs.least_size()) {
         None => Ok(()),
         Some(fs) => {
@@ -18,7 +18,7 @@ pub(crate) fn check_size(size: Size, file_systems: impl IntoIterator<Item = File
 }
 
 /// The build that a name stands for; the name itself if none is installed, such as in a guest.
-pub(crate) fn resolve(name: &str) -> String {
+pub fn resolve(name: &str) -> String {
     kernel::with_virtual_time(name).map_or_else(|_| name.into(), |kernel| kernel.version)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn resolve(name: &str) -> String {
 ///
 /// # Errors
 /// One is not installed, or a name no longer stands for the kernel of the record.
-pub(crate) fn check<'a>(names: &[String], used: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
+pub fn check<'a>(names: &[String], used: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
     if Guest::here().is_some() {
         return Ok(());
     }
