@@ -3,7 +3,7 @@
 use senesce_core::Plan;
 use toml::Value;
 
-/// Settings that differ, as [`Plan::differences`]. Mount points of senesce have a random name, which is no setting.
+/// Settings that differ, as [`Plan::differences`]. Mount points of senesce have random names, which are not settings.
 pub(super) fn differences(reference: &Plan, sample: &Plan) -> Vec<String> {
     without_mount_names(reference).differences(&without_mount_names(sample))
 }
