@@ -179,7 +179,7 @@ impl Comparison<'_> {
         // Opening an entry that has become a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(directory, name.as_c_str(), flags, Mode::empty()).map_err(failed("open"))?;
-        let size = rustix::fs::fstat(&opened).map_err(failed("look at"))?.st_size as u64;
+        let size = rustix::fs::fstat(&opened).map_err(failed("inspect"))?.st_size as u64;
         if size != file.size {
             report.wrong_size += 1;
             report.example(relative, name.as_ref(), &format!("has {size} bytes instead of {}", file.size));

@@ -188,7 +188,7 @@ impl RunDirectory {
 
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
         let path = self.path.join("events.jsonl");
-        let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
+        let before = self.events.metadata().map_err(io_error("inspect", &path))?.len();
         let held = self.held.and_written(lines.as_bytes(), &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
             // Lines after a partial line would be damaged.

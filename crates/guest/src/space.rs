@@ -22,7 +22,7 @@ pub(crate) struct Growth {
 /// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
 pub(crate) fn check(all: &[Growth]) -> Result<(), GuestError> {
     let device = |growth: &Growth| {
-        growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))
+        growth.folder.metadata().map(|found| found.dev()).map_err(io_error("inspect", &growth.folder))
     };
     let devices = all.iter().map(device).collect::<Result<Vec<_>, _>>()?;
     for (growth, place) in all.iter().zip(&devices) {
@@ -46,7 +46,7 @@ pub(crate) fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Pa
 }
 
 fn free(folder: &Path) -> Result<u64, GuestError> {
-    let found = rustix::fs::statvfs(folder).map_err(|errno| io_error("look at", folder)(errno.into()))?;
+    let found = rustix::fs::statvfs(folder).map_err(|errno| io_error("inspect", folder)(errno.into()))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 

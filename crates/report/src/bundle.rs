@@ -151,7 +151,7 @@ fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &
 /// Content of a file of at most `left` bytes, which is reduced by its size.
 fn read(file: File, path: &Path, left: &mut u64) -> Result<Vec<u8>, BundleError> {
     let too_large = || BundleError::TooLarge { path: path.parent().unwrap_or(path).into() };
-    if file.metadata().map_err(io_error("look at", path))?.len() > *left {
+    if file.metadata().map_err(io_error("inspect", path))?.len() > *left {
         return Err(too_large());
     }
     let mut bytes = Vec::new();

@@ -48,7 +48,7 @@ pub fn die_map(image: &Path, layout: &Layout, model: &str, writes: &LastWrites) 
         return Err(Failure::usage(format!("--model {model}: it has no flash translation layer, and so no dies")));
     };
     let file = File::open(image).map_err(failed("open", image))?;
-    let size = file.metadata().map_err(failed("look at", image))?.len();
+    let size = file.metadata().map_err(failed("inspect", image))?.len();
     if size > flash.capacity_bytes {
         return Err(Failure::usage(format!(
             "--model {model} has {}, and the image needs {}",

@@ -23,7 +23,7 @@ impl Removable {
     /// a directory with a mount or a loop device's file inside.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
-        let found = path.symlink_metadata().map_err(failed("look at", path))?;
+        let found = path.symlink_metadata().map_err(failed("inspect", path))?;
         if !found.is_dir() {
             return Err(refused(" is not a directory itself (links are not followed); name the run itself".into()));
         }

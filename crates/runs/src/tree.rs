@@ -59,7 +59,7 @@ impl Tree {
         };
         for entry in entries {
             let entry = entry.map_err(failed("list", &here))?;
-            let kind = entry.file_type().map_err(failed("look at", &entry.path()))?;
+            let kind = entry.file_type().map_err(failed("inspect", &entry.path()))?;
             let path = below.join(entry.file_name());
             if mounts.contains(&path) {
                 continue;

@@ -37,7 +37,7 @@ pub(crate) fn path_of(image: &Path) -> PathBuf {
 }
 
 fn identity(image: &Path) -> Result<(u64, u64), Failure> {
-    let found = image.metadata().map_err(senesce_core::failure::failed("look at", image))?;
+    let found = image.metadata().map_err(senesce_core::failure::failed("inspect", image))?;
     let altered = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok((found.len(), altered.map_or(0, |time| time.as_nanos() as u64)))
 }

@@ -104,7 +104,7 @@ impl ClaimedDirectory {
                 let remedy = "name that directory as the target; no flag allows it";
                 Err(TargetError::refused(self.path.display(), reason, remedy))
             }
-            Err((above, errno)) => Err(TargetError::errno("look at", &self.path.join(above))(errno)),
+            Err((above, errno)) => Err(TargetError::errno("inspect", &self.path.join(above))(errno)),
         }
     }
 

@@ -68,7 +68,7 @@ impl Beneath {
         match rustix::fs::stat(point) {
             Ok(found) => Ok(found.st_dev == self.0),
             Err(Errno::NOENT) => Ok(true),
-            Err(errno) => Err(TargetError::errno("look at", point)(errno)),
+            Err(errno) => Err(TargetError::errno("inspect", point)(errno)),
         }
     }
 }
@@ -110,7 +110,7 @@ fn done(ended: Ended) -> Result<(), TargetError> {
 }
 
 fn device_of(point: &Path) -> Result<u64, TargetError> {
-    Ok(rustix::fs::stat(point).map_err(TargetError::errno("look at", point))?.st_dev)
+    Ok(rustix::fs::stat(point).map_err(TargetError::errno("inspect", point))?.st_dev)
 }
 
 #[cfg(test)]

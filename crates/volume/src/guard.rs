@@ -241,7 +241,7 @@ pub(crate) fn check_directory(path: &Path) -> Result<(), TargetError> {
                 "mount it, or allow creating it with --create (or mkdir)",
             ));
         }
-        Err(error) => return Err(TargetError::io("look at", path)(error)),
+        Err(error) => return Err(TargetError::io("inspect", path)(error)),
     };
     let used = overlay::use_of_directory(path);
     if let Some(used) = used.map_err(|silent| silent.refusal(path, "it is a layer of an overlay"))? {
@@ -305,7 +305,7 @@ fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
 }
 
 pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, TargetError> {
-    let metadata = file.metadata().map_err(TargetError::io("look at", path))?;
+    let metadata = file.metadata().map_err(TargetError::io("inspect", path))?;
     refuse_irregular(&metadata, path).map(|()| metadata)
 }
 

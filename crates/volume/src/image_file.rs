@@ -185,7 +185,7 @@ fn put_in_place_of(
     fill: impl FnOnce(Named) -> Result<(), TargetError>,
 ) -> Result<(), TargetError> {
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
-    let old = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
+    let old = rustix::fs::fstat(file).map_err(TargetError::errno("inspect", path))?;
     new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
     fill(Named { file: new.file(), path })?;
     new.file().sync_all().map_err(TargetError::io("sync", path))?;
@@ -268,7 +268,7 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
     let most = writes.map_or(size, |writes| writes.min(size));
     let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("check the free space around", path))?;
-    let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
+    let taken = file.metadata().map_err(TargetError::io("inspect", path))?.blocks() * 512;
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
     match free >= most {
         true => Ok(()),

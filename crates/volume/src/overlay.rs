@@ -27,7 +27,7 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TargetError> {
-        let found = file.metadata().map_err(TargetError::io("look at", path))?;
+        let found = file.metadata().map_err(TargetError::io("inspect", path))?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let missing =
             |error| TargetError::missing(format!("{} ({error})", link.display()), "mount it: mount -t proc proc /proc");

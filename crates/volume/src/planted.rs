@@ -14,13 +14,13 @@ const MOST_LINKS: usize = 40;
 /// Refuses an open file in a folder where others create files, if it belongs to them, has several names, or was reached
 /// by their link at any level. Root also uses files of a user in that user's own folder.
 pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
-    let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
+    let found = rustix::fs::fstat(file).map_err(TargetError::errno("inspect", path))?;
     let me = rustix::process::geteuid().as_raw();
     let mut at = path.to_path_buf();
     for _ in 0..MOST_LINKS {
         let (folder, name) = place(&at)?;
         let there = rustix::fs::statat(&folder, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(TargetError::errno("look at", &at))?;
+            .map_err(TargetError::errno("inspect", &at))?;
         if FileType::from_raw_mode(there.st_mode) != FileType::Symlink {
             return check_place(&found, &there, &folder, path);
         }
@@ -31,11 +31,11 @@ pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
         let to = at.read_link().map_err(TargetError::io("read link", &at))?;
         at = at.parent().unwrap_or(Path::new("")).join(to);
     }
-    Err(TargetError::errno("look at", path)(rustix::io::Errno::LOOP))
+    Err(TargetError::errno("inspect", path)(rustix::io::Errno::LOOP))
 }
 
 fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
-    let open = |path: &Path| Folder::open(path).map_err(TargetError::io("look at", path));
+    let open = |path: &Path| Folder::open(path).map_err(TargetError::io("inspect", path));
     match path.file_name() {
         Some(name) => {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());

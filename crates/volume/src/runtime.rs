@@ -69,7 +69,7 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
         Err(Errno::ACCESS) => return Err(foreign("another user's directory has this name")),
         Err(errno) => return Err(TargetError::errno("open directory", path)(errno)),
     };
-    let found = rustix::fs::fstat(&folder).map_err(TargetError::errno("look at", path))?;
+    let found = rustix::fs::fstat(&folder).map_err(TargetError::errno("inspect", path))?;
     if found.st_uid != rustix::process::geteuid().as_raw() {
         return Err(foreign(&format!("it belongs to user {}", found.st_uid)));
     }
@@ -81,7 +81,7 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
 
 /// In a world-writable folder, only the sticky bit prevents others from replacing our files (inode(7)).
 pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
-    let found = rustix::fs::stat(path).map_err(TargetError::errno("look at", path))?;
+    let found = rustix::fs::stat(path).map_err(TargetError::errno("inspect", path))?;
     let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;
     let sticky = found.st_mode & 0o1000 != 0;
     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {

@@ -40,7 +40,7 @@ impl ScratchDirectory {
 
     /// In a directory that the user chose: `parent/senesce-PURPOSE-OWNER-RANDOM`.
     pub fn create(parent: &Path, purpose: &str) -> Result<Self, TargetError> {
-        let parent = parent.canonicalize().map_err(TargetError::io("look at", parent))?;
+        let parent = parent.canonicalize().map_err(TargetError::io("inspect", parent))?;
         let (path, guardian) =
             make_unique(&parent, &format!("{PREFIX}{purpose}-{}-", Owner::current()), Guardian::of_tree)?;
         // Checked through its descriptor: it is ours and not a link.

@@ -71,7 +71,7 @@ pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Sha
             let file = namespace.file(place);
             let name = Name::of(&file);
             let found = statat(descriptors.get(directory)?, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|errno| explain("look at", descriptors.path(directory).join(&name), errno))?;
+                .map_err(|errno| explain("inspect", descriptors.path(directory).join(&name), errno))?;
             if found.st_size as u64 != file.size {
                 hand.delete(&file)?;
                 cleared.missing.push(place as u32);

@@ -119,7 +119,7 @@ impl PlanTarget for DirectoryTarget<'_> {
 /// Checks that a directory is still the one that was claimed.
 pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     let path = directory.path();
-    let failed = |errno| AgingError::io("look at", path, errno);
+    let failed = |errno| AgingError::io("inspect", path, errno);
     let held = rustix::fs::fstat(directory.as_fd()).map_err(failed)?;
     let named = rustix::fs::stat(path).map_err(failed)?;
     if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {

@@ -275,7 +275,7 @@ impl Quotas {
     fn new(draft: &Draft<'_>, rooms: &[(Span, Room)], stays: &mut [bool]) -> Result<Self, AgingError> {
         let plan = draft.plan;
         let most: Vec<u64> = rooms.iter().map(|(_, room)| room.all()).collect();
-        let impossible = || AgingError::Plan("the files that exist leave no room for this limit".into());
+        let impossible = || AgingError::Plan("existing files make this limit impossible".into());
         let quotas = schedule::stayers(&plan.ages, &most, draft.files()).ok_or_else(impossible)?;
         let files: Vec<u64> = plan.classes.iter().map(|class| class.files).collect();
         let table = controlled(&quotas, &files);

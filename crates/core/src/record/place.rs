@@ -105,7 +105,7 @@ impl RunFolder {
     /// events, or world-writable files.
     pub(super) fn check_ours(&self) -> Result<(), RecordError> {
         let look = |found: Result<Stat, Errno>, at: &Path| {
-            check_owner(&found.map_err(|errno| io_error("look at", at)(errno.into()))?, at)
+            check_owner(&found.map_err(|errno| io_error("inspect", at)(errno.into()))?, at)
         };
         look(rustix::fs::lstat(&self.path), &self.path)?;
         look(rustix::fs::fstat(&self.folder), &self.path)?;

@@ -52,7 +52,7 @@ pub(crate) struct Source {
 impl Source {
     /// Finds the device below a target: a mounted directory, an image or a device.
     pub(crate) fn of(target: &Path) -> Result<Self, PrognosisError> {
-        let found = target.metadata().map_err(PrognosisError::io("look at", target))?;
+        let found = target.metadata().map_err(PrognosisError::io("inspect", target))?;
         let kind = found.file_type();
         let no_twin =
             |reason: &str| PrognosisError::NoTwin { target: target.display().to_string(), reason: reason.into() };
@@ -220,7 +220,7 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     let frozen_seconds = frozen.map(Frozen::thaw).transpose()?;
     let copied_by = copied?;
     let seconds = begun.elapsed().as_secs_f64();
-    let bytes = image.metadata().map_err(PrognosisError::io("look at", image))?.blocks() * 512;
+    let bytes = image.metadata().map_err(PrognosisError::io("inspect", image))?.blocks() * 512;
     let mount_options = source.mount_options(file_system);
     let report = Trial::begin(image, file_system, &mount_options)?.check()?;
     if let Some(report) = report.as_ref().filter(|report| !report.clean) {

@@ -25,7 +25,7 @@ impl Trial {
     /// and a loop device.
     pub fn begin(twin: &Path, file_system: FileSystem, options: &str) -> Result<Self, PrognosisError> {
         let below = File::open(twin).map_err(PrognosisError::io("open", twin))?;
-        let size = below.metadata().map_err(PrognosisError::io("look at", twin))?.len();
+        let size = below.metadata().map_err(PrognosisError::io("inspect", twin))?.len();
         let scratch = ScratchDirectory::large("trial")?;
         let above = new_private(&scratch.path().join("above"))?;
         above.set_len(size).map_err(PrognosisError::io("set the size of", scratch.path()))?;

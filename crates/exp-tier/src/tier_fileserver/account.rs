@@ -76,7 +76,7 @@ fn below(directory: &Path) -> Result<(u64, u64), Failure> {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
         let entry = entry.map_err(failed("read", directory))?;
-        let metadata = entry.metadata().map_err(failed("look at", &entry.path()))?;
+        let metadata = entry.metadata().map_err(failed("inspect", &entry.path()))?;
         if metadata.is_dir() {
             let inner = below(&entry.path())?;
             files += inner.0;

@@ -33,7 +33,7 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
 
 /// Calls `take` with every file below `root`, sorted by name.
 pub(crate) fn walk(root: &Path, take: &mut dyn FnMut(ArtifactFile) -> Result<(), Failure>) -> Result<(), Failure> {
-    let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
+    let metadata = root.metadata().map_err(|error| failed("inspect", root, &error))?;
     let mut paths = Vec::new();
     if metadata.is_dir() {
         collect(root, &mut paths)?;
@@ -73,7 +73,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let entries = std::fs::read_dir(folder).map_err(|error| failed("list", folder, &error))?;
     for entry in entries {
         let entry = entry.map_err(|error| failed("list", folder, &error))?;
-        let kind = entry.file_type().map_err(|error| failed("look at", &entry.path(), &error))?;
+        let kind = entry.file_type().map_err(|error| failed("inspect", &entry.path(), &error))?;
         if kind.is_dir() {
             collect(&entry.path(), paths)?;
         } else {

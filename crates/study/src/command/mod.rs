@@ -59,7 +59,7 @@ impl Program {
                 ("space", spec.space.is_some()),
             ];
             return match more.into_iter().find(|(_, said)| *said) {
-                Some((key, _)) => Err(Failure::usage(format!("{key} is for a command"))),
+                Some((key, _)) => Err(Failure::usage(format!("{key} needs command = [...]"))),
                 None => Ok(None),
             };
         }

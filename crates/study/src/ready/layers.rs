@@ -143,7 +143,7 @@ fn files_in(folder: &Path) -> Result<u64, Failure> {
     let mut count = 0;
     for entry in fs::read_dir(folder).map_err(failed("list", folder))? {
         let entry = entry.map_err(failed("list", folder))?;
-        let kind = entry.file_type().map_err(failed("look at", folder))?;
+        let kind = entry.file_type().map_err(failed("inspect", folder))?;
         count += if kind.is_dir() { files_in(&entry.path())? } else { 1 };
     }
     Ok(count)

@@ -45,7 +45,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let mut found = 0;
     for entry in std::fs::read_dir(place.folder).map_err(failed("list", place.folder))?.flatten() {
-        found += entry.metadata().map_err(failed("look at", &entry.path()))?.len();
+        found += entry.metadata().map_err(failed("inspect", &entry.path()))?.len();
     }
     if found != written {
         return Err(wrong(format!("the logs hold {found} bytes, and {written} were appended")));

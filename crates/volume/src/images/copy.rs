@@ -109,7 +109,7 @@ fn copy_by(
     let mut begin = Instant::now();
     if to.is_symlink() && to.exists() {
         let flags = rustix::fs::OFlags::PATH.bits() as i32;
-        let there = File::options().read(true).custom_flags(flags).open(to).map_err(TargetError::io("look at", to))?;
+        let there = File::options().read(true).custom_flags(flags).open(to).map_err(TargetError::io("inspect", to))?;
         guard::check_not_planted(&there, to)?;
     }
     let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());

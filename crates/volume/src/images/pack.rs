@@ -176,7 +176,7 @@ fn each_chunk(
 /// an existing file. [`TargetError::Missing`] without enough free space.
 pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     let file = open_regular(from).map_err(TargetError::io("open", from))?;
-    let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();
+    let packed_bytes = file.metadata().map_err(TargetError::io("inspect", from))?.len();
     let mut input = BufReader::new(file);
     let manifest = PackManifest::read(&mut input, from)?;
     check_space(&manifest, to)?;

@@ -75,7 +75,7 @@ impl ImageStore {
     pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<StoredImage, TargetError> {
         let _lock = self.lock()?;
         let file = File::open(image).map_err(TargetError::io("open the image", image))?;
-        let found = file.metadata().map_err(TargetError::io("look at", image))?;
+        let found = file.metadata().map_err(TargetError::io("inspect", image))?;
         let used_bytes = found.blocks() * 512;
         self.make_space(used_bytes, key)?;
         let (size_bytes, last_used) = (found.len(), now());
@@ -101,7 +101,7 @@ impl ImageStore {
 
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
-        let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
+        let size = file.metadata().map_err(TargetError::io("inspect", &path))?.len();
         copy_quietly(Named { file: &file, path: &path }, to, size)?;
         Ok(true)
     }

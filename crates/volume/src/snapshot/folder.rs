@@ -12,7 +12,7 @@ use std::path::Path;
 /// only.
 pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
     let Ok(own) = rustix::fs::lstat(folder) else { return Ok(()) };
-    let found = rustix::fs::stat(folder).map_err(TargetError::errno("look at", folder))?;
+    let found = rustix::fs::stat(folder).map_err(TargetError::errno("inspect", folder))?;
     let ours = Ours {
         users: [Some(0), Some(rustix::process::geteuid().as_raw()), medium.owner()],
         groups: [Some(rustix::process::getegid().as_raw()), medium.group()],

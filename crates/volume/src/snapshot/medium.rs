@@ -166,7 +166,7 @@ impl Medium {
     pub(super) fn stamp(&self) -> Result<Stamp, TargetError> {
         match self {
             Self::Image { file, path, .. } => {
-                let found = file.metadata().map_err(TargetError::io("look at", path))?;
+                let found = file.metadata().map_err(TargetError::io("inspect", path))?;
                 let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
                 let modified_ns = nanoseconds(found.mtime(), found.mtime_nsec());
                 let changed_ns = nanoseconds(found.ctime(), found.ctime_nsec());
