@@ -42,7 +42,7 @@ pub(crate) struct Demo {
     again: bool,
 }
 
-/// Whether this user without root has the result that a user-mode kernel would show.
+/// Returns whether this user without root has the result that a user-mode kernel would show.
 pub(crate) fn is_stored(verb: &str, arguments: &ArgMatches) -> bool {
     verb == Demo::NAME && Demo::from_arg_matches(arguments).is_ok_and(|demo| demo.stored().is_some())
 }
@@ -80,7 +80,7 @@ impl Demo {
         if is_root() { None } else { self.stored_in(&runs_directory()) }
     }
 
-    /// The demo of a user-mode kernel, if its result is stored and wanted.
+    /// Returns the demo of a user-mode kernel, if its result is stored and wanted.
     fn stored_in(&self, runs: &Path) -> Option<AgeSpec> {
         if self.again || self.on.as_deref().is_some_and(|on| on != "image") {
             return None;
@@ -167,12 +167,12 @@ impl Demo {
     }
 }
 
-/// The table that answers what age costs, and how to read it.
+/// Shows the table that answers what age costs, and how to read it.
 fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, session);
     let mut out = crate::output::stdout();
     let words = outcome.analysis.summary.lines().next().unwrap_or_default();
-    writeln!(out, "{}: {}", answer.title, outcome.analysis.title)
+    writeln!(out, "{}", wrap(&format!("{}: {}", answer.title, outcome.analysis.title), 80).join("\n"))
         .and_then(|()| print_table(&mut out, answer))
         .and_then(|()| writeln!(out, "{}", wrap(words, 80).join("\n")))
         .map_err(output_failed)?;
@@ -180,7 +180,7 @@ fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<E
     Ok(ended(outcome))
 }
 
-/// The exit code. The line of the report has the path of a complete run.
+/// Returns the exit code. The line of the report has the path of a complete run.
 fn ended(outcome: &Outcome) -> Exit {
     match outcome.state {
         State::Done | State::WasDone => outcome.exit_code().into(),
@@ -188,7 +188,7 @@ fn ended(outcome: &Outcome) -> Exit {
     }
 }
 
-/// The failure with its own hint, or else that of a demo of a new file system.
+/// Returns the failure with its own hint, or else that of a demo of a new file system.
 fn with_hint(failure: &str) -> String {
     if failure.contains("\nhint: ") { failure.into() } else { failure.to_owned() + &hint(is_root(), has_maker()) }
 }
@@ -206,7 +206,7 @@ fn hint(is_root: bool, has_maker: bool) -> String {
     format!("\nhint: {needed}")
 }
 
-/// Whether mkfs.ext4 is installed, also if only root's PATH has it.
+/// Returns whether mkfs.ext4 is installed, also if only root's PATH has it.
 fn has_maker() -> bool {
     let (program, package) = FileSystem::Ext4.maker();
     Needs::default().and_program(program, package).are_met()
@@ -219,7 +219,7 @@ fn is_simulated(analysis: &Analysis) -> bool {
     analysis.findings.iter().any(|finding| matches!(finding.verdict, Verdict::ModelAgrees | Verdict::ModelDiffers))
 }
 
-/// The score, then the first claims with values.
+/// Writes the score, then the first claims with values.
 fn write_simulated(out: &mut impl Write, analysis: &Analysis) -> io::Result<()> {
     lines(out, &analysis.title, 0, TEXT_WIDTH)?;
     score_lines(&analysis.findings).iter().try_for_each(|line| lines(out, line, 0, TEXT_WIDTH))?;
@@ -239,8 +239,8 @@ fn not_understood(error: clap::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A private directory in the first place that has space and accepts one. Memory comes last: tmpfs has no extents.
-/// A directory with the space of the largest possible size, and that size in MiB.
+/// Creates a private directory in the first location that accepts one and has space for the largest possible size. Also
+/// returns that size in MiB. Memory comes last: tmpfs has no extents.
 fn scratch() -> Result<(ScratchDirectory, u64), Failure> {
     let places = [PathBuf::from("."), std::env::temp_dir(), PathBuf::from(MEMORY)];
     let mut refused = None;
@@ -265,7 +265,7 @@ fn scratch() -> Result<(ScratchDirectory, u64), Failure> {
     ))
 }
 
-/// The files, with a reserve.
+/// Adds a reserve of a quarter to the size of the files.
 fn space_for(mebibytes: u64) -> Bytes {
     Bytes::mib(mebibytes * 5 / 4)
 }

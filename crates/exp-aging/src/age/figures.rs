@@ -87,30 +87,30 @@ pub fn fullness(samples: &[Sample], target: f64, device: &str) -> Figure {
     }
 }
 
-pub fn speed(samples: &[Sample], device: &str) -> Figure {
-    let speed: Vec<(f64, f64)> = samples
+pub fn time_per_operation(samples: &[Sample], device: &str) -> Figure {
+    let times: Vec<(f64, f64)> = samples
         .windows(2)
         .filter(|pair| pair[1].seconds > pair[0].seconds && pair[1].operations > pair[0].operations)
         .map(|pair| {
             let done = (pair[1].operations - pair[0].operations) as f64;
-            (thousands(&pair[1]), done / (pair[1].seconds - pair[0].seconds) / 1e3)
+            (thousands(&pair[1]), (pair[1].seconds - pair[0].seconds) / done * 1e6)
         })
         .collect();
     Figure {
-        id: "speed".into(),
-        title: "Speed of aging".into(),
-        caption: "Creates and deletes per second. A slower rate over time is caused by the aged file system \
-             itself."
+        id: "time-per-operation".into(),
+        title: "Time per operation".into(),
+        caption: "Mean time of a create or delete since the previous point. A rise over the course of the aging is caused by \
+                  the aged file system itself."
             .into(),
         device: device.into(),
-        better: Better::Higher,
+        better: Better::Lower,
         kind: FigureKind::Lines {
             x: operations_axis(),
-            y: Axis::linear("thousand operations per second").from_zero(),
+            y: Axis::linear("microseconds per operation").from_zero(),
             series: vec![Series {
                 name: "operations".into(),
                 mark: Mark::Measured,
-                points: speed,
+                points: times,
                 ..Series::default()
             }],
         },
@@ -178,7 +178,7 @@ pub fn ranks_table(executed: &Executed) -> Option<Table> {
     (!executed.ranks.is_empty()).then_some(table)
 }
 
-/// The cost of a full read, modelled, with the references that separate its causes.
+/// Returns the modelled cost of a full read, with the references that separate its causes.
 pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
     let table = Rows::of(&seen.read_times)
         .column("drive", |read| &read.drive)
@@ -192,7 +192,7 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
     (!seen.read_times.is_empty()).then_some(table)
 }
 
-/// The answer to what age costs, for the first drive.
+/// Answers what age costs, for the first drive.
 pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
     let read = seen.read_times.first()?;
     let times = read.times;
@@ -209,7 +209,7 @@ pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
     ))
 }
 
-/// What new files get from the free space.
+/// Describes the pieces of free space that new files get.
 fn new_file_words(seen: &LayoutSeen) -> Option<String> {
     let free = seen.layout.as_ref()?.free_space.as_ref().filter(|free| free.extents > 0)?;
     let kib = |bytes: f64| (bytes / 1024.0).round();

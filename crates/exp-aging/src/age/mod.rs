@@ -170,7 +170,7 @@ impl Run for Age {
         if found.samples.len() > 1 {
             analysis.figures.push(figures::fullness(&found.samples, rehearsal.measures.fullness.target, &device));
             if executed.is_none_or(|executed| !executed.is_timeless) {
-                analysis.figures.push(figures::speed(&found.samples, &device));
+                analysis.figures.push(figures::time_per_operation(&found.samples, &device));
             }
         }
         if found.extents.len() > 1 {
@@ -198,7 +198,7 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
     }
 }
 
-/// What age costs: with copies of the files as measured, otherwise modelled.
+/// Answers what age costs: with copies of the files as measured, otherwise modelled.
 fn answer(spec: &AgeSpec, recorded: &Recorded<Age>, found: &RecordedAging<'_>) -> Option<String> {
     let seen = found.layout?;
     let ranges = demo::ranges_of(spec, recorded.environment.is_emulated());
@@ -230,7 +230,7 @@ fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> St
     if executed.is_whole() { state } else { format!("{state}, stopped before the end of the plan") }
 }
 
-/// Both shares, if they differ: whole files do not fit a small volume exactly.
+/// Returns both shares, if they differ: whole files do not fit a small volume exactly.
 fn fullness_words(reached: f64, requested: f64) -> String {
     let [reached, requested] = [reached, requested].map(|share| format!("{:.0} %", share * 100.0));
     match reached == requested {
@@ -327,7 +327,7 @@ fn compressed_words(ended: Option<&Executed>) -> &'static str {
     }
 }
 
-/// A warning if the layout covers other files than the plan's `made` files and our marker.
+/// Returns a warning if the layout covers other files than the plan's `made` files and our marker.
 fn other_files(made: u64, seen: u64) -> Option<String> {
     (seen != made + 1).then(|| {
         format!(
@@ -380,7 +380,7 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     histograms.into_iter().filter_map(of_histogram).chain(over).collect()
 }
 
-/// Whether the plan reaches the ages of the profile. Limits of the user may end it earlier.
+/// Describes whether the plan reaches the ages of the profile. Limits of the user may end it earlier.
 fn plan_length(rehearsal: &Rehearsal, executed: &Executed) -> &'static str {
     if rehearsal.summary.below_bound || executed.has_settled() { "shortened" } else { "to the exact ages" }
 }
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn pace_is_a_time_scale() {
+    fn warning_about_the_clock_names_the_pace() {
         let spec = |pace| super::spec::tests::age_spec(Data::Write, pace);
         let words = |clock, pace| clock_words(clock, &spec(pace), Unasked::Of(0));
         assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
