@@ -14,14 +14,14 @@ fn main() {
     println!("cargo::rustc-env=SENESCE_BUILT={built};");
 }
 
-/// `commit.txt` as filled in by `git archive`.
+/// Returns the commit from `commit.txt` as filled in by `git archive`.
 fn archived() -> Option<String> {
     let text = std::fs::read_to_string("commit.txt").ok()?;
     let text = text.trim();
     (!text.is_empty() && !text.starts_with("$Format")).then(|| text.to_string())
 }
 
-/// The commit if this source is in git; a repository around it does not count.
+/// Returns the commit if this source is in git; a repository around it does not count.
 fn checked_out() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let head = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
@@ -37,7 +37,7 @@ fn git(words: &[&str]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The note of `cargo package`, which has no date.
+/// Returns the commit that `cargo package` noted, which has no date.
 fn packaged() -> Option<String> {
     let noted = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, hash) = noted.split_once("\"sha1\": \"")?;

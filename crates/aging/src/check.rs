@@ -205,8 +205,8 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Offset of the next data at or after `from` in a file of `size` bytes. Holes and preallocated blocks read as zeros, the
-    /// expected content of files without data.
+    /// Returns the offset of the next data at or after `from` in a file of `size` bytes. Holes and preallocated blocks
+    /// read as zeros, the expected content of files without data.
     fn content_from(&self, file: &OwnedFd, from: u64, size: u64) -> Result<u64, Errno> {
         if self.data == Data::Write || from >= size {
             return Ok(from);

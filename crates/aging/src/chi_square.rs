@@ -15,8 +15,7 @@ pub struct ChiSquare {
 }
 
 impl ChiSquare {
-    /// Neighbouring bins are pooled until each expects at least 5 (Cochran 1954); the rest at the end joins
-    /// the last pool.
+    /// Pools neighbouring bins until each expects at least 5 (Cochran 1954); the rest at the end joins the last pool.
     pub(crate) fn new(counts: &[u64], shares: &[f64]) -> Self {
         let total: u64 = counts.iter().sum();
         let mut pools: Vec<(f64, f64)> = Vec::new();
@@ -37,7 +36,7 @@ impl ChiSquare {
         Self::of(pools.iter().map(term).sum(), pools.len() as u64 - 1)
     }
 
-    /// The three tests as one: statistics and degrees of freedom of independent tests add up.
+    /// Combines independent tests: their statistics and degrees of freedom add up.
     pub(crate) fn combined(tests: &[Self]) -> Self {
         Self::of(tests.iter().map(|test| test.statistic).sum(), tests.iter().map(|test| test.dof).sum())
     }

@@ -52,7 +52,7 @@ fn names_directory(name: &[u8]) -> bool {
 }
 
 impl DirectoryEntry {
-    /// Whether a plan made it: a file by its name, a directory if it is empty or holds a file of a plan.
+    /// Returns whether a plan made the entry: a file by its name, a directory if it is empty or holds a file of a plan.
     fn is_of_a_plan(&self) -> Result<bool, AgingError> {
         if !self.bears_our_name || !self.is_directory {
             return Ok(self.bears_our_name);

@@ -25,8 +25,8 @@ impl Planner {
         self.sorted(&ranks, &every, self.files_live() as usize)
     }
 
-    /// SHA-256 over one line "path size birth" per live file, sorted by path. Needs memory for 1/`PIECES` of the namespace, or
-    /// for its largest directory.
+    /// Computes SHA-256 over one line "path size birth" per live file, sorted by path. Needs memory for 1/`PIECES` of
+    /// the namespace, or for its largest directory.
     pub fn namespace_sha256(&self) -> String {
         let ranks = self.plan().directories().ranks();
         let mut files = vec![0; ranks.len()];

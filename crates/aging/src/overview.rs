@@ -29,7 +29,7 @@ pub fn list() -> Result<Table, AgingError> {
     Ok(table)
 }
 
-/// The value with its evidence: no built-in profile has a measured locality.
+/// Formats the locality with its evidence: no built-in profile has a measured locality.
 fn locality_words(profile: &Profile) -> String {
     match profile.locality {
         None => "not given: 0".into(),

@@ -19,18 +19,18 @@ pub fn part_of_name(name: &[u8]) -> Option<u32> {
     digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// Share of each of `parts` in the volume: equal and in whole blocks. Less than a block per part is unused.
+/// Returns the share of each of `parts` in the volume: equal and in whole blocks. Less than a block per part is unused.
 pub fn part_capacity(capacity: Bytes, parts: u32) -> Bytes {
     if parts <= 1 { capacity } else { Bytes(capacity.0 / u64::from(parts) / BLOCK * BLOCK) }
 }
 
-/// Seed of one of `parts`; an undivided plan has the root seed.
+/// Returns the seed of one of `parts`; an undivided plan has the root seed.
 pub fn part_seed(seed: Seed, part: u32, parts: u32) -> Seed {
     if parts <= 1 { seed } else { seed.child(&format!("part/{part}")) }
 }
 
-/// Digest of the whole namespace from those of its parts in order: for an undivided plan its own, else SHA-256 over one line
-/// "part-NNNN digest" each.
+/// Returns the digest of the whole namespace from those of its parts, in order. An undivided plan keeps its own digest.
+/// Otherwise it is SHA-256 over one line "part-NNNN digest" each.
 pub fn whole_sha256(parts: &[String]) -> String {
     if let [only] = parts {
         return only.clone();
@@ -71,7 +71,8 @@ pub struct Placed {
 }
 
 impl<'a> Interleaved<'a> {
-    /// The planners of some parts (ascending) of `parts`, up to the position `len`; all have done everything below `position`.
+    /// Interleaves the planners of some parts (ascending) of `parts`, up to the position `len`; all have done
+    /// everything below `position`.
     pub fn new(parts: u32, own: Vec<(u32, &'a mut Planner)>, position: u64, len: u64) -> Self {
         let mut all = Self { parts: parts.max(1), own, len, position: 0, turn: 0, due: 0 };
         all.go_to(position);
@@ -103,12 +104,12 @@ impl<'a> Interleaved<'a> {
         self.own.iter().map(|(part, planner)| (*part, &**planner))
     }
 
-    /// Allocated bytes of live files over the capacity, of the parts in this process.
+    /// Returns the allocated bytes of live files over the capacity, of the parts in this process.
     pub fn fullness(&self) -> f64 {
         self.mean(Planner::fullness)
     }
 
-    /// Bytes created so far over the capacity, of the parts in this process.
+    /// Returns the bytes created so far over the capacity, of the parts in this process.
     pub fn overwrites(&self) -> f64 {
         self.mean(Planner::overwrites)
     }
@@ -117,7 +118,7 @@ impl<'a> Interleaved<'a> {
         self.own().map(|(_, planner)| of(planner)).sum::<f64>() / self.own.len().max(1) as f64
     }
 
-    /// The next operation of the parts in this process below `end`; otherwise `end` is reached.
+    /// Returns the next operation of the parts in this process below `end`; otherwise `end` is reached.
     pub fn next_below(&mut self, end: u64) -> Option<Placed> {
         while let Some((part, planner)) = self.own.get_mut(self.turn) {
             let position = self.due * u64::from(self.parts) + u64::from(*part);

@@ -98,7 +98,8 @@ impl Source {
         format!("{}, {}{}", self.work.citation(), self.place, self.kind.text())
     }
 
-    /// Whether the document or its data states the claim; others come from notes about it or from our own measurements.
+    /// Returns whether the document or its data states the claim; others come from notes about it or from our own
+    /// measurements.
     pub fn is_document(&self) -> bool {
         matches!(self.kind, SourceKind::Document | SourceKind::Table)
     }
@@ -174,7 +175,7 @@ impl Work {
     pub const DOCUMENTS: [Self; 5] =
         [Self::Geriatrix, Self::Conway2017, Self::Doekemeijer2023, Self::Murphy2017, Self::AntiCaching];
 
-    /// The document to which its claims are counted.
+    /// Returns the document to which its claims are counted.
     pub fn document(self) -> Self {
         match self {
             Self::GeriatrixTool => Self::Geriatrix,
@@ -182,7 +183,7 @@ impl Work {
         }
     }
 
-    /// Name in tables.
+    /// Returns the name for tables.
     pub fn short(self) -> &'static str {
         match self {
             Self::Geriatrix | Self::GeriatrixTool => "Geriatrix",
@@ -253,7 +254,7 @@ impl Published {
         }
     }
 
-    /// The published numbers to which a rule's tolerance applies.
+    /// Returns the published numbers to which a rule's tolerance applies.
     pub fn numbers(&self, rows: &[Row]) -> Vec<f64> {
         match self.raw(rows)[..] {
             [over, under] if self.quotient => vec![over / under],

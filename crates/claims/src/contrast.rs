@@ -36,10 +36,10 @@ pub(crate) enum Scale {
     Ratio,
 }
 
-/// The interval of the sum of weighted means at level 1 - `alpha`. Standard errors are added in quadrature, with degrees of
-/// freedom after Welch (1947) and Satterthwaite (1946). If one of several samples is tiny, the degrees of freedom are
-/// those of the smallest sample (Mickey and Brown 1966, as for ratios). Terms without random error add none; otherwise the
-/// half-width is at least [`RESOLUTION`] of the terms.
+/// Computes the interval of the sum of weighted means at level 1 - `alpha`. Standard errors are added in quadrature,
+/// with degrees of freedom after Welch (1947) and Satterthwaite (1946). If one of several samples is tiny, the degrees
+/// of freedom are those of the smallest sample (Mickey and Brown 1966, as for ratios). Terms without random error add
+/// none; otherwise the half-width is at least [`RESOLUTION`] of the terms.
 ///
 /// Terms with a random error may all be measured in the same rounds. Then the sum is formed within each round, and the
 /// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
@@ -47,7 +47,7 @@ pub(crate) fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Re
     interval(terms, scale, alpha).map_err(|cause| Lack { cause, value: estimate(terms, scale) })
 }
 
-/// The weighted sum of the means without an interval.
+/// Returns the weighted sum of the means without an interval.
 fn estimate(terms: &[(f64, &Sample)], scale: Scale) -> Option<f64> {
     let sum: f64 = match scale {
         Scale::Linear => terms.iter().map(|(weight, sample)| weight * sample.mean()).sum(),
@@ -82,7 +82,7 @@ impl RoundSum {
     }
 }
 
-/// The sums within rounds; `None` if fewer than two terms have rounds, or a term with a random error has none.
+/// Sums the terms within rounds; `None` if fewer than two terms have rounds, or a term with a random error has none.
 fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Cause> {
     let noisy: Vec<&(f64, &Sample)> = terms.iter().filter(|(_, sample)| !sample.exact).collect();
     if noisy.len() < 2 || noisy.iter().any(|(_, sample)| sample.rounds.is_empty()) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_is_welchs() {
+    fn difference_matches_welchs_interval() {
         // Both from scipy's ttest_ind(..., equal_var=False) and its confidence_interval().
         let (a, b) = (noisy(&[4.0, 5.0, 6.0, 5.5, 4.5]), noisy(&[1.0, 2.0, 3.5, 2.5, 3.0, 1.5]));
         let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_have_no_interval_equal_ones_a_small_one_and_exact_ones_need_none() {
+    fn interval_depends_on_number_and_exactness_of_values() {
         assert_eq!(
             lack(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear),
             Lack { cause: Cause::TooFew(2), value: Some(1.5) }

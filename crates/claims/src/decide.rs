@@ -87,7 +87,7 @@ pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Ve
     set.claims.iter().map(of).collect()
 }
 
-/// All claims without a run, and the document that each counts to.
+/// Returns all claims without a run, and the document that each counts to.
 pub fn unjudged(set: &ClaimSet) -> Vec<(Work, Finding)> {
     set.claims.iter().map(|claim| (claim.source.work.document(), finding(claim, set))).collect()
 }
@@ -108,7 +108,7 @@ fn finding(claim: &Claim, set: &ClaimSet) -> Finding {
     }
 }
 
-/// Testable claims about which these measurements decide nothing on any drive.
+/// Lists the testable claims about which these measurements decide nothing on any drive.
 pub fn untested(set: &ClaimSet, measurements: &[Measurement]) -> Vec<String> {
     let drives = set.claims.iter().filter_map(|claim| claim.drive.clone()).collect();
     let facts = Facts { drives, ..Facts::of(Level::Paper) };
@@ -178,7 +178,7 @@ fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, Why) {
     }
 }
 
-/// The reason if no result could meet the claim.
+/// Returns the reason if no result could meet the claim.
 fn impossible(claim: &Claim, context: &Context<'_>) -> Option<Why> {
     let Possible { of, within, why } = claim.possible.as_ref()?;
     let found = cases(&Rule::Value { of: of.clone(), within: *within }, context);
@@ -186,7 +186,7 @@ fn impossible(claim: &Claim, context: &Context<'_>) -> Option<Why> {
     (!beyond.is_empty()).then(|| Why { reason: why.clone(), detail: format!("[{}]: {}", of.metric, text(&beyond)) })
 }
 
-/// The truth, or open if the result is certainly outside of the bounds and not certainly unlike the claim.
+/// Returns the truth, or open if the result is certainly outside of the bounds and not certainly unlike the claim.
 fn clear(claim: &Claim, truth: Truth, context: &Context<'_>) -> Truth {
     let Some(unclear) = claim.unclear.filter(|_| truth == Truth::No) else { return truth };
     match combine(&cases(&claim.rule.with_bounds(unclear), context), &claim.holds) {
@@ -195,8 +195,9 @@ fn clear(claim: &Claim, truth: Truth, context: &Context<'_>) -> Truth {
     }
 }
 
-/// The truth if the run covers the claim: a run that was stopped or that measured only some of the named conditions does not
-/// support a claim about all of them, and neither contradicts one about any. A short run at the smoke scale contradicts nothing.
+/// Returns the truth if the run covers the claim. A run that was stopped or that measured only some of the named
+/// conditions cannot support a claim about all of them. Nor can it contradict a claim about any of them. A short run at
+/// the smoke scale contradicts nothing.
 fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Facts) -> Truth {
     let is_partial = match truth {
         Truth::Yes => needs_all(claim).0,
@@ -226,7 +227,7 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
     }
 }
 
-/// Whether all conditions are needed to support a claim, and whether they are needed to contradict it.
+/// Returns whether all conditions are needed to support a claim, and whether they are needed to contradict it.
 fn needs_all(claim: &Claim) -> (bool, bool) {
     match (&claim.rule, &claim.holds) {
         // A coefficient over some of the points is another one.
@@ -237,8 +238,8 @@ fn needs_all(claim: &Claim) -> (bool, bool) {
     }
 }
 
-/// The truth if the control holds, or open if repeated measurements of one condition differ significantly; and the control's
-/// result in words.
+/// Returns the truth if the control holds, or open if repeated measurements of one condition differ significantly. Also
+/// returns the control's result in words.
 fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, String) {
     let Some(Control { of, to, within }) = &claim.control else { return (truth, String::new()) };
     let rule = Rule::Ratio { of: of.clone(), to: to.clone(), within: *within };
@@ -259,7 +260,7 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     }
 }
 
-/// The reason why a model's result is not evidence for a claim, or `None`.
+/// Returns the reason why a model's result is not evidence for a claim, or `None`.
 fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
     if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
         return Some(format!("{own} is a model of your own: its fit and its inputs are not known here"));
@@ -268,7 +269,7 @@ fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
     claim.fitted.then(|| format!("{model} was fitted to this value or has it as an input"))
 }
 
-/// The valid values, and those measured by the clock of an emulated processor.
+/// Returns the valid values, and those measured by the clock of an emulated processor.
 fn told_by_real_clocks<'a>(
     measurements: &'a [Measurement],
     facts: &Facts,
@@ -291,7 +292,7 @@ fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
     }
 }
 
-/// A note if a value has another unit than the published one, which no tolerance bridges.
+/// Returns a note if a value has another unit than the published one, which no tolerance bridges.
 fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Option<String> {
     let Rule::Value { of, within } = &claim.rule else { return None };
     let published = claim.published.unit(&set.rows);
@@ -300,7 +301,7 @@ fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Op
     Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
 }
 
-/// The truth and a note, or open if values with a random error are those of a single image.
+/// Returns the truth and a note, or open if values with a random error are those of a single image.
 fn represented(
     claim: &Claim,
     set: &ClaimSet,
@@ -325,7 +326,7 @@ const MOST: usize = 8;
 /// Of more, this number.
 const LISTED: usize = 3;
 
-/// The measured values; of many, those that contradict the claim or leave it open come first.
+/// Lists the measured values; of many, those that contradict the claim or leave it open come first.
 fn text(cases: &[Case]) -> String {
     let mut first: Vec<&Case> = cases.iter().filter(|case| !case.measured.is_empty()).collect();
     let count = first.len();
@@ -364,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_cases_those_that_contradict_the_claim_come_first() {
+    fn contradicting_cases_are_listed_first() {
         let case = |number: usize| Case {
             key: Default::default(),
             truth: if number == 9 { Truth::No } else { Truth::Yes },

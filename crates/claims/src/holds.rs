@@ -26,8 +26,8 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// Whether a number of systems is the share. If no number of them is, the nearest numbers on both sides are: half of three
-    /// is one or two.
+    /// Returns whether a number of systems is the share. If no number matches exactly, accepts the nearest numbers on
+    /// both sides: half of three is one or two.
     pub fn admits(&self, count: usize, total: usize) -> bool {
         let Self::Share { at_least, at_most, .. } = self else { return true };
         let all = total as f64;

@@ -7,7 +7,8 @@ use crate::truth::Why;
 use senesce_core::{Level, Measurement};
 use std::collections::BTreeSet;
 
-/// Why a claim has no values, and the missing ones. If every selection has some, their conditions do not match.
+/// Explains why a claim has no values, and lists the missing ones. If every selection has some, their conditions do not
+/// match.
 pub(crate) fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> Why {
     let all = claim.rule.selections();
     let mut lacking: Vec<&Selection> = all.iter().copied().filter(|one| one.of(measurements).is_empty()).collect();
@@ -30,7 +31,8 @@ pub(crate) fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Fa
     Why { reason: format!("this run did not measure what the claim needs{root}{smoke}"), detail }
 }
 
-/// The conditions that no measurement of the metric has (`fs=zfs`), the metric if it was not measured, or the whole selection.
+/// Lists the conditions that no measurement of the metric has (`fs=zfs`), the metric if it was not measured, or the
+/// whole selection.
 fn needed(selection: &Selection, measurements: &[Measurement]) -> String {
     let of_metric: Vec<&Measurement> = measurements.iter().filter(|one| one.metric == selection.metric).collect();
     if of_metric.is_empty() {
@@ -45,7 +47,7 @@ fn needed(selection: &Selection, measurements: &[Measurement]) -> String {
     if without.is_empty() { format!("[{selection}]") } else { without.join(", ") }
 }
 
-/// The named words of free conditions, such as file systems, that were not measured.
+/// Returns the named words of free conditions, such as file systems, that were not measured.
 pub(crate) fn absent(claim: &Claim, measurements: &[Measurement]) -> BTreeSet<String> {
     let selections = claim.rule.selections().into_iter();
     selections

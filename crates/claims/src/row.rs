@@ -21,7 +21,7 @@ impl Row {
         Self { published, condition }
     }
 
-    /// `METRIC | CONDITION`, as in claims.
+    /// Formats the name as in claims: `METRIC | CONDITION`.
     pub(crate) fn name(&self) -> String {
         format!("{} | {}", self.published.metric, self.published.condition)
     }
@@ -30,7 +30,7 @@ impl Row {
         self.published.note.split(' ').next_back() == Some("fitted")
     }
 
-    /// Its conditions and those from its note: `fitted` (yes or no) and `group`.
+    /// Returns its conditions and those from its note: `fitted` (yes or no) and `group`.
     pub fn conditions(&self) -> Condition {
         let mut all = self.condition.clone();
         all.insert("fitted".into(), if self.is_fitted() { "yes" } else { "no" }.into());
@@ -46,7 +46,7 @@ fn pairs(condition: &str) -> Option<Condition> {
     condition.split(',').map(pair).collect()
 }
 
-/// The text at the placeholders of the template; `None` if the rest differs.
+/// Returns the text at the placeholders of the template; `None` if the rest differs.
 fn fill(template: &str, text: &str) -> Option<Condition> {
     let mut found = Condition::new();
     let mut pieces = template.split('{');

@@ -174,7 +174,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Both ends, given the published values; `None` if they are missing or contradictory.
+    /// Returns both ends, given the published values; `None` if they are missing or contradictory.
     pub fn resolve(&self, published: &[f64]) -> Option<(f64, f64)> {
         let least = published.iter().copied().reduce(f64::min);
         let greatest = published.iter().copied().reduce(f64::max);
@@ -189,7 +189,7 @@ impl Bounds {
         (low <= high).then_some((low, high))
     }
 
-    /// Whether the bounds are a tolerance around published values.
+    /// Returns whether the bounds are a tolerance around published values.
     pub fn of_published(&self) -> bool {
         self.factor.is_some() || self.plus_minus.is_some()
     }
@@ -266,7 +266,7 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// The selections of measurements that decide it; empty for tables, which select rows.
+    /// Returns the selections of measurements that decide the rule; empty for tables, which select rows.
     pub fn selections(&self) -> Vec<&Selection> {
         match self {
             Self::Value { of, .. } | Self::Trend { of, .. } | Self::Step { of, .. } | Self::Linear { of, .. } => {
@@ -292,7 +292,7 @@ impl Rule {
         }
     }
 
-    /// The same rule with other bounds, if it has any.
+    /// Returns the same rule with other bounds, if it has any.
     pub fn with_bounds(&self, bounds: Bounds) -> Self {
         let mut rule = self.clone();
         match &mut rule {

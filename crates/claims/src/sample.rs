@@ -119,7 +119,7 @@ impl Evidence<'_> {
     }
 }
 
-/// Whether two conditions agree in all common keys.
+/// Returns whether two conditions agree in all common keys.
 pub(crate) fn agree(a: &Condition, b: &Condition) -> bool {
     a.iter().all(|(key, value)| b.get(key).is_none_or(|other| other == value))
 }

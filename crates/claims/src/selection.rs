@@ -110,7 +110,7 @@ impl Pattern {
         })
     }
 
-    /// Whether a single value remains, so that the condition no longer distinguishes cells.
+    /// Returns whether a single value remains, so that the condition no longer distinguishes cells.
     fn pins(&self) -> bool {
         matches!(self, Self::Is(_) | Self::Minimum | Self::Maximum)
     }
@@ -145,7 +145,7 @@ fn same(word: &str, value: &str) -> bool {
 }
 
 impl Selection {
-    /// Whether metric and conditions match, ignoring extremes.
+    /// Returns whether metric and conditions match, ignoring extremes.
     pub fn admits(&self, metric: &str, condition: &Condition) -> bool {
         (self.metric == "*" || self.metric == metric)
             && self.when.iter().all(|(key, pattern)| condition.get(key).is_some_and(|value| pattern.admits(value)))
@@ -166,13 +166,13 @@ impl Selection {
         found
     }
 
-    /// The conditions that still distinguish cells.
+    /// Returns the conditions that still distinguish cells.
     pub(crate) fn free(&self, condition: &Condition) -> Condition {
         let pinned = |key: &String| self.when.get(key).is_some_and(Pattern::pins);
         condition.iter().filter(|(key, _)| !pinned(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// One selection per condition, with the same metric.
+    /// Returns one selection per condition, with the same metric.
     pub(crate) fn single_conditions(&self) -> Vec<Self> {
         let one = |(key, pattern): (&String, &Pattern)| Self {
             metric: self.metric.clone(),

@@ -3,7 +3,8 @@
 use crate::contrast::{Cause, Interval, Lack};
 use crate::selection::Condition;
 
-/// A number with three significant digits, or all digits of its integer part; near 1 with four digits after the point.
+/// Formats a number with three significant digits, or all digits of its integer part; near 1 with four digits after the
+/// point.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -16,7 +17,8 @@ pub(crate) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// Value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends for exact values.
+/// Formats value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends for exact
+/// values.
 pub(crate) fn interval(found: &Interval, unit: &str) -> String {
     let value = format!("{} {unit}", number(found.value)).trim().to_string();
     if found.units == 0 {
@@ -25,7 +27,7 @@ pub(crate) fn interval(found: &Interval, unit: &str) -> String {
     format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
 }
 
-/// An estimate without an interval: `0.82 times (one value)`.
+/// Formats an estimate without an interval: `0.82 times (one value)`.
 pub(crate) fn estimate(value: f64, lack: &Lack, unit: &str) -> String {
     let stated = format!("{} {unit}", number(value));
     match lack.cause {

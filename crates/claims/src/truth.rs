@@ -8,11 +8,9 @@ use crate::selection::Condition;
 pub(crate) enum Truth {
     Yes,
     No,
-    /// Undecidable.
     Open(Why),
 }
 
-/// Why nothing is decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Why {
     /// The same words for all claims with the same obstacle.
@@ -92,8 +90,8 @@ impl Truth {
     }
 }
 
-/// The reason why an interval that contains a bound does not decide, with the number of repetitions that would: widths shrink
-/// with its square root.
+/// Explains why an interval that contains a bound does not decide, and how many repetitions would. Widths shrink with
+/// the square root of that number.
 fn straddles(found: &Interval, bound: f64) -> Why {
     let near = number_of_repetitions(found, bound);
     let takes = near.map_or("too close for any number of repetitions".into(), |count| {

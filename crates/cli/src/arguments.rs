@@ -17,7 +17,8 @@ pub(crate) fn run() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
 }
 
-/// An existing path is itself. Any other word must match exactly one run, or the code that opens it refuses it.
+/// Resolves a word to a run. An existing path stands for itself. Any other word must match exactly one run, or the code
+/// that opens it refuses it.
 fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     let Some(text) = word.to_str().filter(|_| !word.exists()) else {
         return Ok(word.into());
@@ -39,7 +40,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The most recently written run of a directory.
+/// Returns the most recently written run of a directory.
 pub(crate) fn newest(runs: &Path) -> Result<PathBuf, String> {
     let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
     newest.ok_or_else(|| format!("no runs in {}\nhint: name the run directory", runs.display()))
@@ -58,7 +59,8 @@ fn changed(path: &Path) -> Option<SystemTime> {
     path.join("events.jsonl").symlink_metadata().and_then(|found| found.modified()).ok()
 }
 
-/// The run directories in a directory, by name. Links are skipped, because the directory may belong to another user.
+/// Lists the run directories in a directory, by name. Links are skipped, because the directory may belong to another
+/// user.
 pub(crate) fn run_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
@@ -83,7 +85,7 @@ pub(crate) fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, known.chain(["latest".to_string()]))
 }
 
-/// Whether a shell treats a word literally. Names of our runs qualify; other names may contain commands.
+/// Returns whether a shell treats a word literally. Names of our runs qualify; other names may contain commands.
 fn is_plain(word: &str) -> bool {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "._-/".contains(sign);
     !word.starts_with('-') && word.chars().all(is_plain)

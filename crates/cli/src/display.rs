@@ -39,7 +39,7 @@ pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<E
     Ok(show_record(outcome))
 }
 
-/// The answer first, then the first table. The report has the rest; JSON is complete.
+/// Prints the answer first, then the first table. The report has the rest; JSON is complete.
 pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, session);
     match json {
@@ -84,7 +84,7 @@ fn write_lines(out: &mut impl Write, text: &str, width: usize) -> io::Result<()>
     wrap(&visible_line(text), width).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// `findings: 1 supported, 2 not testable here`; nothing if no finding is testable.
+/// Counts the findings by verdict: `findings: 1 supported, 2 not testable here`; `None` if no finding is testable.
 fn verdict_counts(analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable) {
         return None;
@@ -147,7 +147,7 @@ pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     Ok(ExitCode::Done.into())
 }
 
-/// Seconds, and from half an hour also hours.
+/// Formats seconds, and from half an hour also hours.
 fn time_words(seconds: f64) -> String {
     match seconds >= 1800.0 {
         true => format!("{seconds:.0} s ({:.1} h)", seconds / 3600.0),
@@ -179,7 +179,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// At most four significant digits, without an exponent if that is readable.
+/// Formats at most four significant digits, without an exponent if that is readable.
 pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

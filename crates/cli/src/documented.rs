@@ -12,7 +12,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     here.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
 }
 
-/// The commands in code blocks and in inline code. A line that ends with a backslash continues.
+/// Returns the commands in code blocks and in inline code. A line that ends with a backslash continues.
 fn commands(page: &str) -> Vec<String> {
     let joined = page.replace("\\\n", " ");
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// The position of a command: at the start of a line, or after one of a few words.
+/// Finds the position of a command: at the start of a line, or after one of a few words.
 fn begin(line: &str) -> Option<usize> {
     let at = line.find("senesce ")?;
     let before = line[..at].trim_end();
@@ -36,7 +36,8 @@ fn begin(line: &str) -> Option<usize> {
     is_start.then_some(at)
 }
 
-/// The words of a command up to a pipe, a redirection, a comment or the next command, without brackets around optional parts.
+/// Splits a command into words up to a pipe, a redirection, a comment or the next command, without brackets around
+/// optional parts.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -57,7 +58,7 @@ fn words(command: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Whether the verb is a placeholder, as in `senesce VERB --help`.
+/// Returns whether the verb is a placeholder, as in `senesce VERB --help`.
 fn is_pattern(words: &[String]) -> bool {
     let verb = words.iter().skip(1).find(|word| !word.starts_with('-'));
     verb.is_none_or(|verb| !verb.chars().all(|sign| sign.is_ascii_lowercase() || sign == '-'))

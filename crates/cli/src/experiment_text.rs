@@ -68,7 +68,7 @@ pub(crate) fn lines(out: &mut impl Write, text: &str, indent: usize, width: usiz
     hanging(out, text, (indent, indent), width)
 }
 
-/// Wrapped lines with one indent for the first and another for the following ones.
+/// Writes wrapped lines with one indent for the first and another for the following ones.
 fn hanging(out: &mut impl Write, text: &str, (first, next): (usize, usize), width: usize) -> io::Result<()> {
     let room = width.saturating_sub(first.max(next)).max(1);
     for (index, line) in wrap(&visible_line(text), room).iter().enumerate() {
@@ -137,7 +137,7 @@ fn write_figure(out: &mut impl Write, figure: &Figure, width: usize) -> io::Resu
     print_table(out, &table)
 }
 
-/// The values of a figure, or the ends of its series if they are too many. Maps of cells have none.
+/// Tabulates the values of a figure, or the ends of its series if they are too many. Maps of cells have none.
 fn as_table(figure: &Figure, width: usize) -> Option<Table> {
     let (x, y) = axes(figure)?;
     let series: Vec<&Series> = figure.series().iter().filter(|one| !one.points.is_empty()).collect();
@@ -168,7 +168,7 @@ fn name(series: &Series) -> String {
     }
 }
 
-/// The table with published series named as such in its heads.
+/// Marks published series as such in the heads of a table.
 fn marked(mut table: Table, series: &[&Series]) -> Table {
     for head in &mut table.columns {
         if let Some(one) = series.iter().find(|one| one.name == *head) {

@@ -48,7 +48,7 @@ impl Global {
     }
 }
 
-/// Whether `--force` was given.
+/// Returns whether `--force` was given.
 pub(crate) fn is_forced() -> bool {
     FORCE.load(Ordering::Relaxed)
 }
@@ -57,7 +57,7 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help).help_heading(HEADING)
 }
 
-/// The global options of a command.
+/// Returns the global options of a command.
 pub fn arguments() -> [Arg; 5] {
     [
         switch("quiet", "Show no progress").short('q'),
@@ -90,7 +90,7 @@ fn heading_of(flag: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// The commands that have options, without the experiments.
+    /// Returns the commands that have options, without the experiments.
     fn leaves(command: &Command) -> Vec<&Command> {
         let below = command.get_subcommands().filter(|_| command.get_name() != "reproduce").flat_map(leaves);
         std::iter::once(command).chain(below).collect()

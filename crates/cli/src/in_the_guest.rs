@@ -74,8 +74,8 @@ fn interrupted(failure: Failure, hint: &str) -> Failure {
     }
 }
 
-/// Whether the verb needs virtual time, or makes a file system, which this user may not do here, and a user-mode kernel may.
-/// Reports it.
+/// Returns whether the verb needs virtual time, or makes a file system, which this user may not do here, and a
+/// user-mode kernel may. Reports it.
 pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool {
     let Some(why) = reason(verb, arguments) else { return false };
     let Ok(kernel) = senesce_guest::kernel::choose(None, Some(Engine::Uml)) else { return false };
@@ -149,8 +149,8 @@ fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// The arguments without the first `--vm`, and without a `--user` before the verb: this process already runs as that user, and
-/// root in the guest has that user's rights on the host.
+/// Returns the arguments without the first `--vm`, and without a `--user` before the verb. This process already runs as
+/// that user, and root in the guest has that user's rights on the host.
 fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
     let (mut kept, mut is_found, mut is_user) = (Vec::new(), false, false);
     let mut is_before_verb = true;
@@ -183,7 +183,7 @@ pub fn hinted(failure: Failure) -> Failure {
     Failure::new(ExitCode::Missing, format!("{failure}\nhint: run it in a guest: senesce --vm VERB ..."))
 }
 
-/// A user-mode kernel shows only a part of the host's files.
+/// Adds a hint to a failure to find a file. A user-mode kernel shows only a part of the host's files.
 fn hinted_in_user_mode(failure: Failure) -> Failure {
     let text = failure.to_string();
     if !text.contains("(ENOENT)") || text.contains("hint:") {

@@ -147,7 +147,7 @@ fn understood() -> Result<ArgMatches, Failure> {
     })
 }
 
-/// The guard checks mounts, processes and devices in /proc.
+/// Fails without /proc, in which the guard checks mounts, processes and devices.
 fn has_processes() -> Result<(), Failure> {
     match std::path::Path::new("/proc/self/exe").symlink_metadata() {
         Ok(_) => Ok(()),
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn o_has_the_same_meaning_everywhere() {
+    fn short_option_o_always_means_out() {
         let mut root = super::command();
         root.build();
         out_is_o(&root);
     }
 
-    /// `--help` and `--version` should be fast.
+    /// Keeps `--help` and `--version` fast.
     #[test]
     fn options_of_a_verb_are_built_on_demand() {
         let verbs = super::command();

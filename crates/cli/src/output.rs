@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 /// pipeline cuts off.
 const READER_GONE: i32 = 128 + rustix::process::Signal::PIPE.as_raw();
 
-/// Standard output for text: control characters of foreign names are escaped.
+/// Returns standard output for text: control characters of foreign names are escaped.
 pub(crate) fn stdout() -> Visible<StdoutLock<'static>> {
     Visible::new(std::io::stdout().lock())
 }
 
-/// The `println!` of this crate.
+/// Prints a line, as the `println!` of this crate.
 pub(crate) fn print(text: Arguments<'_>) {
     if let Err(error) = writeln!(stdout(), "{text}") {
         let failure = output_failed(error);
@@ -29,7 +29,7 @@ pub(crate) fn print(text: Arguments<'_>) {
     }
 }
 
-/// `--create`: creates the target directory, unless the record would be refused at `out`.
+/// Creates the target directory for `--create`, unless the record would be refused at `out`.
 pub(crate) fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
     out.map_or(Ok(()), RunDirectory::check)?;
     match target.filter(|_| asked) {
@@ -41,14 +41,13 @@ pub(crate) fn create_target(asked: bool, target: Option<&TargetSpec>, out: Optio
 /// An output file, if named; its format; and the start of its content, as far as known.
 pub(crate) type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
 
-/// How output files are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Output {
     force: bool,
 }
 
 impl Output {
-    /// As the user asked with `--force` or without.
+    /// Returns the mode that the user chose: `--force` replaces files of any content.
     fn asked() -> Self {
         Self { force: global::is_forced() }
     }
@@ -66,13 +65,13 @@ impl Output {
         Ok(file.map_or(Ok(()), |file| output::check(file, format, likely, self.replace()))?)
     }
 
-    /// The same for all outputs of a command, which must be different files. If one is refused, none is written.
+    /// Checks all outputs of a command, which must be different files. If one is refused, none is written.
     pub(crate) fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
         apart(outputs.iter().filter_map(|(file, ..)| *file))?;
         outputs.iter().try_for_each(|(file, format, likely)| self.check(*file, *format, likely))
     }
 
-    /// The same for the files of a directory that may be missing; also refuses other entries with its name.
+    /// Checks the files of a directory that may be missing; also refuses other entries with its name.
     pub(crate) fn check_below(self, directory: &Path, files: &[Planned<'_>]) -> Result<(), Failure> {
         if let Some(found) = output::obstacle(directory) {
             return Err(OutputError::NoDirectory(found).into());
@@ -128,7 +127,7 @@ pub(crate) fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Fai
     Ok(())
 }
 
-/// The resolved location of a file. Streams such as standard output accept several outputs and return `None`.
+/// Returns the resolved location of a file. Streams such as standard output accept several outputs and return `None`.
 fn place_of(file: &Path) -> Option<PathBuf> {
     if file == Path::new("-") || file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return None;
@@ -137,7 +136,7 @@ fn place_of(file: &Path) -> Option<PathBuf> {
     Some(folder.canonicalize().ok()?.join(file.file_name()?))
 }
 
-/// A failed write to standard output; ends the process quietly if the reader of a pipe is gone.
+/// Reports a failed write to standard output; ends the process quietly if the reader of a pipe is gone.
 pub(crate) fn output_failed(error: std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         std::process::exit(READER_GONE);

@@ -79,7 +79,7 @@ pub(crate) fn page(name: &str) -> Result<&'static str, Failure> {
     })
 }
 
-/// A page without its HTML comments, each of which takes whole lines.
+/// Removes HTML comments, each of which takes whole lines.
 pub(crate) fn without_comments(page: &str) -> String {
     let mut kept = String::new();
     let mut is_comment = false;

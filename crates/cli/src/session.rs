@@ -21,7 +21,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// `quiet` shows no progress; `verbose` counts `-v`.
+    /// Sets up messages: `quiet` shows no progress; `verbose` counts `-v`.
     pub fn new(quiet: bool, verbose: u8) -> Self {
         let level = match verbose {
             0 => LevelFilter::WARN,
@@ -57,7 +57,8 @@ impl Session {
         }
     }
 
-    /// The default conduct of a run: in a directory below [`runs_directory`], continued if it exists, without data loss.
+    /// Returns the default conduct of a run: in a directory below [`runs_directory`], continued if it exists, without
+    /// data loss.
     pub(crate) fn conduct<'a>(&'a self, interrupt: &'a Interrupt) -> Conduct<'a> {
         Conduct {
             out: None,
@@ -72,7 +73,7 @@ impl Session {
         }
     }
 
-    /// A flag set by Ctrl-C and SIGTERM; another signal a second later ends the process.
+    /// Returns a flag set by Ctrl-C and SIGTERM; another signal a second later ends the process.
     pub(crate) fn interrupt(&self) -> Result<Interrupt, Failure> {
         Interrupt::on_signals()
             .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))
@@ -146,7 +147,7 @@ struct LineState {
 }
 
 impl LineState {
-    /// In virtual time, an hour passes at once: a line for each tenth of a phase.
+    /// Returns whether a line is due. In virtual time, an hour passes at once, so each tenth of a phase has a line.
     fn is_due(&self, done: u64, virtual_time: bool) -> bool {
         match virtual_time {
             true => self.total > 0 && done.saturating_sub(self.shown) >= self.total.div_ceil(10),
@@ -154,7 +155,7 @@ impl LineState {
         }
     }
 
-    /// Share, rate and remaining time; without a total the number done.
+    /// Formats share, rate and remaining time; without a total the number done.
     fn line(&self, done: u64, note: &str) -> String {
         let elapsed = self.begun.map(|begun| begun.elapsed()).unwrap_or_default();
         let share = match self.total {
@@ -178,7 +179,7 @@ fn line_interval(in_ci: bool) -> Duration {
     Duration::from_secs(if in_ci { 60 } else { 10 })
 }
 
-/// Remaining time of a phase at the current rate: `, 40 s left`.
+/// Formats the remaining time of a phase at the current rate: `, 40 s left`.
 fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
     if done == 0 || total <= done {
         return String::new();

@@ -34,7 +34,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + GAP).sum()
 }
 
-/// The width of each column: columns of words shrink, the widest first; numbers do not.
+/// Computes the width of each column: columns of words shrink, the widest first; numbers do not.
 pub(crate) fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index)).map(|cell| length(cell)).max();
     let natural = |index: usize| cells(index).unwrap_or(0).max(length(&heads[index]));
@@ -79,7 +79,7 @@ fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usi
     writeln!(out)
 }
 
-/// Lines of at most `width` characters; longer words are broken.
+/// Breaks text into lines of at most `width` characters; longer words are broken.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width || width == 0 {
         return vec![text.to_string()];

@@ -32,7 +32,7 @@ impl VerbEntry {
     }
 }
 
-/// The options are built on demand: building those of all verbs takes longer than most commands.
+/// Builds the options of a verb on demand, because building those of all verbs takes longer than most commands.
 fn build<V: Verb>() -> Command {
     Command::new(V::NAME)
         .about(V::ABOUT)

@@ -105,7 +105,7 @@ impl Cluster {
         self.size
     }
 
-    /// Whether this is rank 0, which keeps the record.
+    /// Returns whether this is rank 0, which keeps the record.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
@@ -118,7 +118,7 @@ impl Cluster {
         self.state.inner().members.clone()
     }
 
-    /// Callback on rank 0 if a rank ends the run.
+    /// Sets a callback that rank 0 calls if a rank ends the run.
     pub fn on_end(&self, words: LastWords) {
         let _ = self.commands.send(Command::OnEnd(words));
     }
@@ -167,7 +167,7 @@ impl Cluster {
         self.send(to, BESIDE, bytes);
     }
 
-    /// The next message that `from` sent with [`Self::send_to`].
+    /// Receives the next message that `from` sent with [`Self::send_to`].
     pub(crate) fn receive_from(&self, from: u32) -> Result<Vec<u8>, ClusterError> {
         self.receive(from, BESIDE)
     }
@@ -222,13 +222,13 @@ impl Cluster {
         }
     }
 
-    /// Whether every operation of every rank below `position` is done, or the run has ended.
+    /// Returns whether every operation of every rank below `position` is done, or the run has ended.
     pub fn all_reached(&self, position: u64) -> bool {
         self.reached(position);
         self.floor().is_some_and(|floor| floor >= position) || self.ending().is_some()
     }
 
-    /// The operation below which all ranks are done; `None` until all have started.
+    /// Returns the operation below which all ranks are done; `None` until all have started.
     pub fn floor(&self) -> Option<u64> {
         Some(self.state.floor.load(Ordering::Acquire)).filter(|floor| *floor != crate::state::NONE)
     }
@@ -246,7 +246,7 @@ impl Cluster {
         self.state.inner().ending.clone()
     }
 
-    /// The cluster, if the run has peers.
+    /// Returns the cluster, if the run has peers.
     pub fn among(peers: Option<&dyn Peers>) -> Option<&Self> {
         let peers: &dyn Any = peers?;
         peers.downcast_ref()
@@ -272,8 +272,8 @@ impl Cluster {
         }
     }
 
-    /// Clock of this rank minus that of rank 0, in seconds, for all ranks (on rank 0; otherwise empty). Uses the shortest of
-    /// several round trips (Cristian 1989); the second number, half of it, bounds the error.
+    /// Measures the clock of this rank minus that of rank 0, in seconds, for all ranks (on rank 0; otherwise empty).
+    /// Uses the shortest of several round trips (Cristian 1989); the second number, half of it, bounds the error.
     pub fn clock_offsets(&self) -> Result<Vec<(f64, f64)>, ClusterError> {
         const TRIPS: usize = 32;
         let hurry = |hurry| self.state.timing.store(hurry, Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl Cluster {
 
 const BESIDE: u64 = 0;
 
-/// Seconds since 1970 by this machine's clock.
+/// Returns the seconds since 1970 by this machine's clock.
 pub fn epoch_seconds() -> f64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()

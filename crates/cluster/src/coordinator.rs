@@ -201,8 +201,8 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// On rank 0: stops after the operations that are already permitted. Every rank can complete these, so that all stop at the
-    /// same operation. On other ranks: asks rank 0.
+    /// Requests a stop. Rank 0 stops after the operations that are already permitted. Every rank can complete these, so
+    /// that all stop at the same operation. Other ranks ask rank 0.
     fn want_stop(&mut self, halt: Halt) {
         if !self.first() {
             let number = u64::from(halt != Halt::Interrupted);
@@ -308,7 +308,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    /// On rank 0: checks for terminated processes, and for ranks that do not answer a stop.
+    /// Checks, on rank 0, for terminated processes, and for ranks that do not answer a stop.
     fn look_around(&mut self) {
         let absent =
             self.stop.as_ref().filter(|stop| stop.halt == Halt::Interrupted && stop.since.elapsed() > ROLL_CALL);
@@ -367,7 +367,7 @@ fn pack(ending: &Ending) -> Vec<u8> {
     serde_json::to_vec(ending).unwrap_or_default()
 }
 
-/// Whether a process of this machine exists and has not ended (proc_pid_stat(5): state Z or X).
+/// Returns whether a process of this machine exists and has not ended (proc_pid_stat(5): state Z or X).
 fn lives(process: u32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());

@@ -30,7 +30,7 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether rank 0 reports the same, so that this rank need not.
+    /// Returns whether rank 0 reports the same, so that this rank need not.
     pub fn is_told_elsewhere(&self) -> bool {
         matches!(self, Self::Differ { rank, .. } if *rank > 0)
     }

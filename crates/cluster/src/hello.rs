@@ -56,7 +56,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// In total less than ten seconds from a death to the end of all.
+    /// Returns timeouts with which all ranks end less than ten seconds after a death.
     fn default() -> Self {
         Self {
             silence: Duration::from_secs(5),
@@ -67,7 +67,7 @@ impl Default for Timing {
     }
 }
 
-/// The first difference between rank 0 and another.
+/// Returns the first difference between rank 0 and another.
 pub(crate) fn difference(all: &[Hello]) -> Option<String> {
     let first = all.first()?;
     let other = |what: fn(&Hello) -> &str| {

@@ -60,7 +60,7 @@ impl Message {
         bytes
     }
 
-    /// `None` for invalid messages.
+    /// Decodes a message; `None` for invalid ones.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (number, body) = rest.split_first_chunk::<8>()?;

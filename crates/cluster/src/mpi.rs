@@ -141,7 +141,8 @@ impl Transport for Mpi {
 }
 
 impl Drop for Mpi {
-    /// Without [`Transport::finish`] the others may be gone, and MPI_Finalize would wait for them.
+    /// Forgets MPI instead of finalizing it. Without [`Transport::finish`] the others may be gone, and MPI_Finalize
+    /// would wait for them.
     fn drop(&mut self) {
         std::mem::forget(self.universe.take());
     }

@@ -17,18 +17,18 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A flag that silences this rank, as after the loss of its machine.
+    /// Returns a flag that silences this rank, as after the loss of its machine.
     pub fn dead(&self) -> Arc<AtomicBool> {
         self.dead.clone()
     }
 
-    /// The code with which some rank aborted all; -1: none did.
+    /// Returns the code with which a rank aborted all ranks; -1 if none did.
     pub fn aborted(&self) -> Arc<AtomicI32> {
         self.aborted.clone()
     }
 }
 
-/// `size` connected ranks.
+/// Makes `size` connected ranks.
 pub fn simulated(size: u32) -> Vec<Simulated> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..size).map(|_| unbounded()).unzip();
     let aborted = Arc::new(AtomicI32::new(-1));

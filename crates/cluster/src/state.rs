@@ -98,7 +98,7 @@ impl State {
         }
     }
 
-    /// The state of a panicked worker is plain data and stays valid.
+    /// Locks the state, even after a panic of a worker: it is plain data and stays valid.
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Whether operations below `end` may start; `None`: not yet.
+    /// Returns whether operations below `end` may start; `None`: not yet.
     pub(crate) fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
         if end > self.stop_at.load(Ordering::Acquire) {
             return Some(Err(Halt::Wanted));

@@ -7,7 +7,7 @@ pub trait Transport {
 
     fn size(&self) -> u32;
 
-    /// Does not wait for the receiver.
+    /// Sends bytes to a rank, without waiting for the receiver.
     fn send(&mut self, to: u32, bytes: Vec<u8>);
 
     fn poll(&mut self) -> Option<(u32, Vec<u8>)>;

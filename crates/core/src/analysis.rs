@@ -27,7 +27,8 @@ pub struct Analysis {
 const LEADING: usize = 3;
 
 impl Analysis {
-    /// The figures that reports show before the claims, in order: those with published values, else the first two.
+    /// Returns the figures that reports show before the claims, in order: those with published values, else the first
+    /// two.
     pub fn leading_figures(&self) -> Vec<&Figure> {
         let published: Vec<&Figure> =
             self.figures.iter().filter(|figure| figure.has_published()).take(LEADING).collect();
@@ -52,7 +53,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(id: &str, title: &str, columns: &[&str]) -> Self {
         Self {
             id: id.into(),
@@ -63,7 +64,7 @@ impl Table {
         }
     }
 
-    /// The same table at the beginning of reports.
+    /// Moves the table to the beginning of reports.
     pub fn leading(self) -> Self {
         Self { leads: true, ..self }
     }
@@ -108,7 +109,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Its series; empty for maps of cells.
+    /// Returns its series; empty for maps of cells.
     pub fn series(&self) -> &[Series] {
         match &self.kind {
             FigureKind::Lines { series, .. }
@@ -154,35 +155,35 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear numeric axis.
+    /// Creates a linear numeric axis.
     pub fn linear(label: &str) -> Self {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// An axis of categories.
+    /// Creates an axis of categories.
     pub fn categories(label: &str, names: Vec<String>) -> Self {
         Self { label: label.into(), categories: names, ..Self::default() }
     }
 
-    /// The same axis, logarithmic to base 10.
+    /// Makes the axis logarithmic to base 10.
     pub fn log10(mut self) -> Self {
         self.scale = Scale::Log10;
         self
     }
 
-    /// The same axis, logarithmic to base 2.
+    /// Makes the axis logarithmic to base 2.
     pub fn log2(mut self) -> Self {
         self.scale = Scale::Log2;
         self
     }
 
-    /// The same axis with byte ticks.
+    /// Labels the ticks as bytes.
     pub fn in_bytes(mut self) -> Self {
         self.bytes = true;
         self
     }
 
-    /// The same axis starting at zero.
+    /// Starts the axis at zero.
     pub fn from_zero(mut self) -> Self {
         self.min = Some(0.0);
         self
@@ -223,7 +224,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// A series without intervals and labels.
+    /// Creates a series without intervals and labels.
     pub fn new(name: impl Into<String>, mark: Mark, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), mark, points, ..Self::default() }
     }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out() {
+    fn paths_outside_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (inside, outside) = (directory.path().join("inside"), directory.path().join("outside"));
         fs::create_dir_all(inside.join("d")).unwrap();

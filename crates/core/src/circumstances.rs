@@ -11,7 +11,7 @@ use std::time::SystemTime;
 /// Prefix of facts that differ between any two runs; facts of a guest have their own prefix before it.
 const PREFIX: &str = "run.";
 
-/// Whether a fact describes the circumstances of one run.
+/// Returns whether a fact describes the circumstances of one run.
 pub(crate) fn is_circumstance(name: &str) -> bool {
     name.strip_prefix("guest.").unwrap_or(name).starts_with(PREFIX)
 }
@@ -33,7 +33,7 @@ pub fn set_commit(commit: &'static str) {
     let _ = COMMIT.set(commit);
 }
 
-/// The commit that this program was built from, if set.
+/// Returns the commit that this program was built from, if set.
 pub fn commit() -> Option<&'static str> {
     COMMIT.get().copied()
 }
@@ -98,8 +98,8 @@ pub(crate) fn caveats(facts: &Environment) -> Vec<String> {
     caveats
 }
 
-/// Share (fraction, at most nine tenths) of processor time that a run may have lost: time of other programs, and the part of
-/// non-idle time stolen by other guests of the host. `None` if unknown.
+/// Estimates the share (fraction, at most nine tenths) of processor time that a run may have lost. It counts the time
+/// of other programs, and the part of non-idle time stolen by other guests of the host. `None` if unknown.
 pub fn lost_to_others(facts: &Environment) -> Option<f64> {
     let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64);
     let others = value("run.during.others_percent")? / 100.0;
@@ -184,7 +184,7 @@ fn first_number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Clock ticks of all processors since boot: total, stolen, idle.
+/// Reads the clock ticks of all processors since boot: total, stolen, idle.
 pub(crate) fn ticks_now() -> Option<[f64; 3]> {
     ticks(&fs::read_to_string("/proc/stat").ok()?)
 }

@@ -58,17 +58,17 @@ impl Environment {
         facts
     }
 
-    /// Whether the processor is emulated, so that times are those of the emulator.
+    /// Returns whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
         self.0.get("vm.accelerator").and_then(Value::as_str).is_some_and(crate::machine::has_no_real_times)
     }
 
-    /// Whether the host forbade fixed addresses, so that layouts of a guest in virtual time can differ.
+    /// Returns whether the host forbade fixed addresses, so that layouts of a guest in virtual time can differ.
     pub fn has_random_addresses(&self) -> bool {
         self.0.get("vm.addresses").and_then(Value::as_str) == Some(RANDOM)
     }
 
-    /// Whether the clock is that of a guest in virtual time.
+    /// Returns whether the clock is that of a guest in virtual time.
     pub fn has_virtual_clock(&self) -> bool {
         self.0.get("vm.clock").and_then(Value::as_str) == Some(VIRTUAL)
     }
@@ -78,7 +78,7 @@ impl Environment {
         self.of_guest().into_iter().chain(crate::circumstances::caveats(self)).collect()
     }
 
-    /// The same for results without times, where load does not matter.
+    /// Returns the caveat for results without times, where load does not matter.
     pub fn of_guest(&self) -> Option<String> {
         match self.0.get("vm.accelerator").and_then(Value::as_str) {
             Some("tcg") => Some(
@@ -112,7 +112,7 @@ impl Environment {
         }
     }
 
-    /// The facts whose names are in `other`.
+    /// Returns the facts whose names are in `other`.
     pub fn only(&self, other: &Self) -> Self {
         Self(
             self.0
@@ -139,7 +139,7 @@ impl Environment {
     }
 }
 
-/// The part of a path below a mount of senesce, which has a random name.
+/// Returns the part of a path below a mount of senesce, which has a random name.
 fn below_mount(fact: &Value) -> Option<&str> {
     let (folder, rest) = fact.as_str()?.split_once("/mnt/")?;
     let name = folder.rsplit('/').next()?;
@@ -212,7 +212,7 @@ const KNOWN_PARAMETERS: &[&str] = &[
     "zswap",
 ];
 
-/// Known parameters of a kernel command line, and the number of others.
+/// Returns the known parameters of a kernel command line, and the number of others.
 fn known_parameters(line: &str) -> String {
     let is_known = |word: &&str| {
         let name = word.split('=').next().unwrap_or(word);
@@ -226,7 +226,7 @@ fn known_parameters(line: &str) -> String {
     }
 }
 
-/// Whether the effective user id is root's.
+/// Returns whether the effective user id is root's.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_random_only_if_recorded_so() {
+    fn addresses_are_random_only_if_recorded_as_random() {
         let mut facts = Environment::default();
         assert!(!facts.has_random_addresses());
         facts.put("vm.addresses", "fixed");

@@ -29,7 +29,7 @@ pub enum ExitCode {
 
 /// Maps a crate's error to an [`ExitCode`].
 pub trait Classify {
-    /// Exit code of the process if this error ends it.
+    /// Returns the exit code of the process if this error ends it.
     fn exit_code(&self) -> ExitCode;
 }
 
@@ -40,12 +40,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with its own message, if no crate's error type fits.
+    /// Creates a failure with its own message, if no crate's error type fits.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, source: message.into().into() }
     }
 
-    /// A failure caused by the command line or a parameter.
+    /// Creates a failure caused by the command line or a parameter.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, message)
     }
@@ -55,12 +55,12 @@ impl Failure {
         Self::new(self.code, self.chain())
     }
 
-    /// Exit code of the process.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         self.code
     }
 
-    /// The error and its causes, outermost first, joined by `: `.
+    /// Joins the error and its causes with `: `, outermost first.
     pub fn chain(&self) -> String {
         let mut text = self.source.to_string();
         let mut cause = self.source.source();
@@ -78,7 +78,7 @@ impl Failure {
 /// Maximum bytes of a message. Messages may quote input, which may be of any length.
 const MOST_BYTES: usize = 4000;
 
-/// A long message without its middle.
+/// Removes the middle of a long message.
 fn shortened(text: String) -> String {
     if text.len() <= MOST_BYTES {
         return text;
@@ -106,7 +106,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// For `map_err`: adds operation and path to an I/O error, and a remedy for a full volume.
+/// Adds operation and path to an I/O error, and a remedy for a full volume. For `map_err`.
 pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| {
         let remedy = match error.kind() {

@@ -37,7 +37,7 @@ impl Verdict {
         Self::NotRun,
     ];
 
-    /// Text in reports.
+    /// Returns the text for reports.
     pub fn text(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -50,12 +50,12 @@ impl Verdict {
         }
     }
 
-    /// Whether measurements decided the claim.
+    /// Returns whether measurements decided the claim.
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Supported | Self::NotSupported)
     }
 
-    /// Whether a model was compared with a value that it knows.
+    /// Returns whether a model was compared with a value that it knows.
     pub fn is_of_model(self) -> bool {
         matches!(self, Self::ModelAgrees | Self::ModelDiffers)
     }
@@ -110,23 +110,23 @@ impl Score {
         score
     }
 
-    /// Number of claims.
+    /// Returns the number of claims.
     pub fn claims(&self) -> usize {
         self.0.iter().sum()
     }
 
-    /// Number of claims with a verdict.
+    /// Returns the number of claims with a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         Verdict::ALL.iter().zip(self.0).find(|(known, _)| **known == verdict).map_or(0, |(_, count)| count)
     }
 
-    /// `3 supported, 1 not supported, 8 undecided`.
+    /// Lists the counts above 0: `3 supported, 1 not supported, 8 undecided`.
     pub fn words(&self) -> String {
         let counted = Verdict::ALL.iter().zip(self.0).filter(|(_, count)| *count > 0);
         counted.map(|(verdict, count)| format!("{count} {}", verdict.text())).collect::<Vec<_>>().join(", ")
     }
 
-    /// The counts by verdict, and their sum as `claims`.
+    /// Returns the counts by verdict, and their sum as `claims`.
     pub fn to_json(&self) -> Value {
         let counts = Verdict::ALL.iter().zip(self.0).map(|(verdict, count)| (key(*verdict), json!(count)));
         Value::Object(counts.chain([("claims".to_string(), json!(self.claims()))]).collect::<Map<_, _>>())
@@ -137,7 +137,7 @@ fn key(verdict: Verdict) -> String {
     verdict.text().trim_end_matches(" here").replace(' ', "_")
 }
 
-/// The score of what documents state, and that of the claims that senesce adds; a line each if there are any.
+/// Returns the score of what documents state, and that of the claims that senesce adds; a line each if there are any.
 pub fn score_lines(findings: &[Finding]) -> Vec<String> {
     let (stated, added): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|finding| finding.stated);
     let works: BTreeSet<&str> = stated.iter().map(|finding| finding.work.as_str()).collect();
@@ -154,7 +154,7 @@ pub fn score_lines(findings: &[Finding]) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-/// Both scores: `{"stated": {...}, "added": {...}}`.
+/// Returns both scores: `{"stated": {...}, "added": {...}}`.
 pub fn score_json(findings: &[Finding]) -> Value {
     let of = |stated: bool| {
         Score::of(findings.iter().filter(|finding| finding.stated == stated).map(|finding| finding.verdict)).to_json()

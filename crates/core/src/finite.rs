@@ -35,7 +35,7 @@ impl Finite {
         if value.is_finite() { Ok(Self(value)) } else { Err(NoValue::NotFinite(value)) }
     }
 
-    /// `amount` per unit of `over`: seconds per GiB, operations per second.
+    /// Divides `amount` by `over`: seconds per GiB, operations per second.
     ///
     /// # Errors
     /// [`NoValue::Empty`] unless `over` is above 0; [`NoValue::NotFinite`].
@@ -43,7 +43,7 @@ impl Finite {
         if over > 0.0 { Self::new(amount / over) } else { Err(NoValue::Empty(over)) }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         self.0
     }

@@ -172,7 +172,7 @@ impl Drop for Heartbeat {
     }
 }
 
-/// Set by tests, because a host may steal time from any of them. Release builds ignore it.
+/// Returns whether a test set the variable, because a host may steal time from any test. Release builds ignore it.
 fn ignores_stolen_time() -> bool {
     cfg!(debug_assertions) && std::env::var_os("SENESCE_TEST_IGNORES_STEAL").is_some()
 }
@@ -237,18 +237,19 @@ impl Watched {
         self.lost().map_or(Ok(()), Err)
     }
 
-    /// The phase's loss, if it is too large.
+    /// Returns the phase's loss, if it is too large.
     pub fn lost(&self) -> Option<Lost> {
         self.lost_between(self.begun, self.ended)
     }
 
-    /// The same for the warm-up and the measured part after it, each with its own limit. Steal counts in the measured part only.
+    /// Returns the loss of the warm-up or of the measured part after it, each with its own limit. Steal counts in the
+    /// measured part only.
     pub fn lost_in_warm_up_or_between(&self, warm_until: Duration, from: Duration, to: Duration) -> Option<Lost> {
         let warm_up = Self { stolen: None, ..self.clone() };
         self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, warm_until))
     }
 
-    /// The same for a part of the phase, between two times of CLOCK_MONOTONIC.
+    /// Returns the loss of a part of the phase, between two times of CLOCK_MONOTONIC, if it is too large.
     pub fn lost_between(&self, from: Duration, to: Duration) -> Option<Lost> {
         let length = to.saturating_sub(from);
         let lost = |cause, lost: Duration| Lost {
@@ -359,7 +360,7 @@ impl Beat {
         Self { monotonic, boot, times }
     }
 
-    /// Lost time until `later`.
+    /// Returns the time lost until `later`.
     fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
         let slept = if rest == Rest::Sleeping { TICK } else { Duration::ZERO };
         let elapsed = later.monotonic.saturating_sub(self.monotonic);
@@ -380,7 +381,7 @@ impl Beat {
         [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
     }
 
-    /// One of several tasks, examined in turn, was stopped: it stands for all of them.
+    /// Returns the gap if one of several tasks, examined in turn, was stopped: it stands for all of them.
     fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
         let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
         let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));

@@ -39,7 +39,7 @@ pub(crate) fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
     for_memory(open_regular(path)?)
 }
 
-/// The file with its size, if it fits in memory.
+/// Returns the file with its size, if it fits in memory.
 fn for_memory(file: File) -> io::Result<(File, u64)> {
     let size = file.metadata()?.len();
     if size <= ALWAYS_FITS.0 {
@@ -83,7 +83,7 @@ pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Within::open(folder)?.read(name.as_ref())
 }
 
-/// The same for a text file.
+/// Reads a text file as [`within()`] does.
 ///
 /// # Errors
 /// As [`within()`], and if it is not UTF-8.

@@ -16,7 +16,7 @@ const UNREAD_LIMIT: Duration = Duration::from_millis(800);
 /// Exit code of [`crate::ExitCode::Interrupted`].
 const INTERRUPTED: i32 = 130;
 
-/// Monotonic, never 0.
+/// Returns monotonic time, never 0.
 fn milliseconds() -> u64 {
     senesce_sys::clock::monotonic().as_millis() as u64 + 1
 }
@@ -77,7 +77,7 @@ fn end() -> ! {
     signal_hook::low_level::exit(INTERRUPTED)
 }
 
-/// SIGINT, SIGTERM and, unless nohup(1) or a shell ignores it, SIGHUP.
+/// Returns SIGINT, SIGTERM and, unless nohup(1) or a shell ignores it, SIGHUP.
 fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // proc_pid_status(5): a mask in hexadecimal, bit 0 is signal 1.
@@ -108,7 +108,7 @@ pub fn end_on_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal requested a stop.
+/// Returns whether a signal requested a stop.
 pub fn requested() -> bool {
     SIGNALS.get().is_some_and(|signals| signals.flag.requested())
 }
@@ -142,13 +142,13 @@ impl Drop for Hold {
 }
 
 impl Interrupt {
-    /// A flag without a source.
+    /// Creates a flag without a source.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The flag set by SIGINT, SIGTERM and SIGHUP. A second signal after a second or more ends the process at once. An earlier
-    /// one is a repetition, as from `timeout`, which signals its child and its group.
+    /// Returns the flag set by SIGINT, SIGTERM and SIGHUP. A second signal after a second or more ends the process at
+    /// once. An earlier one is a repetition, as from `timeout`, which signals its child and its group.
     ///
     /// # Errors
     /// As sigaction(2).
@@ -159,7 +159,7 @@ impl Interrupt {
         Ok(signals.flag.clone())
     }
 
-    /// The same, without a limit on repeated signals: a launcher such as mpirun sends several at once.
+    /// Returns the flag without a limit on repeated signals: a launcher such as mpirun sends several at once.
     ///
     /// # Errors
     /// As sigaction(2).
@@ -168,7 +168,7 @@ impl Interrupt {
         Self::on_signals()
     }
 
-    /// Whether the run should stop.
+    /// Returns whether the run should stop.
     pub fn requested(&self) -> bool {
         let requested = self.0.load(Ordering::Relaxed);
         if requested {

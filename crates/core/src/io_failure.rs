@@ -42,12 +42,12 @@ impl IoFailure {
         self
     }
 
-    /// Kind of the cause.
+    /// Returns the kind of the cause.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 
-    /// Exit code of the process.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match Planted::in_error(&self.source) {
             Some(_) => ExitCode::Refused,

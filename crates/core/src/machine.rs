@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Total memory; `None` if unknown.
+/// Returns the total memory; `None` if unknown.
 pub fn memory_total() -> Option<Bytes> {
     memory::total_bytes().map(Bytes)
 }
 
-/// Memory available without swapping, as estimated by the kernel; `None` if unknown.
+/// Returns the memory available without swapping, as estimated by the kernel; `None` if unknown.
 pub fn memory_available() -> Option<Bytes> {
     memory::available_bytes().map(Bytes)
 }
@@ -39,17 +39,17 @@ pub const GUEST_DATE: &str = "SENESCE_VM_DATE";
 /// How to get a user-mode kernel with virtual time, which Debian's does not have.
 pub const VIRTUAL_TIME_ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
 
-/// Accelerator of the guest that this is, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
+/// Returns the accelerator of this guest, `kvm`, `tcg` or `uml` (user-mode Linux); `None` outside of a guest.
 pub fn guest_accelerator() -> Option<String> {
     std::env::var(GUEST).ok()
 }
 
-/// Whether the processor is emulated, so that clocks show the emulator's time.
+/// Returns whether the processor is emulated, so that clocks show the emulator's time.
 pub fn is_emulated() -> bool {
     guest_accelerator().is_some_and(|word| has_no_real_times(&word))
 }
 
-/// Whether this is a user-mode kernel whose clock goes to the next timer when it is idle (`time-travel=`).
+/// Returns whether this is a user-mode kernel whose clock goes to the next timer when it is idle (`time-travel=`).
 pub fn time_is_virtual() -> bool {
     static IS_VIRTUAL: OnceLock<bool> = OnceLock::new();
     *IS_VIRTUAL.get_or_init(|| {
@@ -62,13 +62,13 @@ pub fn time_is_virtual() -> bool {
 /// Kernel parameter of a guest whose shares show the owners of the host: the user who runs it.
 const HOST_USER: &str = "senesce_user";
 
-/// The owner of a file for this machine's users. In a guest that shows the owners of the host, files of the user who runs it
-/// belong to root, as this user has no other name there. Only the host sets the parameters of a kernel.
+/// Maps the owner of a file to this machine's users. In a guest that shows the owners of the host, files of the user
+/// who runs it belong to root. This user has no other name there. Only the host sets the parameters of a kernel.
 pub fn owner_here(owner: u32) -> u32 {
     if user_of_host() == Some(owner) { 0 } else { owner }
 }
 
-/// Whether this is a guest that shows the owners of the host. It has no other users.
+/// Returns whether this is a guest that shows the owners of the host. It has no other users.
 pub(crate) fn shows_owners_of_host() -> bool {
     user_of_host().is_some()
 }
@@ -78,7 +78,7 @@ fn user_of_host() -> Option<u32> {
     *USER.get_or_init(|| host_user(&fs::read_to_string("/proc/cmdline").unwrap_or_default()))
 }
 
-/// The parameter for the kernel of a guest that this user starts. Root needs none.
+/// Returns the parameter for the kernel of a guest that this user starts. Root needs none.
 pub fn host_user_parameter() -> Option<String> {
     let user = rustix::process::geteuid();
     (!user.is_root()).then(|| format!("{HOST_USER}={}", user.as_raw()))
@@ -89,8 +89,8 @@ fn host_user(parameters: &str) -> Option<u32> {
     parameters.split_whitespace().find_map(value)
 }
 
-/// Whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the hypervisor's traces (device
-/// tree, Xen).
+/// Returns whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the
+/// hypervisor's traces (device tree, Xen).
 pub(crate) fn is_virtual() -> bool {
     let stated = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     has_flag(&stated, "hypervisor")
@@ -102,8 +102,8 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
 }
 
-/// Whether times in a guest of this accelerator are not those of a machine: an emulator's, or those of user-mode Linux, whose
-/// devices take no time.
+/// Returns whether times in a guest of this accelerator are not those of a machine. They are an emulator's, or those of
+/// user-mode Linux, whose devices take no time.
 pub fn has_no_real_times(accelerator: &str) -> bool {
     matches!(accelerator, "tcg" | "uml")
 }

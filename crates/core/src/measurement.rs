@@ -62,7 +62,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// A value without condition, first repetition on the first image. Create rates with [`Finite::per`].
+    /// Creates a value without condition, first repetition on the first image. Create rates with [`Finite::per`].
     ///
     /// # Errors
     /// As [`Finite::new`] or [`Finite::per`].
@@ -88,7 +88,7 @@ impl Measurement {
         })
     }
 
-    /// For a tail latency, the share (fraction) of events beyond it ("p99 latency": 0.01), if at most a tenth.
+    /// Returns, for a tail latency, the share (fraction) of events beyond it ("p99 latency": 0.01), if at most a tenth.
     pub fn beyond(&self) -> Option<f64> {
         let percentile = |word: &str| word.strip_prefix('p')?.parse::<f64>().ok();
         let percentile = self.metric.split(' ').find_map(percentile)?;
@@ -133,20 +133,20 @@ impl Measurement {
         self
     }
 
-    /// Whether it is a time or a rate from a clock, which is invalid under emulation. Layouts and modelled times of traced
-    /// requests are not.
+    /// Returns whether it is a time or a rate from a clock, which is invalid under emulation. Layouts and modelled
+    /// times of traced requests are not.
     pub fn is_timing(&self) -> bool {
         self.timing.unwrap_or_else(|| self.seconds != Seconds::Model && is_time(&self.unit))
     }
 
-    /// Text of the condition: `fs=ext4 state=aged`.
+    /// Returns the text of the condition: `fs=ext4 state=aged`.
     pub fn condition_text(&self) -> String {
         let words: Vec<String> = self.condition.iter().map(|(name, value)| format!("{name}={value}")).collect();
         words.join(" ")
     }
 }
 
-/// Whether a unit is a time, or a rate per or of a time ("ms", "s/GiB", "operations/s").
+/// Returns whether a unit is a time, or a rate per or of a time ("ms", "s/GiB", "operations/s").
 pub(crate) fn is_time(unit: &str) -> bool {
     unit.split('/').any(|part| ["s", "ms", "us", "µs", "ns"].contains(&part.trim()))
 }

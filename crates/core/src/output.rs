@@ -70,7 +70,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Whether the reader of a pipe has exited, as in `senesce report ... --format csv | head`.
+    /// Returns whether the reader of a pipe has exited, as in `senesce report ... --format csv | head`.
     pub fn reader_gone(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -207,7 +207,7 @@ fn open_stream(seen: &OwnedFd, flags: OFlags, path: &Path) -> Result<File, Outpu
     Ok(opened.map_err(errno("open", path))?.into())
 }
 
-/// Whether it is a device that discards writes (null, zero, full), to which a link may lead.
+/// Returns whether it is a device that discards writes (null, zero, full), to which a link may lead.
 fn keeps_nothing(found: &Stat) -> bool {
     let number = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
     FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && matches!(number, (1, 3 | 5 | 7))
@@ -220,7 +220,6 @@ struct OutputPath<'a> {
     path: &'a Path,
 }
 
-/// Existing file at a location.
 enum ExistingOutput {
     Regular(Existing),
     Stream(OwnedFd),
@@ -244,7 +243,7 @@ impl<'a> OutputPath<'a> {
         NewFile::within(&self.folder, &self.name, 0o666)
     }
 
-    /// Existing file, or `None`. Fails for files that must never be overwritten.
+    /// Finds the existing file, or `None`. Fails for files that must never be overwritten.
     fn look(&self) -> Result<Option<ExistingOutput>, OutputError> {
         let path = self.path;
         let Some(there) = self.folder.look(&self.name).map_err(errno("inspect", path))? else { return Ok(None) };
@@ -274,7 +273,7 @@ impl<'a> OutputPath<'a> {
         }
     }
 
-    /// The device, if the link leads to one that discards writes.
+    /// Opens the device, if the link leads to one that discards writes.
     fn behind_link(&self) -> Option<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let behind = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).ok()?;
@@ -340,8 +339,8 @@ impl Existing {
         if self.is(&found) { Ok(file.into()) } else { Err(changed(place.path)) }
     }
 
-    /// The new file keeps mode and owner of the old one, unless that was planted. It takes the name only if the old file still
-    /// has it.
+    /// Replaces the old file with a new one that keeps its mode and owner, unless the old file was planted. The new
+    /// file takes the name only if the old file still has it.
     fn replace(&self, place: &OutputPath<'_>, bytes: &[u8]) -> Result<(), OutputError> {
         let path = place.path;
         let new =

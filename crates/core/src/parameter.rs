@@ -44,7 +44,7 @@ impl Level {
         }
     }
 
-    /// `smoke`, `quick` or `paper`.
+    /// Returns `smoke`, `quick` or `paper`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -59,7 +59,7 @@ pub fn names(of: &[&str]) -> Vec<String> {
     of.iter().map(|name| (*name).to_string()).collect()
 }
 
-/// Parser of real numbers in an inclusive range, for flags.
+/// Returns a parser of real numbers in an inclusive range, for flags.
 pub fn real(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse::<f64>().ok().filter(|number| range.contains(number));
@@ -88,12 +88,12 @@ impl Classify for ParameterError {
     }
 }
 
-/// `, did you mean 'x'?` if a known name is close to `word`, otherwise empty.
+/// Returns `, did you mean 'x'?` if a known name is close to `word`, otherwise empty.
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
-/// The known name nearest to `word`, if one is close.
+/// Returns the known name nearest to `word`, if one is close.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -4,6 +4,6 @@ use std::any::Any;
 
 /// Processes that take part in the same run.
 pub trait Peers: Any {
-    /// Whether the run has ended for all of them. The record already contains the reason.
+    /// Returns whether the run has ended for all of them. The record already contains the reason.
     fn have_ended(&self) -> bool;
 }

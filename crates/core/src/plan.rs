@@ -14,7 +14,7 @@ pub const MOST_RUNS: u64 = 100_000;
 /// Bytes of a run limited only by time. The maximum of TOML.
 pub const BY_TIME_ALONE: u64 = i64::MAX as u64;
 
-/// Number of runs of a matrix before it is expanded: `factors` are its dimensions with their names.
+/// Counts the runs of a matrix before it is expanded: `factors` are its dimensions with their names.
 ///
 /// # Errors
 /// More than [`MOST_RUNS`]: lists all dimensions (exit code 2).
@@ -69,7 +69,7 @@ pub struct Step {
 }
 
 impl Plan {
-    /// An empty plan; `command` is this process's command line.
+    /// Creates an empty plan; `command` is this process's command line.
     pub fn default_of(kind: &str, seed: Seed) -> Self {
         Self {
             kind: kind.to_string(),
@@ -84,7 +84,7 @@ impl Plan {
         }
     }
 
-    /// A plan of a typed specification, without steps.
+    /// Creates a plan of a typed specification, without steps.
     ///
     /// # Errors
     /// If the specification is not representable in TOML.
@@ -123,12 +123,12 @@ impl Plan {
         self.spec.clone().try_into()
     }
 
-    /// Hash of kind, seed and specification, for names of run directories.
+    /// Hashes kind, seed and specification, for names of run directories.
     pub fn identity(&self) -> u32 {
         self.identity_under(self.seed)
     }
 
-    /// Hash of kind and specification without the seed: runs with equal values measured the same.
+    /// Hashes kind and specification without the seed: runs with equal values measured the same.
     pub fn setting(&self) -> u32 {
         self.identity_under(Seed(0))
     }
@@ -150,7 +150,7 @@ impl Plan {
         self.estimated_seconds += seconds;
     }
 
-    /// Text of the bytes to write; `size` formats a number of bytes.
+    /// Describes the bytes to write; `size` formats a number of bytes.
     pub fn written_words(&self, size: impl Fn(u64) -> String) -> String {
         match self.bytes_to_write {
             BY_TIME_ALONE.. => "as much as the targets accept in the run time".into(),

@@ -5,7 +5,8 @@ pub trait Progress: Send + Sync {
     /// Starts a phase: name, number of units (0: unknown), name of the unit ("operations", "bytes").
     fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
 
-    /// `done` units of the phase are done; `note` is a short status line ("fullness 79.8 %, 12.1 overwrites").
+    /// Reports that `done` units of the phase are done; `note` is a short status line ("fullness 79.8 %, 12.1
+    /// overwrites").
     fn position(&self, _done: u64, _note: &str) {}
 
     /// Starts step `number` of `count`; all remaining steps take about `seconds_left` (0: unknown).
@@ -14,11 +15,11 @@ pub trait Progress: Send + Sync {
         self.phase(&format!("{number} of {count}: {text}{left}"), 0, "");
     }
 
-    /// A message that stays on the screen: a warning, or an automatic choice.
+    /// Shows a message that stays on the screen: a warning, or an automatic choice.
     fn say(&self, _message: &str) {}
 }
 
-/// `left`, after a remaining time, and whose time that is.
+/// Returns `left`, after a remaining time, and whose time that is.
 pub fn left() -> &'static str {
     if crate::machine::time_is_virtual() { "of virtual time left" } else { "left" }
 }

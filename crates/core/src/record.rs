@@ -154,7 +154,7 @@ impl RunDirectory {
         Ok(Self { path, place, events, started, earlier, held, finished, made, _lock: lock })
     }
 
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -164,7 +164,7 @@ impl RunDirectory {
         &self.earlier
     }
 
-    /// Whether the run is already complete.
+    /// Returns whether the run is already complete.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -199,7 +199,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Seconds since this process began its part of the run.
+    /// Returns the seconds since this process began its part of the run.
     pub fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
@@ -211,7 +211,8 @@ impl RunDirectory {
         }
     }
 
-    /// The same if the recorded events are useless. Keeps what an earlier part of the run recorded.
+    /// Removes its files and newly created folders if the recorded events are useless. Keeps what an earlier part of
+    /// the run recorded.
     pub fn discard(self) {
         if self.earlier.is_empty() && !self.finished {
             for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
@@ -221,7 +222,7 @@ impl RunDirectory {
         }
     }
 
-    /// A second handle for appending final events while the first is busy.
+    /// Creates a second handle for appending final events while the first is busy.
     ///
     /// # Errors
     /// As dup(2).
@@ -370,7 +371,7 @@ impl Record {
         Ok(Self { path, plan, environment, events, summary, valid_event_bytes, held })
     }
 
-    /// Whether the run is incomplete.
+    /// Returns whether the run is incomplete.
     pub fn is_partial(&self) -> bool {
         self.summary.is_none()
     }

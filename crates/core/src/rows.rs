@@ -33,26 +33,26 @@ struct Metric {
 }
 
 impl<R: Copy> Rows<R> {
-    /// Rows without quantities.
+    /// Creates rows without quantities.
     pub fn of(rows: impl IntoIterator<Item = R>) -> Self {
         let (repetitions, conditions, quantities) = Default::default();
         Self { rows: rows.into_iter().collect(), repetitions, conditions, quantities }
     }
 
-    /// Index of the repetition of each row's measurements.
+    /// Sets the index of the repetition of each row's measurements.
     pub fn repetition(mut self, of: impl Fn(R) -> u32) -> Self {
         self.repetitions = self.rows.iter().map(|row| of(*row)).collect();
         self
     }
 
-    /// A condition of the measurements that are declared after it.
+    /// Adds a condition of the measurements that are declared after it.
     pub fn condition<V: ToString>(mut self, name: &'static str, of: impl Fn(R) -> V) -> Self {
         let values = self.rows.iter().map(|row| of(*row).to_string()).collect();
         self.conditions.push((name, values));
         self
     }
 
-    /// A measured quantity. Rows without a finite number have no measurement.
+    /// Adds a measured quantity. Rows without a finite number have no measurement.
     pub fn measured<V: Serialize>(
         mut self,
         name: impl Into<String>,
@@ -66,13 +66,13 @@ impl<R: Copy> Rows<R> {
         self
     }
 
-    /// A table column; its head contains the unit.
+    /// Adds a table column; its head contains the unit.
     pub fn column<V: Serialize>(mut self, head: impl Into<String>, of: impl Fn(R) -> V) -> Self {
         self.quantities.push(Quantity { column: Some(head.into()), ..self.values(of) });
         self
     }
 
-    /// A field of the JSON result.
+    /// Adds a field of the JSON result.
     pub fn field<V: Serialize>(mut self, key: &'static str, of: impl Fn(R) -> V) -> Self {
         self.quantities.push(Quantity { field: Some(key), ..self.values(of) });
         self
@@ -84,7 +84,7 @@ impl<R: Copy> Rows<R> {
         self
     }
 
-    /// A condition of the last quantity only, the same in all rows.
+    /// Adds a condition of the last quantity only, the same in all rows.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.metric().own.push((name, value.into()));
         self
@@ -120,7 +120,7 @@ impl<R: Copy> Rows<R> {
         Quantity { values: self.rows.iter().map(value).collect(), ..Quantity::default() }
     }
 
-    /// The columns as a table.
+    /// Returns the columns as a table.
     pub fn table(&self, id: &str, title: &str) -> Table {
         let columns: Vec<_> = self.quantities.iter().filter_map(|one| Some((one.column.as_ref()?, one))).collect();
         Table {
@@ -134,7 +134,7 @@ impl<R: Copy> Rows<R> {
         }
     }
 
-    /// The fields as one JSON object per row.
+    /// Returns the fields as one JSON object per row.
     pub fn json(&self) -> Value {
         let fields = |row: usize| {
             let of = |one: &Quantity| Some((one.field?.to_string(), one.values[row].clone()));
@@ -143,7 +143,7 @@ impl<R: Copy> Rows<R> {
         (0..self.rows.len()).map(fields).collect()
     }
 
-    /// The measured quantities, row by row.
+    /// Returns the measured quantities, row by row.
     pub fn measurements(&self) -> Vec<Measurement> {
         (0..self.rows.len())
             .flat_map(|row| self.quantities.iter().filter_map(move |one| self.measurement(one, row)))

@@ -13,13 +13,13 @@ pub struct Seed(pub u64);
 pub const DEFAULT_SEED: Seed = Seed(42);
 
 impl Seed {
-    /// A generator for one named purpose, for example `seed.stream("aging/size")`. The same seed and name give the same sequence
-    /// on every platform (PCG64, keyed by the BLAKE3 hash of seed and name).
+    /// Creates a generator for one named purpose, for example `seed.stream("aging/size")`. The same seed and name give
+    /// the same sequence on every platform (PCG64, keyed by the BLAKE3 hash of seed and name).
     pub fn stream(self, name: &str) -> Pcg64 {
         Pcg64::from_seed(self.digest(name))
     }
 
-    /// A seed for one named part of a run, for example `seed.child("image/3")`.
+    /// Derives a seed for one named part of a run, for example `seed.child("image/3")`.
     pub fn child(self, name: &str) -> Seed {
         let digest = self.digest(name);
         Seed(u64::from_le_bytes([

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a character must be escaped: C0 except line feed and tab, DEL, C1 (ECMA-48, section 5), and those with the property
-/// Bidi_Control (Unicode Standard Annex 9).
+/// Returns whether a character must be escaped. These are C0 except line feed and tab, DEL, C1 (ECMA-48, section 5),
+/// and those with the property Bidi_Control (Unicode Standard Annex 9).
 pub fn is_obeyed(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -18,7 +18,7 @@ pub fn is_obeyed(character: char) -> bool {
     }
 }
 
-/// Whether these bytes begin a non-ASCII character (UTF-8) whose next byte decides whether it is escaped.
+/// Returns whether these bytes begin a non-ASCII character (UTF-8) whose next byte decides whether it is escaped.
 fn is_beginning(bytes: &[u8]) -> bool {
     matches!(bytes, [0xC2 | 0xD8 | 0xE2] | [0xE2, 0x80 | 0x81])
 }
@@ -39,7 +39,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a table cell: escapes line feeds and tabs too.
+/// Escapes control characters for a table cell, line feeds and tabs too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     match visible(text) {
         shown if shown.contains(['\n', '\t']) => Cow::Owned(shown.replace('\n', "\\n").replace('\t', "\\t")),

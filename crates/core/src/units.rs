@@ -11,17 +11,17 @@ use std::time::Duration;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// `count` KiB.
+    /// Converts `count` KiB to bytes.
     pub const fn kib(count: u64) -> Self {
         Self(count << 10)
     }
 
-    /// `count` MiB.
+    /// Converts `count` MiB to bytes.
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
 
-    /// `count` GiB.
+    /// Converts `count` GiB to bytes.
     pub const fn gib(count: u64) -> Self {
         Self(count << 30)
     }
@@ -145,7 +145,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
 pub struct Size(pub Bytes);
 
 impl Size {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0.0
     }
@@ -185,12 +185,12 @@ impl fmt::Display for Size {
 pub struct Span(pub Duration);
 
 impl Span {
-    /// From whole milliseconds.
+    /// Converts whole milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }
 
-    /// In seconds.
+    /// Returns the duration in seconds.
     pub fn seconds(self) -> f64 {
         self.0.as_secs_f64()
     }
@@ -250,7 +250,7 @@ macro_rules! stored_as_text {
 
 stored_as_text!(Size, Span);
 
-/// A number with its noun: `1 run`, `2 runs`.
+/// Formats a number with its noun: `1 run`, `2 runs`.
 pub fn number_of(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -12,7 +12,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Maximum operations between two waits. They take less than half a tick with up to 70 queries of the clock each.
 pub const OPERATIONS_PER_TICK: u64 = 256;
 
-/// In virtual time, waits for the middle of a tick. What follows then meets the kernel's timers at the same points in every build.
+/// Waits, in virtual time, for the middle of a tick. Later work then meets the kernel's timers at the same points in
+/// every build.
 pub fn await_middle_of_tick() {
     if !time_is_virtual() {
         return;
@@ -25,7 +26,7 @@ pub fn await_middle_of_tick() {
 /// depends on how many programs drew before.
 const MOUNT_WORK: Duration = Duration::from_secs(6);
 
-/// In virtual time, waits until the file systems have done their work after the mount.
+/// Waits, in virtual time, until the file systems have done their work after the mount.
 pub fn await_work_after_mount() {
     if time_is_virtual() {
         std::thread::sleep(MOUNT_WORK);
@@ -35,8 +36,8 @@ pub fn await_work_after_mount() {
 /// File of the kernel that drops clean pages.
 pub const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-/// In virtual time, writes back everything and drops clean pages. The kernel otherwise does so when memory is scarce, which depends on
-/// the pages of all programs. An image of the host has its pages in the cache twice.
+/// Writes back everything and drops clean pages, in virtual time. The kernel otherwise does so when memory is scarce,
+/// which depends on the pages of all programs. An image of the host has its pages in the cache twice.
 ///
 /// # Errors
 /// The file cannot be written.

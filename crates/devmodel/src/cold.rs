@@ -35,7 +35,8 @@ pub(crate) struct ColdStoreState {
 }
 
 impl ColdStoreState {
-    /// Start of a request with this arrival time: a free connection, a new one, or the first to become free.
+    /// Returns when a request with this arrival time starts: on a free connection, a new one, or the first to become
+    /// free.
     fn begin(&mut self, at_ns: u64) -> u64 {
         let may_open = self.opened.len() < self.store.connections.max(1) as usize;
         match self.opened.peek() {

@@ -64,7 +64,7 @@ pub struct DiskState {
 }
 
 impl Disk {
-    /// A drive at rest above address 0; its parameters must have been checked.
+    /// Returns a drive at rest above address 0; its parameters must have been checked.
     pub fn start(&self) -> DiskState {
         let layout = Layout::of(self);
         DiskState {
@@ -111,7 +111,7 @@ impl DiskState {
         self.reading.map_or(address, |reading| address.min(reading.limit))
     }
 
-    /// Stream coordinate that the head has reached if nothing stops the read-ahead.
+    /// Returns the stream coordinate that the head has reached if nothing stops the read-ahead.
     fn streamed_ns(&self, at: f64) -> f64 {
         match self.reading {
             Some(_) => self.head_ns + (at - self.head_at_ns).max(0.0),
@@ -157,12 +157,13 @@ impl DiskState {
         }
     }
 
-    /// When data have crossed the interface from or to the cache.
+    /// Returns when the data have crossed the interface from or to the cache.
     fn through_cache(&self, command_us: f64, bytes: u64, at: f64) -> f64 {
         self.interface_free_ns.max(at) + command_us * 1e3 + per_byte(bytes, self.disk.interface_mb_per_s)
     }
 
-    /// When data read from the platter between two times have crossed the interface: each sector once it is available.
+    /// Returns when the data read from the platter between two times have crossed the interface. Each sector crosses
+    /// once it is available.
     fn over_interface(&mut self, from: f64, until: f64, bytes: u64) -> f64 {
         let rate = self.disk.interface_mb_per_s;
         let whole = self.interface_free_ns.max(from) + per_byte(bytes, rate);
@@ -192,7 +193,8 @@ impl DiskState {
         self.reading.map_or(0..0, |reading| self.segments.start(reading.segment)..reading.limit + 1)
     }
 
-    /// The segment being read, and when the head has passed `end` if the stream continues. `end_ns` is its stream coordinate.
+    /// Returns the segment being read, and when the head has passed `end` if the stream continues. `end_ns` is its
+    /// stream coordinate.
     fn streaming(&self, start: u64, end_ns: f64, at: f64) -> Option<(usize, f64)> {
         let reading = self.reading?;
         if !self.near().contains(&start) || self.reached(at) >= reading.limit {
@@ -202,7 +204,7 @@ impl DiskState {
         Some((reading.segment, passed.max(at)))
     }
 
-    /// State of the head when a command that reached the drive at `at` starts.
+    /// Returns the state of the head when a command that reached the drive at `at` starts.
     fn here(&self, at: f64) -> Here {
         let begin = at.max(self.free_ns);
         let commanded = begin + self.disk.command_us * 1e3;
@@ -212,7 +214,7 @@ impl DiskState {
         Here { begin, commanded, cylinder, head, goes_on }
     }
 
-    /// Current cylinder and head: at the end of the read-ahead once it is reached.
+    /// Returns the current cylinder and head: at the end of the read-ahead once it is reached.
     fn above(&self, at: f64) -> (u64, u32) {
         let (address, cylinder, head) = self.layout.reached(self.streamed_ns(at), &self.last);
         let limit = self.reading.map_or(u64::MAX, |reading| reading.limit).min(self.disk.capacity_bytes - SECTOR);
@@ -250,7 +252,7 @@ impl DiskState {
         if rotation - wait < 2.0 { 0.0 } else { wait }
     }
 
-    /// The head has finished an access whose last sector is `last` and ends at `end_ns` of the stream.
+    /// Records that the head has finished an access. `last` is its last sector, and it ends at `end_ns` of the stream.
     fn moved(&mut self, last: SectorPosition, end_ns: f64, done: f64) {
         self.free_ns = self.free_ns.max(done);
         self.head_at_ns = done;
@@ -260,7 +262,7 @@ impl DiskState {
 }
 
 impl Device for DiskState {
-    /// A trace of a larger device wraps around. Requests are served in order.
+    /// Serves requests in order; a trace of a larger device wraps around.
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let sectors = (self.disk.capacity_bytes / SECTOR).max(1);
         let start_sector = request.start_sector % sectors;

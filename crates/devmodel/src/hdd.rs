@@ -83,7 +83,7 @@ impl Hdd {
         (share.clamp(0.0, 1.0) * self.capacity_bytes as f64) as u64
     }
 
-    /// A drive at rest above address 0.
+    /// Returns a drive at rest above address 0.
     pub(crate) fn start(&self) -> HddState {
         HddState { drive: self.clone(), free_at: 0.0, position: 0, reading: false }
     }
@@ -113,7 +113,7 @@ impl HddState {
         ready + wait + self.transfer_ns(request)
     }
 
-    /// Completion of an access just ahead of the head, which continues the stream; otherwise `None`.
+    /// Returns the completion time of an access just ahead of the head, which continues the stream; otherwise `None`.
     fn streaming(&self, request: &Request, at: f64) -> Option<f64> {
         let reads_on = request.operation == Operation::Read && self.reading;
         let ahead = request.offset().checked_sub(self.position)?;

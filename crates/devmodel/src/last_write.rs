@@ -34,12 +34,13 @@ pub enum Order {
 }
 
 impl LastWrites {
-    /// An unwritten device of `bytes`.
+    /// Returns an unwritten device of `bytes`.
     pub fn new(bytes: u64) -> Self {
         Self { order: vec![0; bytes.div_ceil(BLOCK) as usize], next: 1 }
     }
 
-    /// From a recorded order: for each block a number that grows with the time of its last write, 0 for unwritten ones.
+    /// Creates the state from a recorded order. Each block has a number that grows with the time of its last write, 0
+    /// if unwritten.
     pub fn from_order(order: Vec<u32>) -> Self {
         let next = order.iter().copied().max().unwrap_or(0).saturating_add(1);
         Self { order, next }
@@ -86,7 +87,7 @@ impl LastWrites {
         runs
     }
 
-    /// Written blocks in an order; blocks of one request by address.
+    /// Returns the written blocks in an order; blocks of one request by address.
     fn written(&self, order: Order) -> Vec<u32> {
         let blocks = u32::try_from(self.order.len()).unwrap_or(u32::MAX);
         let mut written: Vec<u32> = (0..blocks).filter(|block| self.order[*block as usize] != 0).collect();
@@ -149,7 +150,7 @@ pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
 }
 
 impl Run {
-    /// The write of these blocks on a device of `bytes`, whose last block may be truncated.
+    /// Returns the write of these blocks on a device of `bytes`, whose last block may be truncated.
     pub fn request(&self, bytes: u64) -> Request {
         let start = self.block * BLOCK;
         let end = (start + self.blocks * BLOCK).min(bytes);

@@ -100,13 +100,13 @@ impl<P: Probe> Procedure<'_, P> {
         (self.uniform() * blocks as f64) as u64 * BLOCK
     }
 
-    /// A number in 0..1.
+    /// Draws a number in 0..1.
     fn uniform(&mut self) -> f64 {
         use rand_pcg::rand_core::Rng;
         (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Sequential rate at nine positions from the first to the last byte.
+    /// Measures the sequential rate at nine positions from the first to the last byte.
     fn bandwidth(&mut self) -> Result<Vec<(f64, f64)>, ModelError> {
         let size = self.probe.size();
         let span = (size / 16).min(32 << 20) / SEQUENTIAL_STEP * SEQUENTIAL_STEP;
@@ -136,7 +136,8 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(count as f64 / (spent as f64 * 1e-9))
     }
 
-    /// Rate of random reads of increasing size, until 90 % of the sequential rate or the maximum size is reached.
+    /// Measures the rate of random reads of increasing size, until 90 % of the sequential rate or the maximum size is
+    /// reached.
     fn random_rates(&mut self, rotates: bool) -> Result<Vec<(u64, f64)>, ModelError> {
         let mut rates = Vec::new();
         let mut bytes = BLOCK;
@@ -190,7 +191,7 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(Hdd { rpm: 60e9 / rotation, seek: SeekCurve::Points { points: points.collect() }, ..shape })
     }
 
-    /// Times of 4 KiB reads after a jump over `fraction` of the stroke, from random starting points.
+    /// Measures the times of 4 KiB reads after a jump over `fraction` of the stroke, from random starting points.
     fn seeks(&mut self, shape: &Hdd, fraction: f64, count: usize) -> Result<Vec<f64>, ModelError> {
         let mut times = Vec::new();
         for _ in 0..count {

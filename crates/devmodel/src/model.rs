@@ -76,12 +76,12 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl DeviceModel {
-    /// The disk drive of the published fragmentation study.
+    /// Returns the disk drive of the published fragmentation study.
     pub fn reference_hdd() -> Result<Self, ModelError> {
         Self::builtin("st500dm002")
     }
 
-    /// The solid-state drive of the published fragmentation study.
+    /// Returns the solid-state drive of the published fragmentation study.
     pub fn reference_ssd() -> Result<Self, ModelError> {
         Self::builtin("850-evo")
     }
@@ -96,7 +96,7 @@ impl DeviceModel {
         Self::from_toml(name, text.ok_or_else(|| ModelError::Unknown { name: name.into(), known })?)
     }
 
-    /// A built-in device, or the device file at a path.
+    /// Loads a built-in device, or the device file at a path.
     pub fn load(name: &str) -> Result<Self, ModelError> {
         if Self::builtin_names().any(|known| known == name) || !std::path::Path::new(name).exists() {
             return Self::builtin(name);
@@ -139,7 +139,7 @@ impl DeviceModel {
         }
     }
 
-    /// Times a few requests over the whole device; for the fuzzer.
+    /// Returns the modelled seconds of a few requests over the whole device; for the fuzzer.
     pub fn exercise(&self) -> Result<f64, ModelError> {
         let sectors = self.capacity_bytes() / request::SECTOR;
         let length = sectors.min(8);
@@ -189,7 +189,7 @@ impl DeviceModel {
         }
     }
 
-    /// Positive parameters, and those that may be zero.
+    /// Returns the positive parameters, and those that may be zero.
     fn numbers(&self) -> (Named, Named) {
         match &self.parameters {
             Parameters::Hdd(hdd) => (

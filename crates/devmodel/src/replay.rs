@@ -24,9 +24,9 @@ pub struct Modelled {
 }
 
 impl DeviceModel {
-    /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are ignored: a request is issued once
-    /// the number of open requests allows its queue depth. On a drive with a flash translation layer, data that the trace reads
-    /// but does not write are first written in address order.
+    /// Returns the seconds that the device is busy with the trace, in issue order. Pauses of the host are ignored: a
+    /// request is issued once the number of open requests allows its queue depth. On a drive with a flash translation
+    /// layer, data that the trace reads but does not write are first written in address order.
     pub fn seconds(&self, trace: &[Request]) -> Result<f64, ModelError> {
         let history = match &self.parameters {
             Parameters::FlashSsd(_) => history_of_reads(trace),
@@ -35,8 +35,8 @@ impl DeviceModel {
         self.seconds_after(&history, trace)
     }
 
-    /// The same after a history of requests, which takes no time; only drives with a flash translation layer have a state that
-    /// depends on it.
+    /// Works like [`Self::seconds`], but after a history of requests, which takes no time. Only drives with a flash
+    /// translation layer have a state that depends on it.
     pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> Result<f64, ModelError> {
         self.holds(trace)?;
         let busy_ns = match &self.parameters {
@@ -50,7 +50,7 @@ impl DeviceModel {
         Ok(busy_ns as f64 * 1e-9)
     }
 
-    /// The same with bytes and seconds per GiB.
+    /// Works like [`Self::seconds`], but also returns the bytes and the seconds per GiB.
     pub fn time(&self, trace: &[Request]) -> Result<Modelled, ModelError> {
         let seconds = self.seconds(trace)?;
         let bytes = trace.iter().filter(|request| request.moves_data()).map(Request::bytes).sum();

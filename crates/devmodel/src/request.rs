@@ -36,17 +36,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request with queue depth 1.
+    /// Creates a request with queue depth 1.
     pub const fn new(operation: Operation, start_sector: u64, sectors: u32) -> Self {
         Self { start_sector, sectors, operation, issue_time_ns: 0, queue_depth: 1 }
     }
 
-    /// A read of `bytes` at `offset`, both rounded outwards to sectors.
+    /// Creates a read of `bytes` at `offset`, both rounded outwards to sectors.
     pub fn read_bytes(offset: u64, bytes: u64) -> Self {
         Self::of_bytes(Operation::Read, offset, bytes)
     }
 
-    /// A request for `bytes` at `offset`, both rounded outwards to sectors; at most 2 TiB.
+    /// Creates a request for `bytes` at `offset`, both rounded outwards to sectors; at most 2 TiB.
     pub fn of_bytes(operation: Operation, offset: u64, bytes: u64) -> Self {
         let start = offset / SECTOR;
         let end = offset.saturating_add(bytes).div_ceil(SECTOR);
@@ -61,7 +61,7 @@ impl Request {
         self.sectors as u64 * SECTOR
     }
 
-    /// First byte after it.
+    /// Returns the first byte after the request.
     pub const fn end(&self) -> u64 {
         self.offset().saturating_add(self.bytes())
     }

@@ -53,7 +53,7 @@ impl SeekCurve {
         }
     }
 
-    /// Lower bound in milliseconds for this and any longer distance.
+    /// Returns a lower bound in milliseconds for this and any longer distance.
     pub(crate) fn least_ms(&self, fraction: f64) -> f64 {
         let here = self.ms(fraction);
         match self {
@@ -68,7 +68,7 @@ impl SeekCurve {
         }
     }
 
-    /// Error in the curve, if any.
+    /// Returns the error in the curve, if any.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let finite = |value: f64| value.is_finite() && value >= 0.0;
         match self {

@@ -67,7 +67,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// Deterministic: equal arguments give equal results.
+/// Simulates the trace. It is deterministic: equal arguments give equal results.
 pub fn simulate<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
@@ -76,7 +76,7 @@ pub fn simulate<C: Into<Command>>(
     simulate_each(model, trace, options, |_| ())
 }
 
-/// The same; calls `each` for every request once its completion time is known.
+/// Works like [`simulate`], but calls `each` for every request once its completion time is known.
 pub fn simulate_each<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
@@ -86,8 +86,8 @@ pub fn simulate_each<C: Into<Command>>(
     simulate_after(model, [], trace, options, each)
 }
 
-/// The same after a history: requests that a drive with a flash translation layer served before, without taking time, after
-/// [`Options::before`]. Other devices have no state that depends on it.
+/// Works like [`simulate_each`], but after a history: requests that a drive with a flash translation layer served
+/// before the trace. They take no time and follow [`Options::before`]. Other devices have no state that depends on it.
 pub fn simulate_after<C: Into<Command>>(
     model: &DeviceModel,
     history: impl IntoIterator<Item = Request>,

@@ -65,7 +65,7 @@ pub(crate) struct SsdState {
 }
 
 impl SsdState {
-    /// When the first and the last stripe of a read have left the flash.
+    /// Returns when the first and the last stripe of a read have left the flash.
     fn read_flash(&mut self, request: &Request, commanded: f64) -> (f64, f64) {
         let stripe = self.drive.stripe_bytes.max(1);
         let (mut first, mut last) = (f64::INFINITY, commanded);

@@ -25,8 +25,8 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// By `--model`: `auto`, a built-in name or a device file. `place` is a device, or a directory on it. Refuses a
-    /// model whose time depends on the order of writes.
+    /// Chooses the model by `--model`: `auto`, a built-in name or a device file. `place` is a device, or a directory on
+    /// it. Refuses a model whose time depends on the order of writes.
     pub(crate) fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
         let (name, known, reason) = match wanted {
             "auto" => by_device(BlockDevice::open(place).ok().or_else(|| BlockDevice::below(place)).as_ref()),
@@ -46,7 +46,7 @@ impl Drive {
         Self { name: RANGE[0].into(), model, known: false, reason, parameters }
     }
 
-    /// [`PrognosisError::Model`] for an unknown built-in model, or a file that is not a model.
+    /// Loads the model. Returns [`PrognosisError::Model`] for an unknown built-in model, or a file that is not a model.
     pub fn parameters(&self) -> Result<DeviceModel, PrognosisError> {
         match &self.parameters {
             Some(model) => Ok(model.clone()),

@@ -225,7 +225,7 @@ impl CostedLayout {
         plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
     }
 
-    /// The time that another cost saves for a file, ns.
+    /// Returns the time that another cost saves for a file, ns.
     pub(crate) fn gain_ns(&self, after: &Cost, file: usize) -> i64 {
         self.costs[0].file_ns[file] as i64 - after.file_ns[file] as i64
     }
@@ -348,7 +348,7 @@ impl Prognosis {
         self.sentence = sentence::of(self);
     }
 
-    /// The twin, if the target itself was read without its journal.
+    /// Returns the twin, if the target itself was read without its journal.
     pub(crate) fn replayed_twin(&self) -> Option<&crate::twin::Tried> {
         let is_replayed = self.condition.as_ref().is_none_or(|condition| condition.journal.replayed == Some(true));
         self.twin.as_ref().filter(|_| !is_replayed)
@@ -376,13 +376,13 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
-/// Number of full reads until a cure that takes `cost` seconds has paid.
+/// Returns the number of full reads until a cure that takes `cost` seconds has paid.
 pub(crate) fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
-/// The directory for the tools, quoted for a shell. They need a mount, which the user must make for an image or a
-/// device.
+/// Returns the directory for the tools, quoted for a shell. They need a mount, which the user must make for an image or
+/// a device.
 pub(crate) fn place_of_commands(target: &str) -> String {
     match Path::new(target).is_dir() {
         true => shell_word(target),
@@ -390,7 +390,7 @@ pub(crate) fn place_of_commands(target: &str) -> String {
     }
 }
 
-/// Bytes per second of a long sequential read on the model.
+/// Returns the bytes per second of a long sequential read on the model.
 pub(crate) fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)

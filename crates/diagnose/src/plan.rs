@@ -37,7 +37,7 @@ pub(crate) fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
     moves
 }
 
-/// Number of first moves that reach this share of the total gain.
+/// Returns the number of first moves that reach this share of the total gain.
 pub(crate) fn enough(moves: &[Move], share: f64) -> usize {
     let whole: i64 = moves.iter().map(|one| one.gain_ns.max(0)).sum();
     let mut sum = 0;
@@ -48,7 +48,7 @@ pub(crate) fn enough(moves: &[Move], share: f64) -> usize {
     moves.iter().position(reached).map_or(moves.len(), |last| last + 1)
 }
 
-/// `moves` must be sorted best first.
+/// Splits the moves into steps. `moves` must be sorted best first.
 pub(crate) fn steps(moves: &[Move]) -> Vec<Step> {
     if moves.first().is_none_or(|best| best.gain_ns <= 0) {
         return Vec::new();

@@ -116,7 +116,7 @@ pub(crate) fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: 
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
-/// The same for files with the given runs: of `files` files those in `order` are read.
+/// Computes the cost for files with the given runs: of `files` files those in `order` are read.
 pub(crate) fn cost_where<'a>(
     model: &DeviceModel,
     files: usize,
@@ -149,7 +149,7 @@ pub struct ReadTimes {
 }
 
 impl ReadTimes {
-    /// `order`: files as they are read; `births`: as they were created.
+    /// Computes the seconds of each placement. `order`: files as they are read; `births`: as they were created.
     pub fn of(model: &DeviceModel, files: &FileRuns, order: &[u32], births: &[u32]) -> Self {
         let runs: Vec<&[Run]> = (0..files.len()).map(|file| files.of(file)).collect();
         Self::of_runs(model, &runs, order, births)
@@ -166,28 +166,28 @@ impl ReadTimes {
         Self { in_order, created, whole, aged }
     }
 
-    /// How many times longer a read takes than of the same files created once.
+    /// Returns how many times longer a read takes than of the same files created once.
     pub fn age_factor(&self) -> f64 {
         self.aged / self.created
     }
 
-    /// How many times longer a read takes than without churn because files lie elsewhere, each in one piece.
+    /// Returns how many times longer a read takes than without churn because files lie elsewhere, each in one piece.
     pub fn placement_factor(&self) -> f64 {
         self.whole / self.created
     }
 
-    /// How many times longer a read takes in the order of creation than in the order of reading.
+    /// Returns how many times longer a read takes in the order of creation than in the order of reading.
     pub fn order_factor(&self) -> f64 {
         self.created / self.in_order
     }
 
-    /// How many times longer a read takes than with whole files at the same places.
+    /// Returns how many times longer a read takes than with whole files at the same places.
     pub fn pieces_factor(&self) -> f64 {
         self.aged / self.whole
     }
 }
 
-/// Files one after the other, from the lowest address with data.
+/// Lays files one after the other, from the lowest address with data.
 fn in_sequence(files: &[&[Run]], sequence: &[u32]) -> Vec<Run> {
     let mut runs = vec![Run { start: 0, length: 0 }; files.len()];
     let mut cursor = files.iter().flat_map(|runs| runs.iter()).map(|run| run.start).min().unwrap_or(0);
@@ -204,7 +204,6 @@ fn in_one_piece(files: &[&[Run]]) -> Vec<Run> {
     files.iter().map(whole).collect()
 }
 
-/// Bytes of the runs of a file.
 pub(crate) fn length(runs: &[Run]) -> u64 {
     runs.iter().map(|run| run.length).sum()
 }
@@ -222,9 +221,9 @@ pub(crate) fn highest(files: &FileRuns) -> u64 {
     (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)
 }
 
-/// Three costs: as the files lie; after an ideal defragmentation, with each fragmented file in one piece directly after
-/// the file read before it and the others unchanged; and all in one sequence in the order of reading, from the lowest
-/// address with data.
+/// Computes three costs. The first is of the files as they lie. The second is after an ideal defragmentation. Each
+/// fragmented file is then in one piece directly after the file read before it; the others are unchanged. The third has
+/// all files in one sequence in the order of reading, from the lowest address with data.
 pub(crate) fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
     let now = || cost(model, files, order, |_| false);
     let ideal = || cost(model, files, order, |file| files.of(file).len() > 1);

@@ -118,8 +118,8 @@ fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     Ok(History { kept: all, unreadable: unreadable.len() })
 }
 
-/// The identity of a target, whatever its name: its path without links; for a device the UUID of its file system if
-/// udev lists it, because names of devices change; for a directory both.
+/// Returns the identity of a target, whatever its name: its path without links. For a device it is the UUID of its file
+/// system if udev lists it, because names of devices change. For a directory it is both.
 fn place_of(target: &Path) -> String {
     let path = target.canonicalize().unwrap_or_else(|_| target.into());
     let device = BlockDevice::open(&path).ok();
@@ -209,7 +209,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     found
 }
 
-/// `None` if all points have the same time.
+/// Fits a line to the points; `None` if all points have the same time.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_loss_has_its_date() {
+    fn steady_loss_has_a_date() {
         let all: Vec<Kept> =
             (0..4).map(|day| kept(f64::from(day), 1000 - 100 * day as u64, 10.0 + f64::from(day))).collect();
         let found = trends(&all);
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(trends(&all)[0].days_left, Some(0.0));
     }
 
-    /// Much was written on the first day and little since: the line is below zero while space is still free.
+    /// Checks a target that was mostly written on the first day: the line is below zero while space is still free.
     #[test]
     fn free_space_is_not_reported_as_used_up() {
         let free = [1000u64, 100, 90, 80];

@@ -131,7 +131,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
     })
 }
 
-/// Free bytes when the last file is made, without inodes and directories.
+/// Returns the free bytes when the last file is made, without inodes and directories.
 fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
     let space = &prognosis.space;
     let fills = prognosis.twin.iter().flat_map(|twin| &twin.fills).filter(|filled| filled.size == one.size);

@@ -34,7 +34,7 @@ pub(crate) fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), 
     }
 }
 
-/// The step of one aging whose duration is that of `operations` at full speed.
+/// Plans the step of one aging whose duration is that of `operations` at full speed.
 pub(crate) fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
     let target = format!("{fs} in memory, {profile}");
     Planned::new(step, action, target).costing(Bytes(0), fs.seconds_of_operations(operations) + 1.0)
@@ -45,7 +45,7 @@ pub(crate) fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) ->
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
 }
 
-/// The plan of an aging that creates `overwrites` times the size of its image.
+/// Creates the plan of an aging that creates `overwrites` times the size of its image.
 pub(crate) fn overwriting_plan(base: PlanSpec, overwrites: f64, clock: Clock) -> Result<AgingPlan, Failure> {
     Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(overwrites), clock, ..base })?)
 }
@@ -131,7 +131,7 @@ fn power(count: u64) -> usize {
 
 const BLOCK: f64 = 4096.0;
 
-/// All blocks at the outer rate of the reference disk; each jump costs a seek and half a rotation.
+/// Models the read of all blocks at the outer rate of the reference disk; each jump costs a seek and half a rotation.
 fn read_seconds(summary: &LayoutSummary) -> Result<f64, Failure> {
     let hdd = reference_drive()?;
     let jump_ms = |power: usize| {

@@ -179,7 +179,7 @@ fn planned(
     aged_image::planned(step, action, fs, profile, (operations as f64 * slowed.unwrap_or(1.0)) as u64)
 }
 
-/// The smallest share, with which the others are compared.
+/// Returns the smallest share, with which the others are compared.
 fn finest(spec: &Spec) -> Option<&CommitShare> {
     let shares = spec.shares.iter().filter(|share| share.share().is_some());
     shares.min_by(|a, b| a.share().unwrap_or(1.0).total_cmp(&b.share().unwrap_or(1.0)))
@@ -202,7 +202,7 @@ fn agings(recorded: &Recorded<AgingClock>) -> Vec<Aged> {
     recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
 }
 
-/// The values of all agings, and the distance of each from the first one of the same plan.
+/// Returns the values of all agings, and the distance of each from the first one of the same plan.
 fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     let mut measured = Vec::new();
     for aged in agings {

@@ -59,7 +59,7 @@ pub(crate) enum Punched {
 }
 
 impl Punched {
-    /// Freed blocks, and the blocks of the period.
+    /// Returns the freed blocks, and the blocks of the period.
     pub(crate) fn pattern(self) -> (u64, u64) {
         match self {
             Self::SevenOfEight => (7, 8),
@@ -227,7 +227,8 @@ fn error(said: u64, came: u64) -> f64 {
     }
 }
 
-/// The rule counts the inode of a new directory; after the first mark the directory exists.
+/// Returns whether the mark follows the rule. The rule counts the inode of a new directory; after the first mark the
+/// directory exists.
 fn holds(mark: &Mark) -> bool {
     let left = mark.came.saturating_sub(mark.created.min(1));
     mark.said.low <= left && left <= mark.said.high

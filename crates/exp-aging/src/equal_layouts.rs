@@ -101,7 +101,7 @@ pub(crate) fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Opti
     Some(compared)
 }
 
-/// Whether every value is proven equal; `None` if too few agings were compared.
+/// Returns whether every value is proven equal; `None` if too few agings were compared.
 pub(crate) fn all_equal(compared: Option<&[Comparison]>) -> Option<bool> {
     compared.map(|compared| compared.iter().all(|one| one.equal))
 }

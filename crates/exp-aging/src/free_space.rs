@@ -288,8 +288,8 @@ fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
     shares
 }
 
-/// Minimum size of a large free extent in bytes. Sizes are grouped by powers of two, and the group that contains [`LARGE`]
-/// counts as large.
+/// Returns the minimum size of a large free extent in bytes. Sizes are grouped by powers of two, and the group that
+/// contains [`LARGE`] counts as large.
 fn large_from(spec: &StudySpec) -> u64 {
     1 << ((spec.size.0 as f64 * LARGE) as u64).max(1).ilog2()
 }

@@ -92,7 +92,7 @@ pub(crate) struct Aged {
 }
 
 impl Aged {
-    /// Whether the aging kept its pace: waits of the file system itself take virtual time.
+    /// Returns whether the aging kept its pace: waits of the file system itself take virtual time.
     fn kept_pace(&self) -> bool {
         let Way::Rate(rate) = self.step.way else { return true };
         let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);

@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// Rate in MB/s. The program waits for all parts of a request before the next one.
+/// Returns the rate in MB/s. The program waits for all parts of a request before the next one.
 fn mb_per_s(model: &DeviceModel, access: Access, layout: &Layout) -> f64 {
     let mut device: Box<dyn Device> = match &model.parameters {
         Parameters::FlashSsd(flash) => {
@@ -291,7 +291,7 @@ fn figure(all: &[&Measurement], metric: &str, models: &[String]) -> Figure {
     }
 }
 
-/// The published rates of an Optane drive, which has no model.
+/// Returns the published rates of an Optane drive, which has no model.
 fn published() -> Series {
     let rows = senesce_core::published::parse(FragmentSizeDistance::PUBLISHED).unwrap_or_default();
     let kib = |condition: &str| condition.rsplit_once("size_kib=").and_then(|(_, kib)| kib.parse::<f64>().ok());

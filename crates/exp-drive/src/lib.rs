@@ -41,7 +41,7 @@ fn number(one: &Measurement, condition: &str) -> Option<f64> {
     word(one, condition).parse().ok()
 }
 
-/// Points (number of a condition, value) of the selected values, ordered by condition.
+/// Returns points (number of a condition, value) of the selected values, ordered by condition.
 fn points(all: &[&Measurement], metric: &str, along: &str, keep: impl Fn(&Measurement) -> bool) -> Vec<(f64, f64)> {
     let chosen = values(all, metric).filter(|one| keep(one));
     let mut points: Vec<(f64, f64)> = chosen.filter_map(|one| Some((number(one, along)?, one.value.get()))).collect();

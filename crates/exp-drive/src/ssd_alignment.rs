@@ -37,7 +37,7 @@ fn flash(name: &str) -> Result<Flash, Failure> {
     }
 }
 
-/// Bytes after which the same die follows, by the geometry.
+/// Returns the number of bytes after which the same die follows, by the geometry.
 fn stripe(flash: &Flash) -> u64 {
     flash.program_bytes() * u64::from(flash.geometry.dies())
 }

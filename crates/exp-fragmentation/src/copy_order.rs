@@ -66,7 +66,7 @@ impl Source {
         Ok(Self { root: own.tree.clone(), files, bytes: Bytes(allocated), seed: seed.child("copy-order"), without })
     }
 
-    /// Round 0 is the order of `find`, every other round a random order.
+    /// Returns the files in the order of a round: round 0 is the order of `find`, every other round a random order.
     fn in_round(&self, round: u64) -> Vec<&PathBuf> {
         if round == 0 {
             return self.files.iter().collect();
@@ -137,8 +137,8 @@ impl Procedure for Source {
     }
 }
 
-/// The effect of the number of jumps and of their total length on the cost. The effect of length is computed at equal numbers
-/// of jumps and requests: reads with fewer requests have fewer jumps, and only the long ones remain.
+/// Tabulates the effect of the number of jumps and of their total length on the cost. The effect of length is computed
+/// at equal numbers of jumps and requests. Reads with fewer requests have fewer jumps, and only the long ones remain.
 fn jumps(seen: &RoundData) -> Table {
     let columns = ["device, modelled", "correlation of the cost with", "Pearson", "from", "to", "reads"];
     let title = "Jumps and cost over all reads, aged and copied, with 95 % intervals";
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn order_0_is_that_of_find_and_others_follow_from_the_seed() {
+    fn order_0_matches_find_and_others_follow_from_the_seed() {
         let files: Vec<PathBuf> = (0..20).map(|number| PathBuf::from(number.to_string())).collect();
         let source =
             Source { root: PathBuf::new(), files: files.clone(), bytes: Bytes(0), seed: Seed(3), without: None };

@@ -47,7 +47,7 @@ pub struct Order {
 }
 
 impl Parameters {
-    /// Sorted paths, and a note about unreadable parts of the tree.
+    /// Returns sorted paths, and a note about unreadable parts of the tree.
     fn paths(&self) -> Result<(Vec<PathBuf>, Option<String>), Failure> {
         let (mut paths, without): (Vec<PathBuf>, _) = match self.tree.as_str() {
             "" => (PATHS.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect(), None),
@@ -73,7 +73,7 @@ impl Parameters {
 }
 
 impl Order {
-    /// The sorted order after `first[i]` and `second[i]` were exchanged for the first `round` percent of i.
+    /// Returns the sorted order after `first[i]` and `second[i]` were exchanged for the first `round` percent of i.
     fn in_round(&self, round: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.paths.len()).collect();
         let mut place = order.clone();

@@ -174,7 +174,7 @@ impl Procedure for InTurn {
         Sync::value_variants().iter().find(named).copied().unwrap_or(Sync::Fsync)
     }
 
-    /// First writes the front parts file by file, each with fsync, then appends chunks in turn.
+    /// Writes the front parts file by file, each with fsync, then appends chunks in turn.
     fn advance(&self, sync: &mut Sync, folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
         let (own, chunk) = (&self.own, self.own.chunk.bytes() as usize);
         let appended = own.appended(round);

@@ -56,8 +56,8 @@ impl Switch {
 }
 
 impl Parameters {
-    /// Bytes at the end. For a generated history, an upper bound for work tree and objects, with 10 KiB per file. For a user's
-    /// history, only the work tree, because the packed size of its objects is unknown.
+    /// Returns the bytes at the end. For a generated history, this is an upper bound for work tree and objects, with 10
+    /// KiB per file. For a user's history, only the work tree, because the packed size of its objects is unknown.
     fn bytes(&self) -> Result<Bytes, Failure> {
         if self.repository.is_empty() {
             return Ok(Bytes((self.files + self.pulls * 4) * 20_000));

@@ -145,7 +145,8 @@ impl Store {
         Self { random: load.seed.stream("operations"), load, boxes, cycle: 0 }
     }
 
-    /// Directory of a box: the Maildir for the inbox, a folder whose name starts with a dot for other boxes (Maildir++).
+    /// Returns the directory of a box: the Maildir for the inbox, a folder whose name starts with a dot for other boxes
+    /// (Maildir++).
     fn folder(&self, number: u64) -> PathBuf {
         let (user, own) = (number / self.load.own.boxes, number % self.load.own.boxes);
         let maildir = PathBuf::from(format!("user{}/Maildir", user + 1));
@@ -202,7 +203,7 @@ impl Store {
         fs::remove_file(&marked).map_err(failed("expunge", &marked))
     }
 
-    /// One cycle; the users alternate, so that the order follows from the seed.
+    /// Runs one cycle; the users alternate, so that the order follows from the seed.
     fn one_cycle(&mut self, root: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         for _ in 0..self.load.own.operations {
             check(interrupt)?;

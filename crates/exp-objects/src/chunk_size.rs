@@ -289,7 +289,7 @@ fn distribution(trial: &Trial) -> Vec<(u64, u64)> {
     counts.into_iter().collect()
 }
 
-/// CPU-time throughput on the study's stream.
+/// Measures the CPU-time throughput on the study's stream.
 fn throughput(chunker: ChunkerSpec) -> f64 {
     let mut data = vec![0; 32 << 20];
     study::XorShift::study().fill(&mut data);

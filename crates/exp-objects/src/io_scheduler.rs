@@ -173,7 +173,7 @@ impl Run for IoScheduler {
     }
 }
 
-/// The time of a commit. The second series of a scheduler is a control without a value.
+/// Returns the time of a commit. The second series of a scheduler is a control without a value.
 fn measurement(event: &Event) -> Option<Measurement> {
     let Event::Commit(Measured { arm, seconds }) = event else { return None };
     let one = Measurement::new("commit_mean", "s", Better::Lower, *seconds).ok()?.under("scheduler", &*arm.scheduler);
@@ -233,7 +233,8 @@ impl Spec {
         }
     }
 
-    /// Every commit in the order of measurement: within each condition the schedulers alternate in random order.
+    /// Returns every commit in the order of measurement: within each condition the schedulers alternate in random
+    /// order.
     fn arms(&self, seed: Seed) -> Vec<Arm> {
         let mut random = seed.stream("io-scheduler/order");
         let conditions = self

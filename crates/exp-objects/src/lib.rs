@@ -16,7 +16,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<vcs_scaling::VcsScaling>(),
 ];
 
-/// Whether a run wrote to the drive with this model name of the kernel.
+/// Returns whether a run wrote to the drive with this model name of the kernel.
 fn is_on(environment: &Environment, model: &str) -> bool {
     let stated = environment.0.get("device.model").and_then(serde_json::Value::as_str);
     stated.is_some_and(|stated| stated.contains(model))

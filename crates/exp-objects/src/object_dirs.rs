@@ -48,7 +48,7 @@ pub struct Spec {
     pub repeats: u32,
 }
 
-/// For records without this field.
+/// Returns the value for records without this field.
 fn once() -> u32 {
     1
 }
@@ -131,12 +131,13 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// Published values are comparable only on a partition like the published one.
+    /// Returns whether the partition is like the published one. Published values are comparable only on such a
+    /// partition.
     fn is_published_partition(&self) -> bool {
         self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.free.block_bytes == 1024
     }
 
-    /// Number of files by the formula of the thesis; `None` if the file system does not count inodes.
+    /// Returns the number of files by the formula of the thesis; `None` if the file system does not count inodes.
     fn naive_files(&self) -> Option<f64> {
         let inodes = self.full.inodes_total;
         (inodes > 0).then(|| occupancy::naive_files(self.scheme, inodes))
@@ -239,7 +240,7 @@ impl Experiment for ObjectDirs {
 }
 
 impl Spec {
-    /// Size of the target; 0 for a device, which planning does not open.
+    /// Returns the size of the target; 0 for a device, which planning does not open.
     fn capacity(&self) -> Bytes {
         match self.target {
             TargetSpec::Memory { size } | TargetSpec::Image { size: Some(size), .. } => size,

@@ -187,7 +187,8 @@ impl Spec {
         Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
     }
 
-    /// All cells, with the systems in random order, so that drift of the machine does not affect a single system.
+    /// Returns all cells, with the systems in random order, so that drift of the machine does not affect a single
+    /// system.
     fn cells(&self, seed: Seed) -> Vec<Cell> {
         let mut random = seed.stream("vcs-scaling/order");
         let files = self.files.iter().map(|count| CellKind::ManyFiles(*count));

@@ -84,7 +84,7 @@ pub(crate) struct Aging {
 }
 
 impl Aging {
-    /// Bytes of the tree over the size: ballast and filler have the same size, and one of them is deleted.
+    /// Returns the bytes of the tree over the size: ballast and filler have the same size, and one of them is deleted.
     fn live(&self) -> f64 {
         2.0 * self.fullness - 1.0 - state::RESERVE
     }

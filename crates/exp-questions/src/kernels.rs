@@ -172,7 +172,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<Kernels> {
     }
 }
 
-/// Layouts depend on the memory, so it follows from the size alone.
+/// Returns the memory of a guest. Layouts depend on it, so it follows only from the size.
 fn memory(spec: &Spec) -> Bytes {
     Bytes(spec.size.bytes() + Bytes::gib(1).0)
 }

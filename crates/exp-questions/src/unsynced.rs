@@ -13,6 +13,8 @@ const MOST: u64 = 32 << 20;
 pub(crate) struct Unsynced(u64);
 
 impl Unsynced {
+    /// Counts written bytes, and syncs the file system when they reach `MOST`.
+    ///
     /// # Errors
     /// The folder cannot be opened, or the data cannot be written back.
     pub(crate) fn wrote(&mut self, bytes: u64, folder: &Path) -> Result<(), Failure> {

@@ -161,7 +161,7 @@ impl Spec {
         all.into_iter().map(|grid| cell(grid, false)).chain(again).chain(beside).collect()
     }
 
-    /// The reference cell: the published one, or the first if the grid lacks it.
+    /// Returns the reference cell: the published one, or the first if the grid lacks it.
     fn reference(&self) -> Option<(Span, Size)> {
         let published = (Span::from_millis(PUBLISHED.0), Size(Bytes::mib(PUBLISHED.1)));
         if self.periods.contains(&published.0) && self.thresholds.contains(&published.1) {

@@ -64,7 +64,7 @@ pub(crate) struct Spec {
     pub time_limit: Span,
 }
 
-/// For records without this field.
+/// Returns the default for records without this field.
 fn once() -> u32 {
     1
 }
@@ -249,8 +249,8 @@ impl Run for F2fsBandwidth {
     }
 }
 
-/// The mean over everything written to a drive in one repetition. Emulated drives use another metric name than real and
-/// simulated ones, which decide claims.
+/// Returns the mean over everything written to a drive in one repetition. Emulated drives use another metric name than
+/// real and simulated ones, which decide claims.
 fn measurement(event: &Event, emulated: bool) -> Option<Measurement> {
     let (name, drive, repeat, value) = match event {
         Event::Drive(result) if emulated => {
@@ -365,8 +365,8 @@ mod tests {
         Event::OnModel(OnModel { drive, repeat, bytes: 1, mean_mib_s: Some(mean_mib_s), write_amplification, timed })
     }
 
-    /// The guest's own bandwidth is shown and decides nothing. Neither does a model that disagrees with the guest's
-    /// counts.
+    /// Checks that the guest's own bandwidth is shown and decides nothing. Neither does a model that disagrees with the
+    /// guest's counts.
     #[test]
     fn model_results_are_compared_with_published_values() {
         let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();

@@ -98,7 +98,7 @@ impl Run for ZnsJob {
         if result.interrupted { Err(interrupted()) } else { Ok(()) }
     }
 
-    /// Nothing was measured if the drive refused all commands.
+    /// Returns a failure if the drive refused all commands, because nothing was measured.
     fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
         let is_refused = |actor: &Value| actor["commands"] == 0 && actor["errors"] != 0;
         match result_of(spec, recorded)["actors"].as_array().is_some_and(|actors| actors.iter().any(is_refused)) {
@@ -117,7 +117,7 @@ impl Run for ZnsJob {
     }
 }
 
-/// The result of the last part of a run. An interrupted part yields the actors that it recorded.
+/// Returns the result of the last part of a run. An interrupted part yields the actors that it recorded.
 fn result_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Value {
     let mut actors = Vec::new();
     for event in recorded.events().rev() {
@@ -130,7 +130,7 @@ fn result_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Value {
     json!({"device": spec.device, "actors": actors})
 }
 
-/// The drive in the record. Older records have only its name, which implies the kind of drive.
+/// Returns the drive in the record. Older records have only its name, which implies the kind of drive.
 fn drive_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Used {
     let by_name = || {
         let nature = match spec.device.as_str() {

@@ -122,8 +122,8 @@ impl Run for VmSelftest {
     }
 }
 
-/// The result of every requested file system. One without a report counts as failed; if the guest itself failed, its
-/// error is the reason.
+/// Returns the result of every requested file system. One without a report counts as failed; if the guest itself
+/// failed, its error is the reason.
 fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
     let stated: Vec<Tried> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
@@ -154,7 +154,7 @@ fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried
     spec.file_systems.iter().map(of).collect()
 }
 
-/// 1 for each working file system, 0 for each other, under the names that claims use.
+/// Returns 1 for each working file system, 0 for each other, under the names that claims use.
 fn measurements(states: &[Tried]) -> Vec<Measurement> {
     let one = |tried: &Tried| {
         let works = if tried.works { 1.0 } else { 0.0 };
@@ -193,7 +193,7 @@ fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure
     })
 }
 
-/// A line of the script: `FILE_SYSTEM ok|failed SECONDS words ...`.
+/// Parses a line of the script: `FILE_SYSTEM ok|failed SECONDS words ...`.
 fn parse(line: &str) -> Option<Tried> {
     let mut words = line.splitn(4, ' ');
     let file_system = words.next()?.to_string();

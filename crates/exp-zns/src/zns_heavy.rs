@@ -21,7 +21,7 @@ fn key(drive: &str, rate: u64) -> String {
     format!("drive={drive},rate={rate}")
 }
 
-/// Four writers of 1 MiB, or the number and size that the drive supports, with the differences in words.
+/// Plans four writers of 1 MiB, or the number and size that the drive supports, with the differences in words.
 fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<String>), Failure> {
     let time = Some(JobSpan(spec.load.points.time.0));
     let (half_to_write, reading, half) = halves(drive, ZONES)?;

@@ -139,7 +139,7 @@ fn openings(geometry: &Geometry) -> impl Iterator<Item = Opening> + use<> {
     Opening::ALL.into_iter().filter(move |opening| appends || !opening.appends())
 }
 
-/// A name short enough for the label of a bar.
+/// Shortens a name for the label of a bar.
 fn label(name: &str) -> String {
     let shorter = name.replace("write to a closed zone, opened", "write after close,").replace(" before", "");
     shorter.replace("opens implicitly", "implicit open")

@@ -56,7 +56,7 @@ impl Parameters for FillSpec {
     }
 }
 
-/// Published occupancies in blocks of 4 KiB: none, one block, 1/16, 1/8, 1/4, 1/2 and all of a zone.
+/// Returns the published occupancies in blocks of 4 KiB: none, one block, 1/16, 1/8, 1/4, 1/2 and all of a zone.
 pub(crate) fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     match grid {
         Grid::Few => vec![0, 137_856, full],
@@ -68,8 +68,8 @@ pub(crate) fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     }
 }
 
-/// The share of a drive's zone that corresponds to a published number of blocks. One block and all but one block are
-/// taken as such; other numbers become the same share of a zone.
+/// Returns the share of a drive's zone that corresponds to a published number of blocks. One block and all but one
+/// block are taken as such; other numbers become the same share of a zone.
 pub(crate) fn share(drive: &Survey, blocks: u64) -> f64 {
     let own = drive.geometry.capacity_bytes() as f64 / 4096.0;
     match blocks {

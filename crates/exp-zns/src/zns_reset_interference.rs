@@ -38,7 +38,7 @@ fn plural(name: &str) -> String {
     }
 }
 
-/// An actor that runs with the resets, in at most `most` zones below the zones to reset.
+/// Returns an actor that runs with the resets, in at most `most` zones below the zones to reset.
 fn beside(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorSpec> {
     let (_, op, kib, jobs) = OTHERS.into_iter().find(|(known, ..)| *known == name)?;
     let wanted = if op == Activity::RandomRead { 300 } else { 8 * jobs };

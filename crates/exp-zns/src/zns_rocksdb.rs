@@ -269,7 +269,7 @@ impl ZnsRocksdb {
 }
 
 impl Spec {
-    /// All setups in turn, once per repeat. A guest's recording is replayed before the next guest starts.
+    /// Plans all setups in turn, once per repeat. A guest's recording is replayed before the next guest starts.
     fn rounds(&self) -> Vec<Planned<Step>> {
         let setups = self.setups();
         let round = |repeat| {
@@ -310,7 +310,7 @@ impl Spec {
         self.keys * (KEY_BYTES + VALUE_BYTES)
     }
 
-    /// The selected setups, and ZenFS if `db-bench` is a path: only a db_bench with the plugin has it.
+    /// Returns the selected setups, and ZenFS if `db-bench` is a path: only a db_bench with the plugin has it.
     fn setups(&self) -> Vec<String> {
         let mut names = self.setups.clone();
         let has_plugin =

@@ -72,6 +72,8 @@ pub struct How<'a> {
 }
 
 impl How<'_> {
+    /// Returns the specification of the aging plan.
+    ///
     /// # Errors
     /// An unknown profile.
     pub fn plan_spec(&self) -> Result<PlanSpec, Failure> {
@@ -192,7 +194,7 @@ fn by_plan(
     }
 }
 
-/// `$SEED` differs between pairs and is the same for both file systems.
+/// Ages the target by a command. `$SEED` differs between pairs and is the same for both file systems.
 fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTarget) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(target.mount_point());
@@ -205,7 +207,7 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
 }
 
-/// Extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
+/// Measures the extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
 fn append(target: &MountedTarget, spec: &How<'_>) -> Result<f64, Failure> {
     let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
     let folder = target.mount_point().join("senesce-append");
@@ -223,7 +225,7 @@ fn append(target: &MountedTarget, spec: &How<'_>) -> Result<f64, Failure> {
     Ok(summary.extents as f64 / summary.files.max(1) as f64)
 }
 
-/// Used bytes of the file system that are not allocated to regular files.
+/// Returns the used bytes of the file system that are not allocated to regular files.
 fn metadata(target: &MountedTarget) -> Result<u64, Failure> {
     let point = target.mount_point();
     let found = rustix::fs::statvfs(point).map_err(|errno| failed("check the space of", point)(errno.into()))?;

@@ -32,7 +32,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
     }
 }
 
-/// Which file systems failed how often; the runner names the reasons.
+/// Lists the file systems with failed agings and their number; the runner names the reasons.
 fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
     let failures = recorded.failures();
     let count = |side| failures.iter().filter(|(step, _)| step.is_some_and(|step| step.side == side)).count();
@@ -93,7 +93,7 @@ fn result(spec: &GateSpec, agings: &Agings, judged: &[Judged], failed: &[String]
     })
 }
 
-/// The values of all agings but shams, for comparisons between gates.
+/// Returns the values of all agings but shams, for comparisons between gates.
 pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Measurement> {
     let agings = Agings::of(recorded.events());
     let plain = agings.all().iter().filter(|one| !one.step.sham);

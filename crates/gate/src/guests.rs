@@ -15,7 +15,7 @@ pub(crate) fn job(spec: &GateSpec, step: &GateStep) -> PoolJob<Gate> {
     }
 }
 
-/// The same gate on the kernel of the guest.
+/// Returns the same gate on the kernel of the guest.
 fn inside(spec: &GateSpec) -> GateSpec {
     let mut own = spec.clone();
     own.gate.host = true;

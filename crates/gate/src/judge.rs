@@ -65,7 +65,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Whether the interval contains a worsening of more than `effect` (a fraction).
+    /// Returns whether the interval contains a worsening of more than `effect` (a fraction).
     pub(crate) fn may_be_worse_by(&self, effect: f64) -> bool {
         self.ratio.is_some_and(|ratio| match self.better {
             Better::Lower => ratio.high > 1.0 + effect,
@@ -133,7 +133,7 @@ struct Logs {
 }
 
 impl Logs {
-    /// `None` if a value is missing or not above zero, or fewer than two seeds have both sides.
+    /// Returns the logarithms; `None` if a value is missing or not above zero, or fewer than two seeds have both sides.
     fn of(metric: &Metric, agings: &Agings) -> Option<Self> {
         let log = |aged| (metric.value)(aged).filter(|value| value.is_finite() && *value > 0.0).map(f64::ln);
         let pairs: Vec<(f64, f64)> =
@@ -144,7 +144,7 @@ impl Logs {
         (logs.reference.len() > 1).then_some(logs)
     }
 
-    /// Variance of one aging without other causes than noise.
+    /// Returns the variance of one aging without other causes than noise.
     fn sham_variance(&self) -> Option<f64> {
         let squares: Vec<f64> = self.shams.iter().map(|(plain, sham)| (sham - plain).powi(2) / 2.0).collect();
         mean(&squares)
@@ -185,7 +185,7 @@ mod tests {
     use crate::run::{Answer, answer, judge_all};
     use senesce_core::Seed;
 
-    /// Sum of uniform numbers with the given standard deviation.
+    /// Returns a sum of uniform numbers with the given standard deviation.
     fn noise(rng: &mut impl FnMut() -> f64, deviation: f64) -> f64 {
         deviation * ((0..12).map(|_| rng()).sum::<f64>() - 6.0)
     }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_layouts_are_identical_whatever_the_shams_say() {
+    fn equal_layouts_are_identical_regardless_of_shams() {
         let values = |step: crate::run::GateStep| 1000.0 + f64::from(step.seed) * if step.sham { 300.0 } else { 1.0 };
         let mut same = agings(4, &mut |step| values(step));
         assert!(!same.are_identical(), "without digests");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn shams_set_a_floor_and_pairs_need_less_noise_than_seeds() {
+    fn seeds_are_paired_unless_shams_are_noisy() {
         let seeds = |step: &crate::run::GateStep| 1000.0 * (1.0 + f64::from(step.seed));
         let quiet = judge(&METRICS[0], &agings(4, &mut |step| seeds(&step)), 0.03, 0.001);
         assert!(quiet.paired && quiet.verdict == Verdict::Equivalent, "{quiet:?}");

@@ -82,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn drawn_gates_have_the_seeds_and_sides_they_should() {
+    fn drawn_gates_have_the_seeds_and_sides_of_their_variant() {
         let spec = gate(8);
         let value = |step: GateStep| f64::from(step.seed * 10 + step.side as u32 * 2 + u32::from(step.sham));
         let all = agings(40, &mut |step| value(step));

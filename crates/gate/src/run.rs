@@ -32,7 +32,7 @@ pub struct AgedStep {
     pub aged: Aged,
 }
 
-/// All steps of the seeds below `pairs`: both sides, and a sham of the reference.
+/// Returns all steps of the seeds below `pairs`: both sides, and a sham of the reference.
 pub(crate) fn steps(pairs: u32) -> impl Iterator<Item = GateStep> {
     (0..pairs).flat_map(|seed| {
         [(0, false), (1, false), (0, true)].into_iter().map(move |(side, sham)| GateStep { seed, side, sham })
@@ -60,19 +60,19 @@ impl Agings {
         0..self.0.iter().map(|one| one.step.seed + 1).max().unwrap_or(0)
     }
 
-    /// Reference and variant of each seed that has both.
+    /// Returns the reference and variant of each seed that has both.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&Aged, &Aged)> {
         let side = |seed, side| self.get(GateStep { seed, side, sham: false });
         self.seeds().filter_map(move |seed| Some((side(seed, 0)?, side(seed, 1)?)))
     }
 
-    /// Reference and its sham of each seed that has both.
+    /// Returns the reference and its sham of each seed that has both.
     pub(crate) fn shams(&self) -> impl Iterator<Item = (&Aged, &Aged)> {
         let one = |seed, sham| self.get(GateStep { seed, side: 0, sham });
         self.seeds().filter_map(move |seed| Some((one(seed, false)?, one(seed, true)?)))
     }
 
-    /// Whether both sides of every pair have the same layout, also of the slow append.
+    /// Returns whether both sides of every pair have the same layout, also of the slow append.
     pub(crate) fn are_identical(&self) -> bool {
         let is_same = |(one, other): (&Aged, &Aged)| {
             one.digest.is_some()
@@ -82,13 +82,13 @@ impl Agings {
         self.pairs().count() > 0 && self.pairs().all(is_same)
     }
 
-    /// Seeds with both sides and a sham.
+    /// Returns the seeds with both sides and a sham.
     pub(crate) fn complete_seeds(&self) -> Vec<u32> {
         let has_all = |seed: &u32| steps(1).all(|step| self.get(GateStep { seed: *seed, ..step }).is_some());
         self.seeds().filter(has_all).collect()
     }
 
-    /// Those of seeds below `pairs`.
+    /// Returns the agings of seeds below `pairs`.
     pub(crate) fn below(&self, pairs: u32) -> Self {
         Self(self.0.iter().filter(|one| one.step.seed < pairs).cloned().collect())
     }
@@ -100,7 +100,7 @@ impl FromIterator<AgedStep> for Agings {
     }
 }
 
-/// The verdicts after the last analysis, each with its share of the error.
+/// Returns the verdicts after the last analysis, each with its share of the error.
 pub(crate) fn judge_all(spec: &GateSpec, agings: &Agings) -> Vec<Judged> {
     let rules = &spec.gate;
     let analyses = if rules.max_pairs > rules.pairs { 2.0 } else { 1.0 };
@@ -109,7 +109,7 @@ pub(crate) fn judge_all(spec: &GateSpec, agings: &Agings) -> Vec<Judged> {
     METRICS.iter().map(|metric| judge(metric, agings, rules.minimum_effect, error)).collect()
 }
 
-/// Number of pairs that are needed: the maximum if the first analysis leaves a primary metric open.
+/// Returns the number of pairs that are needed: the maximum if the first analysis leaves a primary metric open.
 pub(crate) fn pairs_needed(spec: &GateSpec, agings: &Agings) -> u32 {
     let first = agings.below(spec.gate.pairs);
     let is_complete = first.pairs().count() as u32 == spec.gate.pairs;
@@ -131,7 +131,7 @@ pub(crate) enum Answer {
     NoVerdict,
 }
 
-/// `failed`: how many agings failed.
+/// Returns the answer; `failed` is the number of failed agings.
 pub(crate) fn answer(judged: &[Judged], failed: usize) -> Answer {
     let any = |verdict| judged.iter().any(|one| one.primary && one.verdict == verdict);
     if failed > 0 || judged.is_empty() || any(Verdict::NotTestable) {
@@ -152,7 +152,7 @@ pub(crate) mod tests {
         toml::from_str(&text).unwrap()
     }
 
-    /// Agings whose every measured value is `value` of their step.
+    /// Makes agings whose every measured value is `value` of their step.
     pub(crate) fn agings(pairs: u32, value: &mut dyn FnMut(GateStep) -> f64) -> Agings {
         let aged = |value: f64| Aged {
             files: 1,

@@ -84,7 +84,7 @@ mod defaults {
 const MOST_PAIRS: u32 = 64;
 
 impl GateSpec {
-    /// Whether the text is a gate, not a study.
+    /// Returns whether the text is a gate, not a study.
     pub fn is_gate(text: &str) -> bool {
         text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("gate"))
     }
@@ -164,7 +164,7 @@ impl GateSpec {
         Ok(())
     }
 
-    /// How both images of a seed are aged.
+    /// Returns how both images of a seed are aged.
     pub(crate) fn how(&self, seed: u32) -> How<'_> {
         let root = Seed(self.seed).child(&format!("gate/{seed}"));
         How { size: self.size, aging: &self.aging, seed: root, number: seed }

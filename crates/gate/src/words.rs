@@ -14,7 +14,7 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-/// One sentence.
+/// Returns the result in one sentence.
 pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> String {
     let effect = spec.gate.minimum_effect * 100.0;
     let names = |verdict| {
@@ -42,13 +42,13 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> Str
     }
 }
 
-/// Primary metrics that may be worse by more than `effect` (a fraction).
+/// Returns primary metrics that may be worse by more than `effect` (a fraction).
 fn not_excluded(judged: &[Judged], effect: f64) -> Vec<&'static str> {
     let open = judged.iter().filter(|one| one.primary && one.may_be_worse_by(effect));
     open.map(|one| one.metric).collect()
 }
 
-/// A table of at most 72 columns.
+/// Renders a table of at most 72 columns.
 ///
 /// # Errors
 /// The record is not that of a gate.
@@ -84,7 +84,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// Lines of at most 72 characters.
+/// Wraps a text into lines of at most 72 characters.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -100,7 +100,7 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// One test per primary metric, and one whether all agings succeeded.
+/// Makes one test per primary metric, and one whether all agings succeeded.
 ///
 /// # Errors
 /// The record is not that of a gate.
@@ -123,7 +123,7 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     Ok(std::iter::once(all).chain(judged.iter().filter(|one| one.primary).map(case)).collect())
 }
 
-/// The gate, its agings, and how many failed.
+/// Reads the gate, its agings, and the number of failures.
 pub(crate) fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> {
     if record.plan.kind != Gate::KIND {
         return Err(Failure::usage(format!("{} is not the record of a gate", record.plan.kind)));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_metrics_that_may_be_worse_are_not_excluded() {
+    fn not_excluded_lists_only_metrics_that_may_be_worse() {
         let mut judged = judge_all(&gate(8), &agings(8, &mut |_| 1000.0));
         let intervals = [(0.757, 0.979), (0.683, 0.982), (0.96, 1.02), (0.9, 1.05), (0.9, 1.2), (0.9, 1.2)];
         for (one, (low, high)) in judged.iter_mut().zip(intervals) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_fit_into_a_letter() {
+    fn wrapped_lines_have_at_most_72_columns() {
         let text = wrapped(&"word ".repeat(60));
         assert!(text.lines().count() > 3 && text.lines().all(|line| line.len() <= 72));
     }

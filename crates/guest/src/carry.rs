@@ -48,7 +48,8 @@ pub struct GuestSpec {
 pub const AGING_LIMIT: Duration = Duration::from_secs(3600);
 
 impl GuestSpec {
-    /// A user-mode kernel in virtual time. `limit`: of wall time, after which it counts as hung.
+    /// Creates a guest with a user-mode kernel in virtual time. `limit` is wall time, after which the guest counts as
+    /// hung.
     pub fn in_virtual_time(kernel: &str, memory: Bytes, limit: Duration) -> Self {
         Self {
             kernel: Some(kernel.into()),
@@ -60,7 +61,7 @@ impl GuestSpec {
         }
     }
 
-    /// For programs without a pace.
+    /// Selects virtual time for programs without a pace.
     pub fn still(self) -> Self {
         Self { time: GuestTime::Still, ..self }
     }
@@ -229,7 +230,8 @@ pub fn record_of_guest<G: Run>(
     Ok((Recorded::<G>::of(&Record::open(&inside)?)?, outcome))
 }
 
-/// A folder that the guest may write. Files of an interrupted guest are deleted, because its drives are gone.
+/// Makes an empty folder that the guest may write. Files of an interrupted guest are deleted, because its drives are
+/// gone.
 fn fresh_share(share: PathBuf) -> Result<PathBuf, Failure> {
     let _ = fs::remove_dir_all(&share);
     fs::create_dir_all(&share).map_err(failed("make folder", &share))?;
@@ -252,7 +254,8 @@ fn take_over<G: Run, R: Run<Event = G::Event>>(
     Ok(())
 }
 
-/// The path of this program in the guest, independent of its name: the guest sees the host's files at their paths.
+/// Returns the path of this program in the guest, independent of its name: the guest sees the host's files at their
+/// paths.
 pub fn own_program() -> Result<String, Failure> {
     let path = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     Ok(path.to_string_lossy().into_owned())

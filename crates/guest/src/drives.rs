@@ -9,12 +9,13 @@ pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
 /// Selects the guest's drive with the required properties.
 pub const AUTO: &str = "auto";
 
-/// Three drives for the guest, as in `senesce vm run --drive`: conventional, small conventional, zoned.
+/// Returns three drives for the guest, as in `senesce vm run --drive`: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
     emulated_with(size, ZONES)
 }
 
-/// Like [`emulated`], with at most `zones` zones, and at least half as many as long as a zone is smaller than 64 MiB.
+/// Returns the drives of [`emulated`] with at most `zones` zones. They have at least half as many if a zone is smaller
+/// than 64 MiB.
 pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
     let zone = (size.0 / zones).next_power_of_two().min(LARGEST_ZONE);
     // Twice the usual 14: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
@@ -25,7 +26,7 @@ pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
     ]
 }
 
-/// The same drives with a minimum time per request. An emulated processor issues one after the other what a fast one has in
+/// Gives each drive a minimum time per request. An emulated processor issues one after the other what a fast one has in
 /// flight together, unless its drives are slow in proportion.
 pub fn slowed(drives: Vec<String>, latency: Span) -> Vec<String> {
     drives.into_iter().map(|drive| format!("{drive},latency={latency}")).collect()
@@ -34,8 +35,8 @@ pub fn slowed(drives: Vec<String>, latency: Span) -> Vec<String> {
 const ZONES: u64 = 64;
 const LARGEST_ZONE: u64 = 64 << 20;
 
-/// Bytes of a zone of an emulated drive, a power of two. A drive has 33 to 64 zones, above 4 GiB more zones of 64 MiB.
-/// mkfs.f2fs needs about 30.
+/// Returns the bytes of a zone of an emulated drive, a power of two. A drive has 33 to 64 zones, above 4 GiB more zones
+/// of 64 MiB. mkfs.f2fs needs about 30.
 pub fn zone_size(drive_size: u64) -> u64 {
     (drive_size / ZONES).next_power_of_two().min(LARGEST_ZONE)
 }

@@ -61,7 +61,7 @@ pub(crate) fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> imp
     move |source| IoFailure::new(operation, path, source).into()
 }
 
-/// The same for files of a run, which are in `$TMPDIR`.
+/// Adds the operation and the path to an error, like [`io_error`], for files of a run, which are in `$TMPDIR`.
 pub(crate) fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| {

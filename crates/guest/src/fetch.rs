@@ -55,13 +55,13 @@ impl Apt {
         self.run("apt-get", &["update", "-qq"]).map(drop)
     }
 
-    /// The folder with the files of a package.
+    /// Fetches a package and returns the folder with its files.
     pub(crate) fn unpack(&self, package: &str, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
         self.update(announce)?;
         self.unpack_known(package, announce)
     }
 
-    /// The same after [`Self::update`].
+    /// Fetches a package like [`Self::unpack`], but only after [`Self::update`].
     pub(crate) fn unpack_known(&self, package: &str, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
         announce(&format!("fetching {package}"));
         self.run("apt-get", &["download", "-qq", package])?;
@@ -95,7 +95,7 @@ pub(crate) fn run_program(command: &mut Command) -> Result<String, GuestError> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same with each line of its output as soon as it is written.
+/// Runs a program like [`run_program`], and passes on each line of its output as soon as it is written.
 pub(crate) fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<(), GuestError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| cannot_run(&program, &error);
@@ -123,6 +123,8 @@ fn cannot_run(program: &str, error: &io::Error) -> GuestError {
     }
 }
 
+/// Checks that a program succeeded.
+///
 /// # Errors
 /// The program failed; with the last lines of its `errors`.
 fn check_status(program: String, status: ExitStatus, errors: &[u8]) -> Result<(), GuestError> {
@@ -135,7 +137,7 @@ fn check_status(program: String, status: ExitStatus, errors: &[u8]) -> Result<()
     Err(GuestError::Program { program, status: status.to_string(), output })
 }
 
-/// The host's own mirror, and the name of its release.
+/// Finds the host's own mirror and the name of its release.
 fn host_mirror() -> Result<(String, String), GuestError> {
     let missing =
         |what: String| GuestError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
@@ -160,7 +162,7 @@ fn host_mirror() -> Result<(String, String), GuestError> {
     Ok((mirror, codename))
 }
 
-/// The first address for `codename`, from either form of sources file.
+/// Finds the first address for `codename` in either form of sources file.
 fn mirror_of(text: &str, codename: &str) -> Option<String> {
     for line in text.lines().filter(|line| line.starts_with("deb ")) {
         let words: Vec<&str> = line.split_whitespace().filter(|word| !word.contains(['[', ']', '='])).collect();

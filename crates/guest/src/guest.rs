@@ -138,7 +138,7 @@ fn enter_host_tree() -> Result<(), String> {
     enter_overlay()
 }
 
-/// The same in user-mode Linux, whose root is already the tree of the host.
+/// Enters the tree like [`enter_host_tree`], but in user-mode Linux, whose root is already the tree of the host.
 fn enter_shown_tree() -> Result<(), String> {
     mount("/", "/host", "", MountFlags::BIND, None).map_err(|errno| format!("bind the root: {errno}"))?;
     attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
@@ -189,8 +189,8 @@ fn attach_share(tag: &str, path: &Path) -> Result<(), String> {
     attach("9p", tag, &path.to_string_lossy(), MountFlags::empty(), &data)
 }
 
-/// A share of user-mode Linux has the same path in the kernel's tree, except the control folder in the host's tree. Output reaches
-/// the host immediately.
+/// Mounts a share of user-mode Linux. It has the same path in the kernel's tree, except the control folder in the
+/// host's tree. Output reaches the host immediately.
 fn attach_shown(tag: &str, path: &Path, tree: Option<&HostTree>) -> Result<(), String> {
     folder_at(path)?;
     let is_control = path == Path::new(CONTROL);
@@ -240,7 +240,7 @@ fn mount_rest() {
     }
 }
 
-/// Device files of drivers that are loaded on first use, as in `kmod static-nodes`.
+/// Makes the device files of drivers that are loaded on first use, as in `kmod static-nodes`.
 fn make_static_nodes() {
     for (name, major, minor) in module_index().map(|index| index.static_nodes()).unwrap_or_default() {
         let path = Path::new("/dev").join(name);
@@ -306,7 +306,7 @@ fn report_exit(status: u8) {
     }
 }
 
-/// `modprobe -q -- NAME`, as the kernel calls it.
+/// Does the work of `modprobe -q -- NAME`, as the kernel calls it.
 fn load_on_demand() -> i32 {
     let Some(name) = std::env::args().next_back() else { return 1 };
     let folder = Path::new(CONTROL).join("modules");

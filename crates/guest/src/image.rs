@@ -12,7 +12,8 @@ const PVH_ENTRY: u32 = 18;
 /// Earlier kernels have no CONFIG_PVH; their entry is for Xen only.
 const FIRST_PVH_RELEASE: u64 = 5;
 
-/// The unpacked kernel if QEMU can boot it, else the image as it is. `major` is the first number of its release, if known.
+/// Returns the unpacked kernel if QEMU can boot it, otherwise the image as it is. `major` is the first number of its
+/// release, if known.
 ///
 /// # Errors
 /// In words: not a kernel image, a damaged one, or one that QEMU cannot boot in either form.
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
     use crate::payload::tests::{bz_image, packed_gzip};
 
-    /// An ELF file of one segment with one Xen note (elf(5)).
+    /// Builds an ELF file of one segment with one Xen note (elf(5)).
     fn elf(kind: u32) -> Vec<u8> {
         let (header, segment, note) = (64_u64, 56_u64, 20_u64);
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();

@@ -32,7 +32,7 @@ impl<W: Write> Archive<W> {
         self.member(name, EXECUTABLE, content, (0, 0))
     }
 
-    /// A character device; the kernel opens `/dev/console` for the first process.
+    /// Adds a character device; the kernel opens `/dev/console` for the first process.
     pub(crate) fn character_device(&mut self, name: &str, major: u32, minor: u32) -> io::Result<()> {
         self.member(name, CHARACTER_DEVICE, &[], (major, minor))
     }
@@ -119,8 +119,8 @@ pub(crate) fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), Guest
     archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
 }
 
-/// An ELF file without the data after its loaded segments: debug symbols would slow the boot (System V ABI, program header:
-/// offsets 32, 54, 56 of the file header; 8 and 32 of each entry).
+/// Returns an ELF file without the data after its loaded segments, because debug symbols would slow the boot. See
+/// System V ABI, program header: offsets 32, 54, 56 of the file header; 8 and 32 of each entry.
 fn loaded_part(program: &[u8]) -> &[u8] {
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let mut value = [0; 8];
@@ -139,7 +139,7 @@ fn loaded_part(program: &[u8]) -> &[u8] {
     end().and_then(|end| program.get(..end)).unwrap_or(program)
 }
 
-/// The shared libraries and the loader of this process, by the paths that the loader uses.
+/// Lists the shared libraries and the loader of this process, by the paths that the loader uses.
 fn own_libraries() -> Result<Vec<PathBuf>, GuestError> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
     let program = std::env::current_exe().unwrap_or_default();

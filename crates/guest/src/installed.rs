@@ -5,6 +5,8 @@ use senesce_core::{ExitCode, Failure, Size};
 use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
 
+/// Checks that an image of this size is large enough for each file system.
+///
 /// # Errors
 /// An image of this size is too small for one of the file systems.
 pub fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>) -> Result<(), Failure> {
@@ -17,7 +19,7 @@ pub fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>
     }
 }
 
-/// The build that a name stands for; the name itself if none is installed, such as in a guest.
+/// Returns the build that a name stands for, or the name itself if the build is not installed, such as in a guest.
 pub fn resolve(name: &str) -> String {
     kernel::with_virtual_time(name).map_or_else(|_| name.into(), |kernel| kernel.version)
 }

@@ -36,12 +36,12 @@ impl Kernel {
         self.folder.join(if self.is_user_mode() { USER_MODE } else { "vmlinux" })
     }
 
-    /// Whether it is user-mode Linux, a program of the host.
+    /// Returns whether the kernel is user-mode Linux, a program of the host.
     pub fn is_user_mode(&self) -> bool {
         self.folder.join(USER_MODE).exists()
     }
 
-    /// Whether its clock can be virtual.
+    /// Returns whether the kernel's clock can be virtual.
     pub fn has_virtual_time(&self) -> bool {
         let options = fs::read_to_string(self.folder.join(CONFIG)).unwrap_or_default();
         options.lines().any(|line| line == "CONFIG_UML_TIME_TRAVEL_SUPPORT=y")
@@ -58,7 +58,7 @@ impl Kernel {
     }
 }
 
-/// `$XDG_CACHE_HOME/senesce/vm`, else `~/.cache/senesce/vm`.
+/// Returns `$XDG_CACHE_HOME/senesce/vm`, or `~/.cache/senesce/vm` if the variable is empty or missing.
 pub(crate) fn cache_folder() -> Result<PathBuf, GuestError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
@@ -68,7 +68,7 @@ pub(crate) fn cache_folder() -> Result<PathBuf, GuestError> {
     })
 }
 
-/// The folder of all kernels, which is made.
+/// Returns the folder of all kernels, and makes it if it is missing.
 pub(crate) fn kernels_folder() -> Result<PathBuf, GuestError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
@@ -101,13 +101,13 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// That of [`choose`] without another wish: the first with a kernel, user-mode Linux before QEMU.
+    /// Returns the engine that [`choose`] uses by default: user-mode Linux if it has a kernel, otherwise QEMU.
     fn preferred(kernels: &[Kernel]) -> Self {
         if kernels.iter().any(Kernel::is_user_mode) { Self::Uml } else { Self::Qemu }
     }
 }
 
-/// The kernel of this release; otherwise that of the package senesce-kernel, or the newest one of the engine.
+/// Chooses the kernel of this release; otherwise that of the package senesce-kernel, or the newest one of the engine.
 ///
 /// # Errors
 /// No kernel is cached for this engine, or with this release.
@@ -134,13 +134,13 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
     })
 }
 
-/// Whether a kernel has this name, or is of this series.
+/// Returns whether a kernel has this name or belongs to this series.
 pub fn is_of(version: &str, name: &str) -> bool {
     version.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
-/// The user-mode kernel with virtual time of a release (`6.12.95-uml-d0191f96`), or of a series (`6.12`): the one that was built
-/// last.
+/// Finds the latest build of the user-mode kernel with virtual time of a release (`6.12.95-uml-d0191f96`) or a series
+/// (`6.12`).
 ///
 /// # Errors
 /// No such kernel is installed.
@@ -153,7 +153,7 @@ pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
     kernels.into_iter().max_by_key(built).ok_or_else(|| without_virtual_time(name, &names))
 }
 
-/// No kernel has this name among those with virtual time.
+/// Builds the error for a name that is not a kernel with virtual time.
 fn without_virtual_time(name: &str, others: &[String]) -> GuestError {
     let what = format!("no kernel {name} with virtual time");
     match others {
@@ -208,7 +208,8 @@ fn fetch_and_unpack(
     Ok(Kernel { version, folder })
 }
 
-/// The modules that a user wanted for the kernel in this folder of the cache, or for the one that Debian's replaces.
+/// Returns the modules that a user requested for the kernel in this folder of the cache, or for the one that Debian's
+/// replaces.
 fn wanted_before(source: &KernelSource, folder: &Path) -> BTreeSet<String> {
     let same = Kernel { version: String::new(), folder: folder.into() }.index();
     let newest = || cached_kernels().unwrap_or_default().into_iter().find_map(|kernel| kernel.index().ok());
@@ -268,7 +269,7 @@ fn unpack_debian(work: &Path, announce: &dyn Fn(&str)) -> Result<(PathBuf, PathB
     Ok((root.join(format!("boot/vmlinuz-{version}")), modules))
 }
 
-/// The package of the preferred release: 6.12 if available, else the newest.
+/// Chooses the package of the preferred release: 6.12 if available, else the newest.
 fn choose_package(listing: &str) -> Option<String> {
     let mut packages: Vec<String> = listing
         .lines()

@@ -102,7 +102,7 @@ impl ModuleIndex {
         Ok(index)
     }
 
-    /// Only modules to load at boot; those that the folder lacks are taken as built in.
+    /// Resolves only modules to load at boot; those that the folder lacks are taken as built in.
     pub(crate) fn resolve_for_boot(folder: &Path, names: &[&str]) -> Result<Self, GuestError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
@@ -118,8 +118,8 @@ impl ModuleIndex {
         Ok(index)
     }
 
-    /// Name below /dev, major and minor number of each device file that a module in the index declares (`devname:` and
-    /// `char-major-` aliases).
+    /// Returns the name below /dev, major and minor number of each device file that a module in the index declares
+    /// (`devname:` and `char-major-` aliases).
     pub(crate) fn static_nodes(&self) -> Vec<(String, u32, u32)> {
         let number = |files: &Vec<PathBuf>| {
             let same = self.load.iter().filter(|(_, others)| *others == files);
@@ -193,7 +193,7 @@ impl Resolver {
     }
 }
 
-/// Names of built-in modules, from `modules.builtin` (kernel documentation, kbuild).
+/// Reads the names of built-in modules from `modules.builtin` (kernel documentation, kbuild).
 fn built_in(folder: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
     let name = |line: &str| Some(canonical(Path::new(line.trim()).file_stem()?.to_str()?));
@@ -214,12 +214,12 @@ fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), Gu
     Ok(())
 }
 
-/// The kernel treats `-` and `_` in module names as the same character.
+/// Replaces `-` by `_`, because the kernel treats both as the same character in module names.
 pub(crate) fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// The bytes of a module file, unpacked.
+/// Reads and unpacks a module file.
 ///
 /// # Errors
 /// The file cannot be read, or its compression is unknown.

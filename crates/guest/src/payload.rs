@@ -54,7 +54,7 @@ fn unpack(payload: &[u8]) -> Result<Vec<u8>, String> {
     Ok(unpacked)
 }
 
-/// Other compressions of kernels (scripts/Makefile.lib).
+/// Describes compressions of kernels that are not supported (scripts/Makefile.lib).
 fn unknown(payload: &[u8]) -> String {
     let name = match payload {
         [b'B', b'Z', b'h', ..] => "bzip2",
@@ -126,7 +126,7 @@ fn read(decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
     Ok(unpacked)
 }
 
-/// The blocks of a legacy frame, each after its length.
+/// Unpacks the blocks of a legacy frame, each of which follows its length.
 fn unpack_lz4(mut packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let mut unpacked = Vec::new();
     let mut buffer = vec![0; LZ4_BLOCK.min(most)];

@@ -162,7 +162,7 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Prefix of the serial number of the drive's controller, shared by all its namespaces.
+    /// Returns the prefix of the serial number of the drive's controller, shared by all its namespaces.
     fn serial(&self, number: usize) -> &'static str {
         let others = self.drives[number + 1..].iter().take_while(|(drive, _)| drive.same_controller);
         let mut namespaces = std::iter::once(&self.drives[number]).chain(others);
@@ -181,7 +181,7 @@ fn namespace(drive: &Drive) -> String {
     }
 }
 
-/// QEMU's option syntax doubles commas inside values.
+/// Doubles commas, as QEMU's option syntax requires inside values.
 fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
@@ -191,7 +191,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(6);
 
 const KVM: &str = "/dev/kvm";
 
-/// The reason and remedy if this process cannot open `/dev/kvm`; otherwise `None`.
+/// Returns the reason and remedy if this process cannot open `/dev/kvm`; otherwise `None`.
 pub(crate) fn kvm_refused() -> Option<String> {
     let error = File::options().read(true).write(true).open(KVM).err()?;
     let remedy = match error.kind() {
@@ -201,8 +201,8 @@ pub(crate) fn kvm_refused() -> Option<String> {
     Some(format!("{KVM} cannot be used: {}; {remedy}", senesce_core::failure::errno_message(&error)))
 }
 
-/// Whether KVM boots here; the answer is cached per host kernel. `initramfs` must power off immediately. A fallback to
-/// translation is reported the first time, and always when the user can fix it.
+/// Checks whether KVM boots here, and caches the answer per host kernel. `initramfs` must power off immediately. A
+/// fallback to translation is reported the first time, and always when the user can fix it.
 ///
 /// # Errors
 /// QEMU cannot be started. A failed boot under KVM is an answer, not an error.
@@ -251,7 +251,8 @@ pub(crate) fn probe_accelerator(
     Ok(found)
 }
 
-/// The cache belongs to the user, and this may run as root: a link there is replaced, not followed.
+/// Writes a word to the cache. The cache belongs to the user, and this may run as root: a link there is replaced, not
+/// followed.
 fn remember(path: &Path, word: &str) -> io::Result<()> {
     let new = NewFile::beside(path)?;
     new.file().write_all(word.as_bytes())?;

@@ -72,8 +72,8 @@ const BOOTS: u32 = 3;
 /// Both methods confine the kernel, so the user need not act.
 const WITHOUT_NAMESPACES: &str = "note: namespaces are not permitted here; Landlock confines the user-mode kernel";
 
-/// Emulated processors sometimes crash or spin during boot. Nothing has happened in such a guest, so it is booted again. Other
-/// early ends would repeat.
+/// Returns whether the guest may be booted again. Emulated processors sometimes crash or spin during boot, before
+/// anything has happened in the guest. Other early ends would repeat.
 fn may_boot_again(end: GuestEnd, accelerator: Accelerator, command_started: bool) -> bool {
     accelerator == Accelerator::Tcg && !command_started && matches!(end, GuestEnd::Panic | GuestEnd::SlowBoot)
 }
@@ -113,7 +113,7 @@ impl GuestRun {
         ended.and_then(|outcome| synced.map(|()| outcome))
     }
 
-    /// In virtual time, synchronising in the guest has no effect on the host.
+    /// Synchronises the shares on the host. In virtual time, synchronising in the guest has no effect there.
     fn sync_shares(&self) -> Result<(), GuestError> {
         let shares = self.shares.iter().filter(|_| self.time.is_virtual());
         shares.into_iter().try_for_each(|share| {
@@ -269,7 +269,7 @@ impl GuestRun {
         space::check(&self.growth()?)
     }
 
-    /// Maximum growth of the images of the drives, by location.
+    /// Returns the maximum growth of the images of the drives, by location.
     fn growth(&self) -> Result<Vec<Growth>, GuestError> {
         let kept = self.keep.growth(&self.drives)?;
         // The first conventional drives are kept.

@@ -3,7 +3,7 @@
 use crate::error::GuestError;
 use std::path::{Path, PathBuf};
 
-/// The folders given by the user, as absolute paths. They must exist.
+/// Returns the folders given by the user as absolute paths. They must exist.
 pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, GuestError> {
     named.iter().map(|share| existing_folder(share, here)).collect()
 }

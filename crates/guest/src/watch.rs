@@ -33,7 +33,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Whether `elapsed`, minus the time for which guests `waited` for a processor, exceeds the limit.
+    /// Returns whether `elapsed`, minus the time for which guests `waited` for a processor, exceeds the limit.
     fn is_over(&self, elapsed: Duration, waited: impl FnOnce() -> Duration) -> bool {
         elapsed > self.length && elapsed.saturating_sub(self.waited + waited()) > self.length
     }
@@ -143,7 +143,8 @@ impl Watched<'_> {
         Ok(())
     }
 
-    /// Output that the guest could not write is missing even if there is space again at its end.
+    /// Records a full file system. Output that the guest could not write is missing even if there is space again at its
+    /// end.
     fn look_for_room(&mut self) {
         if self.was_full.is_none() {
             self.was_full = space::full(self.places.iter().map(PathBuf::as_path)).map(Path::to_path_buf);
@@ -209,7 +210,7 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// User and system time of a process; zero for a process that is gone.
+/// Returns the user and system time of a process; zero for a process that is gone.
 fn processor_time(pid: u32) -> Duration {
     usage::of_process(pid).map_or(Duration::ZERO, |(user, system)| user + system)
 }
@@ -218,7 +219,7 @@ pub(crate) fn started(control: &Path) -> bool {
     control.join("started").exists()
 }
 
-/// The command's exit status.
+/// Reads the command's exit status.
 ///
 /// # Errors
 /// It is missing: the guest did not boot, ran out of memory, or ended by itself.

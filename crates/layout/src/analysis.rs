@@ -106,12 +106,12 @@ fn per_file(files: &[FileLayout]) -> Table {
     table
 }
 
-/// Layout map of one target, or of several states next to each other.
+/// Draws the layout map of one target, or of several states next to each other.
 pub fn map_figure(states: &[(String, LayoutMap)], device: &str) -> Figure {
     map::figure("layout-map", "Layout map", device, states)
 }
 
-/// Free space of several states: blocks by size of free extent.
+/// Draws the free space of several states: blocks by size of free extent.
 pub fn free_space_figure(states: &[(String, FreeSpace)], device: &str) -> Figure {
     let series = states.iter().map(|(name, free)| Series {
         name: name.clone(),

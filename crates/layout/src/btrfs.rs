@@ -88,7 +88,7 @@ impl ExtentTree {
         self.has_shared_tree_blocks |= item.u64_at(0) > 1;
     }
 
-    /// struct btrfs_extent_inline_ref: a type byte and a body whose length depends on the type.
+    /// Parses struct btrfs_extent_inline_ref: a type byte and a body whose length depends on the type.
     fn inline_references(&mut self, mut data: &[u8]) {
         while let Some((&reference, body)) = data.split_first() {
             let length = match u32::from(reference) {
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Mapping of a file extent item; `None` for holes and truncated items.
+/// Returns the mapping of a file extent item; `None` for holes and truncated items.
 pub(crate) fn file_extent(item: &Item<'_>) -> Option<Extent> {
     use file_extent::*;
     let kind_of_extent = *item.data.get(TYPE)?;
@@ -217,7 +217,7 @@ pub(crate) fn file_extent(item: &Item<'_>) -> Option<Extent> {
 mod tests {
     use super::*;
 
-    /// Whether a data extent with these inline references (root, inode, offset) counts as shared.
+    /// Returns whether a data extent with these inline references (root, inode, offset) counts as shared.
     fn shared(references: &[(u64, u64, u64)]) -> bool {
         let mut data = Vec::new();
         for word in [references.len() as u64, 7, EXTENT_FLAG_DATA] {

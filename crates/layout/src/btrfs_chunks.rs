@@ -27,7 +27,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The chunk of a CHUNK_ITEM; missing fields are 0.
+    /// Parses the chunk of a CHUNK_ITEM; missing fields are 0.
     pub(crate) fn of(item: &Item<'_>) -> Self {
         let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
         let stripe = |index: usize| {
@@ -45,7 +45,7 @@ impl Chunk {
     }
 }
 
-/// All chunks, ascending by logical address.
+/// Returns all chunks, ascending by logical address.
 pub fn chunks(root: BorrowedFd<'_>, shown: &Path) -> Result<Vec<Chunk>, LayoutError> {
     let mut found = Vec::new();
     search(root, tree::CHUNK, 0..=u64::MAX, |item| {

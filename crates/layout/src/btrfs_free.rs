@@ -16,7 +16,7 @@ const SUPERBLOCK_STRIPE: u64 = 64 << 10;
 /// `BTRFS_DEVICE_RANGE_RESERVED`: bytes at the start of a device that chunks never use.
 const DEVICE_RESERVED: u64 = 1 << 20;
 
-/// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
+/// Reads the free space from the chunk and device trees and `allocated`, the extents in ascending order.
 pub(crate) fn read(
     root: BorrowedFd<'_>,
     shown: &Path,
@@ -50,7 +50,8 @@ pub(crate) fn read(
     Ok(histogram.finish())
 }
 
-/// Logical addresses of superblock copies in a chunk; unknown for a distributed chunk.
+/// Returns the logical addresses of superblock copies in a chunk; empty for a distributed chunk, whose addresses are
+/// unknown.
 fn superblocks(chunk: &Chunk) -> Vec<u64> {
     let copies = chunk.copies.iter().filter(|_| !chunk.spread);
     let mut found: Vec<u64> = copies
@@ -73,8 +74,8 @@ fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram
     gaps(chunk.start, end, used, 1, histogram);
 }
 
-/// Number of copies of the next data chunk: as for the newest one, which has the highest address. Unknown for a distributed chunk
-/// (RAID0, RAID10, RAID5, RAID6).
+/// Returns the number of copies of the next data chunk: as for the newest one, which has the highest address. Unknown
+/// for a distributed chunk (RAID0, RAID10, RAID5, RAID6).
 fn data_copies(chunks: &[Chunk]) -> u64 {
     let newest = chunks.iter().filter(|chunk| chunk.data).max_by_key(|chunk| chunk.start);
     newest.filter(|chunk| !chunk.spread).map_or(1, |chunk| chunk.copies.len().max(1) as u64)

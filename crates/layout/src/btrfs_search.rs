@@ -41,13 +41,13 @@ pub(crate) struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// A little-endian number at `at`; 0 past the end.
+    /// Reads a little-endian number at `at`; 0 past the end.
     pub(crate) fn u64_at(&self, at: usize) -> u64 {
         u64_at(self.data, at)
     }
 }
 
-/// A little-endian number at `at`; 0 past the end.
+/// Reads a little-endian number at `at`; 0 past the end.
 pub(crate) fn u64_at(data: &[u8], at: usize) -> u64 {
     data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
@@ -111,7 +111,7 @@ fn parse_item(buffer: &[u8]) -> Option<(Item<'_>, &[u8])> {
     Some((Item { object: word(8), kind, offset: word(16), data }, rest))
 }
 
-/// The smallest key after `key`; keys are ordered by object, type (one byte on disk) and offset.
+/// Returns the smallest key after `key`; keys are ordered by object, type (one byte on disk) and offset.
 fn successor((object, kind, offset): (u64, u32, u64)) -> Option<(u64, u32, u64)> {
     if let Some(offset) = offset.checked_add(1) {
         Some((object, kind, offset))

@@ -43,7 +43,7 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Whether the file with this index was not examined: it is neither counted nor scored.
+    /// Returns whether the file with this index was not examined: it is neither counted nor scored.
     pub(crate) fn is_unknown(&self, index: usize) -> bool {
         let has = |list: &[u32]| list.binary_search(&(index as u32)).is_ok();
         has(&self.vanished) || has(&self.denied)
@@ -59,7 +59,7 @@ impl Collector {
         }
     }
 
-    /// `extents` are in file order.
+    /// Adds a file; `extents` are in file order.
     pub(crate) fn file(&mut self, file: u32, extents: &[Extent]) {
         let shape = self.totals.file(extents);
         self.shapes.push((file, shape));

@@ -66,14 +66,14 @@ impl Access {
     }
 }
 
-/// Whether a mount option in /proc/self/mountinfo disables journal replay.
+/// Returns whether a mount option in /proc/self/mountinfo disables journal replay.
 fn skips_replay(word: &str) -> bool {
     let words = ["noload", "norecovery", "nologreplay", "disable_roll_forward"];
     let rescue = word.strip_prefix("rescue=").is_some_and(|words| words.contains("nologreplay"));
     words.contains(&word) || rescue
 }
 
-/// Whether ext4 journals data, by its mount option or the default in its superblock.
+/// Returns whether ext4 journals data, by its mount option or the default in its superblock.
 pub fn journals_data(place: &ShownDirectory) -> bool {
     let options = place.mount_line().map_or_else(String::new, |line| line.options);
     match options.split(',').find_map(|word| word.strip_prefix("data=")) {
@@ -98,7 +98,8 @@ impl Condition {
         journal.into_iter().chain(self.damage.iter().map(|finding| format!("damaged: {finding}"))).collect()
     }
 
-    /// Condition of the file system shown at `place`. Call it after the walk, because btrfs counts errors found there.
+    /// Determines the condition of the file system shown at `place`. Call it after the walk, because btrfs counts
+    /// errors found there.
     pub(crate) fn of(place: &ShownDirectory, root: BorrowedFd<'_>, known: Option<FileSystem>) -> Self {
         let Access { device, live, skips_replay } = Access::of(place);
         let pending = match (known, &device) {
@@ -129,7 +130,7 @@ impl Condition {
         found
     }
 
-    /// Names without a valid inode. If nothing can delete files, they are damaged.
+    /// Records names without a valid inode. If nothing can delete files, they are damaged.
     pub(crate) fn add_names_without_inode(&mut self, place: &ShownDirectory, count: u64) {
         if count > 0 && self.journal.replayed == Some(true) && !Access::of(place).live {
             self.damage.push(format!("{count} files or directories have no valid inode"));
@@ -192,7 +193,7 @@ fn counted_by_btrfs(root: BorrowedFd<'_>) -> Vec<String> {
     (1..=all.max_device.min(1024)).filter_map(one).collect()
 }
 
-/// The first findings, and the number of others.
+/// Returns the first findings, and the number of others.
 fn listed(mut all: Vec<String>) -> Vec<String> {
     let more = all.len().saturating_sub(LISTED);
     all.truncate(LISTED);

@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 use std::os::unix::ffi::OsStrExt;
 
 impl Layout {
-    /// Two hashes of 16 hexadecimal digits, `FILES-FREE`. FILES: SHA-256, shortened, of the path, the runs (bytes) and the mappings
-    /// (4 KiB blocks) of every file in order of paths. FREE: [`crate::FreeSpace::places`]; absent if the free space is unknown. `None`
-    /// unless the layout was examined with `runs` and `extents`.
+    /// Returns two hashes of 16 hexadecimal digits, `FILES-FREE`. FILES: SHA-256, shortened, of the path, the runs
+    /// (bytes) and the mappings (4 KiB blocks) of every file in order of paths. FREE: [`crate::FreeSpace::places`];
+    /// absent if the free space is unknown. `None` unless the layout was examined with `runs` and `extents`.
     pub fn digest(&self) -> Option<String> {
         let runs = self.runs.as_ref()?;
         let mut digest = Sha256::new();

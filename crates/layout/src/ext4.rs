@@ -46,7 +46,7 @@ impl InodeTables {
         Some(Self { device, geometry, tables })
     }
 
-    /// Byte offset of an inode on the device.
+    /// Returns the byte offset of an inode on the device.
     fn offset(&self, inode: u64) -> Option<u64> {
         let index = inode.checked_sub(1)?;
         let table = self.tables.get(usize::try_from(index / self.geometry.inodes_per_group).ok()?)?;

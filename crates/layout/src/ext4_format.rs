@@ -52,7 +52,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// `None` for other file systems and unsupported features.
+    /// Parses a superblock; `None` for other file systems and unsupported features.
     pub(crate) fn parse(superblock: &[u8]) -> Option<Self> {
         let word = |at| u32_at(superblock, at).map(u64::from);
         if u16_at(superblock, 0x38)? != MAGIC {
@@ -85,7 +85,7 @@ impl Geometry {
         self.inodes.div_ceil(self.inodes_per_group)
     }
 
-    /// Byte offset of the inode table in a group descriptor; `None` if it is outside.
+    /// Returns the byte offset of the inode table in a group descriptor; `None` if it is outside.
     pub(crate) fn inode_table(&self, descriptor: &[u8]) -> Option<u64> {
         let low = u64::from(u32_at(descriptor, 0x8)?);
         let high = if self.descriptor_size >= 64 { u64::from(u32_at(descriptor, 0x28)?) } else { 0 };
@@ -117,7 +117,7 @@ const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 
 impl Features {
-    /// `None` for other file systems.
+    /// Parses a superblock; `None` for other file systems.
     pub(crate) fn parse(superblock: &[u8]) -> Option<Self> {
         if u16_at(superblock, 0x38)? != MAGIC {
             return None;
@@ -284,7 +284,7 @@ mod tests {
         corpus().iter().for_each(|bytes| exercise(bytes));
     }
 
-    /// mke2fs -b 1024 -O bigalloc writes 0 there, but the descriptors follow the superblock.
+    /// Covers mke2fs -b 1024 -O bigalloc, which writes 0 there, although the descriptors follow the superblock.
     #[test]
     fn descriptors_follow_the_superblock_for_any_first_data_block() {
         let mut superblock = corpus()[1].clone();

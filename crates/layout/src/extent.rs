@@ -31,7 +31,7 @@ impl ExtentKind {
     /// The file is mapped block by block, and the kernel has merged adjacent blocks.
     pub(crate) const BY_BLOCKS: ExtentKind = ExtentKind(32);
 
-    /// Whether every flag of `other` is set.
+    /// Returns whether every flag of `other` is set.
     pub const fn has(self, other: ExtentKind) -> bool {
         self.0 & other.0 == other.0
     }

@@ -12,7 +12,8 @@ const BLOCK_SIZE: u64 = 4096;
 /// Lines before those of the segments.
 const HEAD_LINES: usize = 2;
 
-/// The free space of a mounted F2FS; otherwise why it is unknown. The file is for debugging, and other kernels may change it.
+/// Reads the free space of a mounted F2FS; on failure returns why it is unknown. The file is for debugging, and other
+/// kernels may change it.
 pub(crate) fn read(device: u64) -> Result<FreeSpace, String> {
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let device = BlockDevice::from_number(number).ok_or("its device is not in /sys")?;

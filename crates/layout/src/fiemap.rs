@@ -91,7 +91,8 @@ struct OwnDescriptors {
 }
 
 impl OwnDescriptors {
-    /// A table with the standard streams and `kept`. Other descriptors are not copied, because that would keep their files open.
+    /// Creates a table with the standard streams and `kept`. Other descriptors are not copied, because that would keep
+    /// their files open.
     fn keeping(kept: BorrowedFd<'_>) -> Self {
         let kept = kept.as_raw_fd().max(2) as u32;
         // SAFETY: the table is unshared before anything in it is closed, and this thread uses no other descriptor.

@@ -53,7 +53,7 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// `block_size`: bytes per block, at least 1.
+    /// Creates an empty count. `block_size`: bytes per block, at least 1.
     pub(crate) fn new(block_size: u64) -> Self {
         Self { block_size: block_size.max(1), counts: [(0, 0); 64], min: u64::MAX, max: 0, places: 0 }
     }
@@ -106,7 +106,7 @@ impl Histogram {
     }
 }
 
-/// The finaliser of SplitMix64.
+/// Applies the finaliser of SplitMix64.
 fn mixed(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -4,7 +4,7 @@
 const DIRECT: u64 = 12;
 const POINTER: u64 = 4;
 
-/// Map blocks of a file with `data` blocks and no hole.
+/// Returns the number of map blocks of a file with `data` blocks and no hole.
 pub fn map_blocks(block_size: u64, data: u64) -> u64 {
     let pointers = (block_size / POINTER).max(1);
     let (mut left, mut all, mut reach) = (data.saturating_sub(DIRECT), 0, pointers);
@@ -17,7 +17,7 @@ pub fn map_blocks(block_size: u64, data: u64) -> u64 {
     all
 }
 
-/// Map blocks that a sequential writer allocates before the data block with this number.
+/// Returns the number of map blocks that a sequential writer allocates before the data block with this number.
 pub(crate) fn map_blocks_before(block_size: u64, block: u64) -> u64 {
     map_blocks(block_size, block.saturating_add(1)) - map_blocks(block_size, block)
 }
@@ -26,7 +26,7 @@ pub(crate) fn map_blocks_before(block_size: u64, block: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Values from `stat` on ext3 with blocks of 1 and 4 KiB, without data.
+    /// Compares with values from `stat` on ext3 with blocks of 1 and 4 KiB, without data.
     #[test]
     fn map_blocks_match_measured_values() {
         let of = |data: u64| map_blocks(4096, data);

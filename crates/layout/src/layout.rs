@@ -65,7 +65,7 @@ impl Layout {
         Ok(Self::examine(target, &Options::default())?.summary)
     }
 
-    /// The same with options.
+    /// Works like [`Self::of`], but takes options and returns more than the summary.
     pub fn examine(target: &Path, options: &Options) -> Result<Self, LayoutError> {
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new()
@@ -283,7 +283,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Free space if the file system reports it; otherwise the reason.
+    /// Returns the free space if the file system reports it; otherwise the reason.
     fn free_space(&self) -> Result<Result<FreeSpace, String>, LayoutError> {
         if self.file_system == Mounted::Known(FileSystem::Xfs) && Geometry::read(self.root(), self.shown)?.has_realtime
         {

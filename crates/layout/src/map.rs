@@ -26,7 +26,7 @@ pub struct MapExtent {
 }
 
 impl MapExtent {
-    /// The blocks that an extent touches, in as many pieces as u32 counts need (one below 16 TiB).
+    /// Returns the blocks that an extent touches, in as many pieces as u32 counts need (one below 16 TiB).
     pub(crate) fn pieces(file: u32, extent: &Extent) -> impl Iterator<Item = MapExtent> {
         let end = extent.physical_end().div_ceil(SCORE_BLOCK);
         let start = extent.physical / SCORE_BLOCK;
@@ -52,7 +52,7 @@ pub struct LayoutMap {
 }
 
 impl LayoutMap {
-    /// `paths` are in `find` order.
+    /// Creates the map; `paths` are in `find` order.
     pub(crate) fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
         extents.sort_unstable();
         let (mut names, mut hashes) = (Vec::new(), Vec::new());
@@ -68,7 +68,7 @@ impl LayoutMap {
         Self { extents, names, hashes }
     }
 
-    /// First and last address with data, in 4 KiB blocks.
+    /// Returns the first and last address with data, in 4 KiB blocks.
     pub(crate) fn span(&self) -> Range<u64> {
         let end = self.extents.iter().map(MapExtent::end).max().unwrap_or(0);
         self.extents.first().map_or(0, |extent| extent.start)..end
@@ -124,7 +124,7 @@ fn by_block(states: &[(String, LayoutMap)], span: &Range<u64>) -> (Vec<CellRow>,
     (rows.collect(), legend)
 }
 
-/// The paths in all states, if there are few enough.
+/// Returns the paths in all states, if there are few enough.
 fn names_of_all(states: &[(String, LayoutMap)]) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for (_, map) in states {
@@ -140,7 +140,7 @@ fn names_of_all(states: &[(String, LayoutMap)]) -> Option<Vec<String>> {
     (all.len() <= NAMED_FILES).then_some(all)
 }
 
-/// FNV-1a hash, 32 bits (Fowler, Noll, Vo): equal on every machine.
+/// Computes the FNV-1a hash, 32 bits (Fowler, Noll, Vo), which is equal on every machine.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
@@ -154,7 +154,7 @@ fn by_shade(states: &[(String, LayoutMap)], span: &Range<u64>, per_cell: u64) ->
     (rows.collect(), MIXING.iter().map(|(_, name)| (*name).to_string()).collect())
 }
 
-/// Mixing class and occupied share of each cell; extents ascend.
+/// Returns the mixing class and occupied share of each cell; extents ascend.
 fn shade(extents: &[MapExtent], start: u64, per_cell: u64, count: usize) -> (Vec<i32>, Vec<f32>) {
     let mut occupied = vec![0u64; count];
     let mut files: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -179,7 +179,7 @@ fn shade(extents: &[MapExtent], start: u64, per_cell: u64, count: usize) -> (Vec
     (files.iter().map(class).collect(), occupied.iter().map(|blocks| *blocks as f32 / per_cell as f32).collect())
 }
 
-/// A size in 4 KiB blocks, in the largest unit that divides it.
+/// Formats a size in 4 KiB blocks, in the largest unit that divides it.
 fn size(blocks: u64) -> String {
     match blocks * 4 {
         0 => "0".into(),

@@ -57,7 +57,7 @@ pub(crate) enum Mounted {
 }
 
 impl Mounted {
-    /// `has_device`: the device number of the files is that of a block device.
+    /// Identifies the file system. `has_device`: the device number of the files is that of a block device.
     pub(crate) fn new(magic: u64, has_device: bool) -> Self {
         match (FileSystem::by_statfs_magic(magic), magic) {
             (Some(known), _) => Self::Known(known),

@@ -6,8 +6,8 @@ use std::path::Path;
 
 const QUOTE: &str = "$'";
 
-/// A path as text. Paths that are not UTF-8 are quoted as `$'...'` for bash and zsh, and so are paths that begin like such a
-/// word. Others are unchanged.
+/// Returns a path as text. Paths that are not UTF-8 are quoted as `$'...'` for bash and zsh, and so are paths that
+/// begin like such a word. Others are unchanged.
 pub fn shown(path: &Path) -> String {
     match path.to_str() {
         Some(text) if !text.starts_with(QUOTE) => text.into(),

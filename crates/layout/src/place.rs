@@ -81,7 +81,7 @@ impl ShownDirectory {
             .collect()
     }
 
-    /// Its block device; for btrfs one of them.
+    /// Returns its block device; for btrfs one of them.
     pub(crate) fn device(&self) -> Option<PathBuf> {
         if let Self::Visited(target) = self {
             return target.block_device().map(Path::to_path_buf);
@@ -117,7 +117,7 @@ struct DirectoryDevice {
 }
 
 impl DirectoryDevice {
-    /// `None` for files other than directories, because single files can be mounted too.
+    /// Identifies a directory; `None` for other files, because single files can be mounted too.
     fn at(path: &Path) -> Option<Self> {
         let number = path.metadata().ok().filter(|found| found.is_dir())?.dev();
         let magic = rustix::fs::statfs(path).ok()?.f_type as u64 & 0xFFFF_FFFF;
@@ -160,8 +160,9 @@ fn seen(
     }
 }
 
-/// Whether the mount is visible at its mount point: not hidden by a later mount there or above. Compares device numbers, except
-/// for btrfs, where every subvolume has its own (fs/btrfs/inode.c, btrfs_getattr), which mountinfo does not list.
+/// Returns whether the mount is visible at its mount point: not hidden by a later mount there or above. Compares device
+/// numbers, except for btrfs, where every subvolume has its own, which mountinfo does not list (fs/btrfs/inode.c,
+/// btrfs_getattr).
 fn shows(line: &MountLine, later: &[MountLine], found: Option<DirectoryDevice>) -> bool {
     let is_btrfs = line.file_system == "btrfs";
     let hides = |other: &MountLine| other.mount_point == line.mount_point && (is_btrfs || other.device == line.device);

@@ -15,7 +15,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// First byte after it.
+    /// Returns the first byte after the run.
     pub const fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
@@ -38,8 +38,8 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// `mapped_between`: block size. Data separated only by blocks of the file's own map are one run, because the kernel reads
-    /// these too.
+    /// Creates an empty list. `mapped_between`: block size. Data separated only by blocks of the file's own map are one
+    /// run, because the kernel reads these too.
     pub(crate) fn new(mapped_between: Option<u64>) -> Self {
         Self { mapped_between, ..Self::default() }
     }
@@ -67,7 +67,7 @@ impl Runs {
         self.spans.push((file, span));
     }
 
-    /// Bytes of the map before an extent in a sequential layout.
+    /// Returns the bytes of the map before an extent in a sequential layout.
     fn map_before(&self, extent: &Extent) -> u64 {
         let block = self.mapped_between.filter(|block| *block > 0 && extent.kind.has(ExtentKind::BY_BLOCKS));
         block.map_or(0, |block| map_blocks_before(block, extent.logical / block) * block)
@@ -93,7 +93,7 @@ pub struct FileRuns {
 }
 
 impl FileRuns {
-    /// `unknown`: files that were deleted or may not be opened, ascending.
+    /// Combines the tree with its runs. `unknown`: files that were deleted or may not be opened, ascending.
     pub(crate) fn new(tree: Tree, found: Runs, unknown: Vec<u32>) -> Self {
         let mut spans = vec![Span::default(); tree.files.len()];
         for (file, span) in found.spans {
@@ -119,7 +119,7 @@ impl FileRuns {
         &self.runs[span.first as usize..][..span.count as usize]
     }
 
-    /// Bytes of all files that reading takes from the device.
+    /// Returns the number of bytes that reading all files takes from the device.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.length).sum()
     }
@@ -128,12 +128,12 @@ impl FileRuns {
         self.spans[file].marks
     }
 
-    /// Relative to the target.
+    /// Returns the path of a file relative to the target.
     pub fn path(&self, file: usize) -> PathBuf {
         self.tree.path(&self.tree.files[file])
     }
 
-    /// Files by directory, then by name, as read by a program that sorts its listing.
+    /// Returns the files by directory, then by name, as read by a program that sorts its listing.
     pub fn by_path(&self) -> Vec<u32> {
         use rayon::prelude::*;
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
@@ -141,7 +141,7 @@ impl FileRuns {
         order
     }
 
-    /// The first component of a file's path; empty for files in the target itself.
+    /// Returns the first component of a file's path; empty for files in the target itself.
     pub fn top_directory(&self, file: usize) -> &Path {
         let path = self.tree.directory_path(self.tree.files[file].directory);
         let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
@@ -175,7 +175,7 @@ mod tests {
         assert!(files.marks(1).has(ExtentKind::SHARED) && !files.marks(0).has(ExtentKind::SHARED));
     }
 
-    /// A file of 1 MiB as created by mke2fs -d on ext3: the block of its map follows the first twelve.
+    /// Covers a file of 1 MiB as created by mke2fs -d on ext3: the block of its map follows the first twelve.
     #[test]
     fn map_blocks_between_data_do_not_split_runs() {
         const B: u64 = 4096;

@@ -24,7 +24,8 @@ pub(crate) struct FileShape {
 }
 
 impl FileShape {
-    /// Blocks that directly follow their predecessor, and blocks that could. `None` for files of less than two blocks.
+    /// Returns the number of blocks that directly follow their predecessor, and of blocks that could. `None` for files
+    /// of less than two blocks.
     pub(crate) fn static_parts(&self) -> Option<(u64, u64)> {
         (self.blocks >= 2).then(|| (self.blocks - 1 - u64::from(self.breaks), self.blocks - 1))
     }
@@ -201,7 +202,7 @@ pub(crate) struct TreeScores {
     pub extents_per_file: Vec<ExtentCount>,
 }
 
-/// `shapes` must be in `find` order; `inside` holds the jumps inside the files.
+/// Computes the scores. `shapes` must be in `find` order; `inside` holds the jumps inside the files.
 pub(crate) fn tree_scores(shapes: &[FileShape], inside: &Discontinuities) -> TreeScores {
     let mut scores = TreeScores { discontinuities: inside.clone(), ..TreeScores::default() };
     let mut per_count = std::collections::BTreeMap::<u32, u64>::new();
@@ -247,7 +248,7 @@ fn size_classes(classes: &[(u64, u64, u64, u64)]) -> Vec<SizeClass> {
         .collect()
 }
 
-/// `part / whole`; `None` for an empty whole.
+/// Returns `part / whole`; `None` for an empty whole.
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -169,7 +169,7 @@ pub struct Btrfs {
 }
 
 impl FileSystemSpace {
-    /// Remaining space of the file system of `directory`.
+    /// Determines the remaining space of the file system of `directory`.
     pub fn of(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("open", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -206,7 +206,7 @@ impl FileSystemSpace {
     }
 }
 
-/// Currently free blocks of the file system of `directory`.
+/// Returns the number of currently free blocks of the file system of `directory`.
 pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
     let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("open", directory, errno))?;
     Ok(found.f_bfree)
@@ -229,7 +229,8 @@ fn free_extents(root: BorrowedFd<'_>, device: u64, block_size: u64) -> io::Resul
     Ok(free)
 }
 
-/// fs/ext4/super.c, ext4_set_resv_clusters: 2 % of the clusters, at most 4096, if there are extents.
+/// Returns the details of an ext file system. The kernel holds back 2 % of the clusters, at most 4096, if there are
+/// extents (fs/ext4/super.c, ext4_set_resv_clusters).
 fn ext(device: u64, blocks: u64) -> Ext {
     let held_back = |all: u64, extents: bool| if extents { (all / 50).min(4096) } else { 0 };
     let unknown = Ext {

@@ -144,7 +144,7 @@ impl LayoutSummary {
 }
 
 impl LayoutSummary {
-    /// First contradiction in the summary, which may come from an altered file.
+    /// Returns the first contradiction in the summary, which may come from an altered file.
     pub fn contradiction(&self) -> Option<String> {
         let sum = |parts: &mut dyn Iterator<Item = (u64, u64)>| {
             parts.map(|(one, other)| u128::from(one) * u128::from(other)).sum::<u128>()

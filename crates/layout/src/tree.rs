@@ -168,7 +168,7 @@ impl Tree {
         self.files = files;
     }
 
-    /// Ascending by inode number.
+    /// Returns the files ascending by inode number.
     pub(crate) fn by_inode(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.files.len() as u32).collect();
         order.par_sort_unstable_by_key(|index| self.files[*index as usize].inode);
@@ -180,12 +180,12 @@ impl Tree {
         &self.directories[file.directory as usize].names[start..start + file.name_length as usize]
     }
 
-    /// Below the root; empty for the root.
+    /// Returns the path of a directory below the root; empty for the root.
     pub(crate) fn directory_path(&self, directory: u32) -> &[u8] {
         &self.directories[directory as usize].path
     }
 
-    /// Including the root.
+    /// Returns the number of directories, including the root.
     pub(crate) fn directories(&self) -> u64 {
         self.directories.len() as u64
     }

@@ -58,7 +58,7 @@ impl Geometry {
         self.groups
     }
 
-    /// Blocks of an allocation group; the last one may have fewer.
+    /// Returns the number of blocks of an allocation group; the last one may have fewer.
     pub(crate) fn group_blocks(&self) -> u64 {
         self.group_bytes / u64::from(self.block_size)
     }
@@ -67,7 +67,7 @@ impl Geometry {
         self.rmapbt
     }
 
-    /// Whether GETFSMAP reports the owner of every file extent.
+    /// Returns whether GETFSMAP reports the owner of every file extent.
     pub(crate) fn tells_owners(&self) -> bool {
         self.rmapbt && !self.has_realtime
     }

@@ -20,13 +20,14 @@ pub struct Volume {
     pub source: String,
 }
 
-/// File systems with a known default layout.
+/// Lists the file systems with a known default layout.
 pub fn file_systems() -> impl Iterator<Item = &'static str> {
     FileSystem::ALL.into_iter().filter(|known| known.entry().offered.is_some()).map(FileSystem::name)
 }
 
 impl Volume {
-    /// The layout that `mkfs` creates by default on `size` bytes. `None`: unknown for this file system.
+    /// Returns the layout that `mkfs` creates by default on `size` bytes, or `None` if it is unknown for this file
+    /// system.
     pub fn planned(file_system: &str, size: Bytes) -> Option<Self> {
         let known: FileSystem = file_system.parse().ok()?;
         let entry = known.entry();
@@ -42,8 +43,8 @@ impl Volume {
         Some(Self { file_system: file_system.into(), size: size.0, free, source: entry.offered_source.into() })
     }
 
-    /// The smallest volume of 2^n bytes that holds `count` objects under some scheme. `None`: unknown file system, or no volume
-    /// is large enough.
+    /// Returns the smallest volume of 2^n bytes that holds `count` objects under some scheme. `None`: unknown file
+    /// system, or no volume is large enough.
     pub fn least(file_system: &str, count: u64, object_bytes: u64) -> Option<Self> {
         let mut volumes = (20..63).filter_map(|power| Self::planned(file_system, Bytes(1 << power)));
         let volume = volumes.find(|volume| recommend(volume.clone(), count, object_bytes).recommended.is_some())?;
@@ -59,8 +60,8 @@ impl Volume {
     }
 }
 
-/// Bytes that the last metadata chunks of Btrfs leave unused, stored twice: an eighth of small volumes (measured on 256 MiB and 2
-/// GiB).
+/// Returns the bytes that the last metadata chunks of Btrfs leave unused, stored twice. On small volumes they are an
+/// eighth (measured on 256 MiB and 2 GiB).
 fn unused_by_chunks(size: u64) -> u64 {
     (size / 8).min((512 << 20) + size / 32) + (24 << 20)
 }
@@ -129,7 +130,7 @@ const BTRFS_SHARES: [f64; 2] = [0.85, 1.6];
 /// Btrfs keeps files up to this size in its leaves (`max_inline`), without a block of their own.
 const MAX_INLINE: u64 = 2048;
 
-/// The smallest and the largest number of objects that may fit where the number is uncertain.
+/// Returns the smallest and the largest number of objects that may fit, if the number is uncertain.
 fn range(free: &FreeSpace, object_bytes: u64, files: u64) -> Option<[u64; 2]> {
     if free.directories != DirectoryFormat::Items {
         return None;
@@ -188,7 +189,7 @@ fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Adv
 }
 
 impl Advice {
-    /// `fits`, or the resource that runs out first.
+    /// Returns whether the objects fit, and otherwise the resource that runs out first.
     pub fn text(&self) -> String {
         if let (false, Some([low, high])) = (self.fits, self.most_range) {
             return format!("uncertain: between {low} and {high} objects fit");
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_volume_holds_them_and_half_of_it_does_not() {
+    fn smallest_volume_fits_the_objects_and_half_does_not() {
         for file_system in file_systems() {
             let least = Volume::least(file_system, 1_000_000, 4096).unwrap();
             assert!(recommend(least.clone(), 1_000_000, 4096).recommended.is_some());
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Measured fills of new file systems: the numbers vary with the chunks that are made meanwhile.
+    /// Uses measured fills of new file systems: the numbers vary with the chunks that are made meanwhile.
     #[test]
     fn range_of_btrfs_holds_measured_fills() {
         let fills = [("0x0", 4096, 41_727), ("0x0", 1024, 70_229), ("0x0", 32 << 10, 5599), ("1x4", 32 << 10, 5599)];

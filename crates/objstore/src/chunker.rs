@@ -20,8 +20,8 @@ pub trait Chunker: Send {
     /// pending bytes are a chunk. Never returns `Some(0)`.
     fn cut(&mut self, pending: &[u8], at_end: bool) -> Option<usize>;
 
-    /// Called between two cuts if the next `length` bytes are zeros: returns how many chunks of which size come first. `None`:
-    /// use [`cut`](Self::cut).
+    /// Returns how many chunks of which size come first if the next `length` bytes are zeros. It is called between two
+    /// cuts. `None`: use [`cut`](Self::cut).
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks>;
 }
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zeros_of_a_whole_disk_cost_nothing() {
+    fn zeros_of_a_whole_disk_are_cut_without_reading() {
         for (spec, bytes) in [("fixed:4K", 4096), ("fastcdc:16K", 65_536), ("rolling-sum:64:7:reset", 64)] {
             let found = spec.parse::<ChunkerSpec>().unwrap().build().zeros(1 << 60).unwrap();
             assert_eq!(found.bytes, bytes, "{spec}");

@@ -57,7 +57,7 @@ impl Deduplicator {
 }
 
 impl Totals {
-    /// Bytes of all versions over unique bytes.
+    /// Returns the bytes of all versions divided by the unique bytes.
     pub fn ratio(&self) -> f64 {
         self.bytes as f64 / self.unique_bytes.max(1) as f64
     }

@@ -29,7 +29,6 @@ impl HashAlgorithm {
         }
     }
 
-    /// `sha1` or `blake3`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sha1 => "sha1",
@@ -45,7 +44,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// At most 32 bytes; the rest is ignored.
+    /// Keeps at most 32 bytes of the name and ignores the rest.
     pub(crate) fn new(name: &[u8]) -> Self {
         let length = name.len().min(32);
         let mut bytes = [0; 32];
@@ -57,7 +56,7 @@ impl ObjectId {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// Its bytes, padded with zeros to 32.
+    /// Returns the bytes of the name, padded with zeros to 32.
     pub(crate) fn padded(&self) -> &[u8; 32] {
         &self.bytes
     }

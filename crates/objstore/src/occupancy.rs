@@ -34,7 +34,6 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// `inodes` or `bytes`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Inodes => "inodes",
@@ -53,8 +52,8 @@ pub struct Prediction {
     pub ended_by: Limit,
 }
 
-/// Expected directories of level `level` that `files` objects touch. Uses `expm1` and `ln_1p`, because `1 - 1/N` rounds to 1 in
-/// doubles from 16^14 on.
+/// Returns the expected directories of level `level` that `files` objects touch. Uses `expm1` and `ln_1p`, because `1 -
+/// 1/N` rounds to 1 in doubles from 16^14 on.
 pub(crate) fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
     let possible = scheme.directories_at(level);
     if possible <= 1.0 {
@@ -63,7 +62,7 @@ pub(crate) fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
     -possible * (files * (-1.0 / possible).ln_1p()).exp_m1()
 }
 
-/// Expected directories below the objects' root for `files` objects.
+/// Returns the expected directories below the objects' root for `files` objects.
 pub(crate) fn directories(scheme: Scheme, files: f64) -> f64 {
     (1..=scheme.depth()).map(|level| directories_at(scheme, level, files)).sum()
 }
@@ -73,7 +72,8 @@ pub(crate) fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
     files + 1.0 + directories(scheme, files)
 }
 
-/// Bytes for `files` objects of `object_bytes`: their blocks, their inodes if those use free space, and blocks of directories.
+/// Returns the bytes for `files` objects of `object_bytes`: their blocks, their inodes if those use free space, and
+/// blocks of directories.
 pub(crate) fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: f64) -> f64 {
     let block = free.block_bytes as f64;
     let data = files * object_bytes.div_ceil(free.block_bytes) as f64 * block;
@@ -97,8 +97,8 @@ pub(crate) fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, 
     data + directory_blocks * block + inodes_needed(scheme, files) * free.inode_bytes as f64
 }
 
-/// Estimated blocks of one directory with `entries` names of `digits` bytes: entries of 8 bytes + name, leaf blocks three
-/// quarters full (the average after splitting in halves), one index block if there is more than one leaf.
+/// Estimates the blocks of one directory with `entries` names of `digits` bytes. An entry has 8 bytes + name. Leaf
+/// blocks are three quarters full (the average after splitting in halves). More than one leaf needs one index block.
 fn directory_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     let entry = f64::from((8 + digits).next_multiple_of(4));
     let usable = block - 36.0; // `.`, `..` and the checksum tail
@@ -114,9 +114,9 @@ const NAME_ITEMS: f64 = 6.7;
 /// (fs/xfs/libxfs/xfs_attr_leaf.c: xfs_default_attroffset, 4 + 12 * 16). Otherwise 336.
 const XFS_INLINE_BYTES: f64 = 196.0;
 
-/// Blocks of an XFS directory of format 3 (fs/xfs/libxfs/xfs_da_format.h). Entries are in the inode while they fit. Then one
-/// block holds them with their leaf entries. Then there are sequentially filled data blocks and hashed leaves, which are three
-/// quarters full.
+/// Estimates the blocks of an XFS directory of format 3 (fs/xfs/libxfs/xfs_da_format.h). Entries are in the inode while
+/// they fit. Then one block holds them with their leaf entries. Then there are sequentially filled data blocks and
+/// hashed leaves, which are three quarters full.
 fn xfs_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     let digits = f64::from(digits);
     if 6.0 + entries * (digits + 8.0) <= XFS_INLINE_BYTES {
@@ -134,7 +134,8 @@ fn xfs_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     data + if leaf <= 1.0 { 1.0 } else { leaf / 0.75 + 2.0 }
 }
 
-/// Mean of `blocks` over a Poisson distributed number of entries, as with uniform names; for a large mean, the value at the mean.
+/// Returns the mean of `blocks` over a Poisson distributed number of entries, as with uniform names. For a large mean,
+/// it is the value at the mean.
 fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
     if mean > 500.0 {
         return blocks(mean);
@@ -148,7 +149,7 @@ fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
     sum
 }
 
-/// Maximum number of objects of `object_bytes`, and the limiting resource.
+/// Predicts the maximum number of objects of `object_bytes` and the limiting resource.
 pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Prediction {
     let by_inodes = free.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
     let by_bytes = greatest(|files| bytes_needed(scheme, free, object_bytes, files) <= free.bytes as f64);
@@ -160,7 +161,7 @@ pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Predictio
     Prediction { files, directories, ended_by }
 }
 
-/// The largest integer for which `fits` holds, `fits` being true up to some point; 0 if it never is.
+/// Returns the largest integer for which `fits` holds, or 0 if it never holds. `fits` must be true up to some point.
 fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
     let (mut low, mut high) = (0u64, 1u64);
     while high < 1 << 52 && fits(high as f64) {
@@ -174,14 +175,14 @@ fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
     low
 }
 
-/// The formula of the study's thesis, which assumes that every possible directory exists: `files = inodes - (sum of 16^(h k))`.
-/// It is wrong: negative for most schemes.
+/// Applies the formula of the study's thesis, which assumes that every possible directory exists: `files = inodes -
+/// (sum of 16^(h k))`. It is wrong: negative for most schemes.
 pub fn naive_files(scheme: Scheme, inodes: u64) -> f64 {
     inodes as f64 - (1..=scheme.depth()).map(|level| scheme.directories_at(level)).sum::<f64>()
 }
 
-/// Number of entries at which an ext4 directory without `large_dir` is full: two levels of index blocks with 8-byte entries
-/// (fs/ext4/namei.c), leaves three quarters full.
+/// Returns the number of entries at which an ext4 directory without `large_dir` is full. It has two levels of index
+/// blocks with 8-byte entries (fs/ext4/namei.c), and leaves three quarters full.
 pub(crate) fn ext4_directory_limit(block_bytes: u64, name_bytes: u64) -> u64 {
     let leaves = ((block_bytes - 32) / 8) * ((block_bytes - 16) / 8);
     let per_leaf = (block_bytes - 12) as f64 * 0.75 / (8 + name_bytes).next_multiple_of(4) as f64;
@@ -218,7 +219,7 @@ mod tests {
         assert!(errors.iter().sum::<f64>() / 130.0 < 0.0007);
     }
 
-    /// Linux 6.18 and mkfs.btrfs 6.2 on 256 MiB: metadata of 26.22 and 33.22 MiB were used, stored twice.
+    /// Compares with Linux 6.18 and mkfs.btrfs 6.2 on 256 MiB: metadata of 26.22 and 33.22 MiB were used, stored twice.
     #[test]
     fn btrfs_items_match_measurements() {
         let free = FreeSpace { inodes: None, block_bytes: 4096, inode_bytes: 700, ..PUBLISHED_SPACE };
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Linux 6.18 and mkfs.xfs 6.1 on 600 MiB: 128,514 blocks free; objects of 4 KiB until it was full.
+    /// Compares with Linux 6.18 and mkfs.xfs 6.1 on 600 MiB: 128,514 blocks free; objects of 4 KiB until it was full.
     #[test]
     fn law_matches_xfs() {
         let free = FreeSpace { inodes: Some(307_196), bytes: 128_514 * 4096, ..PUBLISHED_SPACE };

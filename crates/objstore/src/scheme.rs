@@ -36,7 +36,7 @@ impl Scheme {
     pub(crate) const FLAT: Self = Self { digits: 0, depth: 0 };
     pub const GIT: Self = Self { digits: 2, depth: 1 };
 
-    /// `digits` x `depth` is at most 40.
+    /// Creates a scheme whose `digits` x `depth` is at most 40.
     pub(crate) fn new(digits: u32, depth: u32) -> Result<Self, SchemeError> {
         if (digits == 0) != (depth == 0) {
             return Err(SchemeError::HalfZero(digits, depth));
@@ -55,13 +55,13 @@ impl Scheme {
         self.depth
     }
 
-    /// Number of possible directories of level `level` (1 to depth): 16^(digits x level).
+    /// Returns the number of possible directories of level `level` (1 to depth): 16^(digits x level).
     pub(crate) fn directories_at(self, level: u32) -> f64 {
         16f64.powi((self.digits * level) as i32)
     }
 
-    /// The directories of an object named `hex`, outermost first, and its file name. If the directories use up the name, the file
-    /// name is `_`.
+    /// Returns the directories of an object named `hex`, outermost first, and its file name. If the directories use up
+    /// the name, the file name is `_`.
     pub(crate) fn split(self, hex: &str) -> (impl Iterator<Item = &str>, &str) {
         let used = (self.digits * self.depth) as usize;
         let (directories, rest) = hex.split_at(used.min(hex.len()));
@@ -70,18 +70,18 @@ impl Scheme {
         (parts, if rest.is_empty() { "_" } else { rest })
     }
 
-    /// The directory of an object named `hex`, relative to the objects' root; empty for a flat store.
+    /// Returns the directory of an object named `hex`, relative to the objects' root; empty for a flat store.
     pub(crate) fn directory(self, hex: &str) -> String {
         self.split(hex).0.collect::<Vec<_>>().join("/")
     }
 
-    /// The path of an object named `hex`, relative to the objects' root.
+    /// Returns the path of an object named `hex`, relative to the objects' root.
     pub(crate) fn path(self, hex: &str) -> String {
         let (directories, name) = self.split(hex);
         directories.chain([name]).collect::<Vec<_>>().join("/")
     }
 
-    /// The schemes of the DMV study: flat, then 1 to 6 digits x 1 to 16 levels with at most 40 digits in all.
+    /// Lists the schemes of the DMV study: flat, then 1 to 6 digits x 1 to 16 levels with at most 40 digits in all.
     pub fn published() -> Vec<Self> {
         let pairs = (1..=6).flat_map(|digits| (1..=16).map(move |depth| (digits, depth)));
         std::iter::once(Self::FLAT).chain(pairs.filter_map(|(digits, depth)| Self::new(digits, depth).ok())).collect()

@@ -26,7 +26,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// `files` text files and three large files of about `large_bytes` each.
+    /// Creates `files` text files and three large files of about `large_bytes` each.
     pub fn new(seed: Seed, files: usize, large_bytes: usize) -> Self {
         let mut random = seed.stream("objstore/versions");
         let words = (0..2000).map(|_| word(&mut random)).collect();
@@ -127,7 +127,7 @@ fn bytes(random: &mut impl Rng, count: usize) -> Vec<u8> {
     data
 }
 
-/// Sorted paths of the regular files below a directory.
+/// Returns the sorted paths of the regular files below a directory.
 pub fn files_below(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {

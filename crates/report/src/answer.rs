@@ -2,7 +2,7 @@
 
 use senesce_core::analysis::{Analysis, Finding, Verdict};
 
-/// The answer in one sentence: the first paragraph of the summary if it has several, else what the claims show.
+/// Returns the answer in one sentence: the first paragraph of the summary if it has several, else what the claims show.
 pub fn answer(analysis: &Analysis) -> Option<String> {
     if analysis.findings.is_empty() {
         return None;
@@ -13,7 +13,7 @@ pub fn answer(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// The summary without the answer.
+/// Returns the summary without the answer.
 pub fn method(analysis: &Analysis) -> &str {
     match analysis.summary.split_once("\n\n") {
         Some((_, rest)) if !analysis.findings.is_empty() => rest,
@@ -78,7 +78,7 @@ pub struct Group<'a> {
     pub findings: Vec<&'a Finding>,
 }
 
-/// The work of all statements, or else of all claims, named once above them, if there is only one.
+/// Returns the work of all statements, or else of all claims, if there is only one. Pages name it once above them.
 pub fn common_work(findings: &[Finding]) -> Option<&str> {
     let any_stated = findings.iter().any(|finding| finding.stated);
     let asked = findings.iter().filter(|finding| finding.stated == any_stated);
@@ -87,7 +87,7 @@ pub fn common_work(findings: &[Finding]) -> Option<&str> {
     works.all(|work| work == first).then_some(first)
 }
 
-/// The claims: decided ones, those of a model, and then by reason the undecided and the untested.
+/// Groups the claims: decided ones, those of a model, and then by reason the undecided and the untested.
 pub fn blocks(findings: &[Finding]) -> Vec<Block<'_>> {
     let common = common_work(findings);
     let of = |wanted: fn(Verdict) -> bool| -> Vec<&Finding> {
@@ -128,7 +128,7 @@ fn grouped<'a>(findings: Vec<&'a Finding>, common: Option<&str>) -> Vec<Group<'a
     groups
 }
 
-/// The place in the common work, or the whole source.
+/// Returns the place in the common work, or the whole source.
 fn source_in(finding: &Finding, common: Option<&str>) -> String {
     let is_common = common.is_some_and(|work| work == finding.work);
     let source = if is_common { &finding.place } else { &finding.source };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_is_a_refuted_statement_or_the_reason_for_none() {
+    fn answer_states_the_refuted_claim_or_the_most_frequent_reason() {
         let analysis = |findings: Vec<Finding>| Analysis { summary: "How.".into(), findings, ..Analysis::default() };
         let open = || finding("b.", "Figure 1", Verdict::Undecided, "too few");
         let refuted = Finding {

@@ -118,7 +118,7 @@ fn readme(record: &Record, analysis: &Analysis) -> String {
     )
 }
 
-/// Whether a name is portable and fits one line of SHA256SUMS.
+/// Returns whether a name is portable and fits one line of SHA256SUMS.
 fn is_plain(name: &str) -> bool {
     !name.contains(['\\', '\u{fffd}', ':']) && !name.chars().any(char::is_control)
 }
@@ -128,8 +128,8 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> B
     move |source| BundleError::Io(IoFailure::new(operation, path, source))
 }
 
-/// Regular files of the folder at `path`, at most `left` bytes in total. Links are not followed, even if one replaces a file or
-/// folder concurrently.
+/// Collects the regular files of the folder at `path`, at most `left` bytes in total. Links are not followed, even if
+/// one replaces a file or folder concurrently.
 fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
     for (entry, kind) in folder.entries().map_err(io_error("list", path))? {
         let (path, inner) = (path.join(&entry), name.join(&entry));
@@ -148,7 +148,7 @@ fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &
     Ok(())
 }
 
-/// Content of a file of at most `left` bytes, which is reduced by its size.
+/// Reads a file of at most `left` bytes, and reduces `left` by its size.
 fn read(file: File, path: &Path, left: &mut u64) -> Result<Vec<u8>, BundleError> {
     let too_large = || BundleError::TooLarge { path: path.parent().unwrap_or(path).into() };
     if file.metadata().map_err(io_error("inspect", path))?.len() > *left {

@@ -7,7 +7,6 @@ pub(crate) struct BlockView<'a> {
     pub title: String,
     pub shows_verdicts: bool,
     pub shows_measured: bool,
-    /// Number of columns.
     pub columns: usize,
     pub groups: Vec<(String, Vec<FindingView<'a>>)>,
 }

@@ -3,7 +3,7 @@
 use senesce_core::analysis::Table;
 use serde_json::Value;
 
-/// Numbers keep all their digits; `null` is an empty cell.
+/// Renders a table. Numbers keep all their digits; `null` is an empty cell.
 pub fn table(table: &Table) -> String {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     let cell = |value: &Value| match value {

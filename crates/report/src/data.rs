@@ -4,8 +4,8 @@ use senesce_core::analysis::{Axis, CellRow, Figure, FigureKind, Series, Table};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// One row per x value and one column per series if series share x values, otherwise one row per point; runs of equal cells are
-/// one row.
+/// Makes one row per x value and one column per series if series share x values, otherwise one row per point. Runs of
+/// equal cells are one row.
 pub fn of_figure(figure: &Figure) -> Table {
     let mut table = match &figure.kind {
         FigureKind::Lines { x, y, series }
@@ -23,7 +23,8 @@ fn of_series(x: &Axis, y: &Axis, series: &[Series]) -> Table {
     if share_places(series) { wide(x, y, series) } else { long(x, y, series) }
 }
 
-/// Whether every series has each x value at most once, and the union is not much longer than the longest series.
+/// Returns whether every series has each x value at most once, and the union is not much longer than the longest
+/// series.
 fn share_places(series: &[Series]) -> bool {
     let mut places = BTreeMap::new();
     for one in series {
@@ -39,7 +40,7 @@ fn share_places(series: &[Series]) -> bool {
     series.len() <= 8 && places.len() <= longest + longest / 2
 }
 
-/// A key with the order of the numbers.
+/// Returns a key that sorts like the numbers.
 fn key(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
     if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits }
@@ -101,7 +102,7 @@ fn place_value(axis: &Axis, place: f64) -> Value {
     }
 }
 
-/// A JSON number; whole ones without a fraction, null if not finite.
+/// Returns a JSON number: whole numbers without a fraction, null if not finite.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 { json!(value as i64) } else { json!(value) }
 }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_messages_are_those_of_the_cases() {
+    fn counts_and_messages_match_the_cases() {
         let case = |name: &str, status| Case {
             class: "throughput".into(),
             name: name.into(),

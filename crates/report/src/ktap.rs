@@ -3,7 +3,7 @@
 use crate::junit::{Case, Status};
 use std::fmt::Write;
 
-/// One plan of tests; diagnostic lines precede their result.
+/// Renders one plan of tests; diagnostic lines precede their result.
 pub fn render(cases: &[Case]) -> String {
     let mut text = format!("KTAP version 1\n1..{}\n", cases.len());
     for (number, case) in (1..).zip(cases) {
@@ -21,7 +21,7 @@ pub fn render(cases: &[Case]) -> String {
     text
 }
 
-/// One line without a hash, which would start a directive.
+/// Returns one line without a hash, which would start a directive.
 fn description(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('#', "")
 }

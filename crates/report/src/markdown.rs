@@ -61,7 +61,7 @@ fn claim_table(findings: &[&Finding], shows_verdicts: bool) -> String {
     text
 }
 
-/// Columns of numbers are right-aligned.
+/// Renders a table. Columns of numbers are right-aligned.
 pub(crate) fn table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let numeric = |column: usize| table.rows.iter().any(|row| row.get(column).is_some_and(Value::is_number));

@@ -2,8 +2,8 @@
 
 const THIN_SPACE: char = '\u{2009}';
 
-/// A value with up to four significant digits, digits grouped by thin spaces; very large and very small values as `1.234×10⁵`.
-/// Integers below 10^15 keep all their digits.
+/// Formats a value with up to four significant digits, grouped by thin spaces. Very large and very small values have
+/// the form `1.234×10⁵`. Integers below 10^15 keep all their digits.
 pub(crate) fn value(number: f64) -> String {
     if !number.is_finite() {
         return "n/a".into();
@@ -23,12 +23,12 @@ pub(crate) fn value(number: f64) -> String {
     grouped(if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
 }
 
-/// A value on an axis, in bytes (`1.5 MiB`) or plain.
+/// Formats a value on an axis, in bytes (`1.5 MiB`) or plain.
 pub(crate) fn axis_value(number: f64, bytes: bool) -> String {
     if bytes { size(number) } else { value(number) }
 }
 
-/// A number of bytes in binary units.
+/// Formats a number of bytes in binary units.
 pub(crate) fn size(bytes: f64) -> String {
     if !bytes.is_finite() {
         return "n/a".into();

@@ -26,7 +26,7 @@ pub fn render_html(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, false)
 }
 
-/// The same as a page of a site, with a link to the site's index.
+/// Renders a record as a page of a site; with `back`, the page links to the site's index.
 pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) -> String {
     let (leading, figures) = parted(analysis);
     let page = RecordPage {
@@ -55,7 +55,7 @@ pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) ->
     laid_out(&page)
 }
 
-/// An analysis of several runs as one HTML file with searchable tables.
+/// Renders an analysis of several runs as one HTML file with searchable tables.
 pub fn render_page(analysis: &Analysis) -> String {
     laid_out(&SeveralPage {
         frame: PageFrame::new(false),
@@ -68,7 +68,7 @@ pub fn render_page(analysis: &Analysis) -> String {
     })
 }
 
-/// The text of a page. HTML escaping leaves control characters, so they are escaped here.
+/// Renders a page. HTML escaping leaves control characters, so they are escaped here.
 pub(crate) fn laid_out(page: &impl Template) -> String {
     let text = page.render().unwrap_or_else(|error| {
         format!("<!doctype html><title>senesce</title><p>The report could not be laid out: {error}")
@@ -80,7 +80,7 @@ fn figures(analysis: &Analysis) -> Vec<FigureView<'_>> {
     analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect()
 }
 
-/// The figures before the claims and those after them. Without claims all figures stay together.
+/// Splits the figures into those before and those after the claims. Without claims all figures stay together.
 fn parted(analysis: &Analysis) -> (Vec<FigureView<'_>>, Vec<FigureView<'_>>) {
     if analysis.findings.is_empty() {
         return (Vec::new(), figures(analysis));
@@ -119,7 +119,7 @@ impl PageFrame {
     }
 }
 
-/// RFC 4648, section 4.
+/// Encodes bytes as base64 (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -248,7 +248,7 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     facts
 }
 
-/// Facts grouped by the first part of their name.
+/// Groups facts by the first part of their name.
 fn environment(record: &Record) -> Vec<(String, Vec<(String, String)>)> {
     let mut groups: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for (name, value) in &record.environment.0 {
@@ -262,7 +262,7 @@ fn environment(record: &Record) -> Vec<(String, Vec<(String, String)>)> {
     groups
 }
 
-/// Consecutive equal steps are shown once.
+/// Lists the steps of a plan; consecutive equal steps are one entry.
 fn grouped_steps(plan: &Plan) -> Vec<StepView> {
     let mut steps: Vec<StepView> = Vec::new();
     for step in &plan.steps {
@@ -282,7 +282,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Columns of numbers are right-aligned.
+/// Renders a table. Columns of numbers are right-aligned.
 pub(crate) fn table_markup(table: &Table, classes: &str) -> String {
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };

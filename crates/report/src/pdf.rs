@@ -37,7 +37,7 @@ impl Classify for PdfError {
     }
 }
 
-/// A one-page PDF of width [`Format::COLUMN`].
+/// Renders a one-page PDF of width [`Format::COLUMN`].
 pub fn render_pdf(figure: &Figure) -> Result<Vec<u8>, PdfError> {
     let error = |problem: String| PdfError { figure: figure.id.clone(), problem };
     let canvas = svg::compose(figure, Format::COLUMN);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_one_page_with_its_font_and_always_the_same() {
+    fn pdf_embeds_its_font_and_is_reproducible() {
         let first = render_pdf(&figure()).unwrap();
         assert!(first.starts_with(b"%PDF-"));
         assert!(first.windows(9).any(|bytes| bytes == b"FontFile2"));

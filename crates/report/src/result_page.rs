@@ -11,7 +11,8 @@ pub struct ResultPage {
     pub drawings: Vec<(String, String)>,
 }
 
-/// The page of an experiment. `circumstances` describes its run in one line; `head` is a paragraph of Markdown with links.
+/// Builds the page of an experiment. `circumstances` describes its run in one line; `head` is a paragraph of Markdown
+/// with links.
 pub fn page(experiment: &str, head: &str, circumstances: &str, analysis: &Analysis) -> ResultPage {
     let mut text = format!("# Results: {experiment}\n\n{head}\n");
     for paragraph in answer::answer(analysis).into_iter().chain(score_lines(&analysis.findings)) {

@@ -61,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_have_names_of_their_own() {
+    fn page_names_are_unique_and_portable() {
         let mut names = PageNames::default();
         let all = ["age-1", "age-1", "index", "../../etc", "a b", "a-b"].map(|run| names.next(run));
         assert_eq!(all, ["age-1.html", "age-1-2.html", "run.html", "-..-etc.html", "a-b.html", "a-b-2.html"]);
     }
 
     #[test]
-    fn the_index_links_what_has_a_page_and_names_the_rest() {
+    fn index_links_existing_pages_and_names_other_runs() {
         let run = |name: &str, page: &str| Listed { name: name.into(), page: page.into(), ..Listed::default() };
         let text = index("Runs", &[run("<a>", "a.html"), run("broken", "")]);
         assert!(text.contains("<a href=\"a.html\">&#60;a&#62;</a>") && text.contains("<td>broken</td>"), "{text}");

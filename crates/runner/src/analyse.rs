@@ -9,7 +9,7 @@ use senesce_core::measurement::Seconds;
 use senesce_core::{Analysis, Failure, Finding, Level, Record};
 use serde_json::json;
 
-/// The analysis of its kind, the facts of environment and run, and the failures.
+/// Makes the analysis of the record's kind, with the facts of environment and run, and the failures.
 pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     let spec = spec_of::<R>(record)?;
     let recorded = Recorded::<R>::of(record)?;
@@ -41,13 +41,13 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     Ok(analysis)
 }
 
-/// Whether all values come from a model, which does not depend on the load of the machine.
+/// Returns whether all values come from a model, which does not depend on the load of the machine.
 fn is_modelled<R: Run>(spec: &R::Spec, recorded: &Recorded<R>) -> bool {
     let measured = R::measurements(spec, recorded);
     !measured.is_empty() && measured.iter().all(|one| one.seconds == Seconds::Model)
 }
 
-/// The outcome of the claims about this kind of run.
+/// Decides the claims about this kind of run.
 fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> Result<Vec<Finding>, Failure> {
     if R::CLAIMS.is_empty() {
         return Ok(Vec::new());
@@ -63,7 +63,7 @@ fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record
     Ok(senesce_claims::decide(&set, &R::measurements(spec, recorded), &R::facts(spec, recorded, facts)))
 }
 
-/// Whether the user ended the run, or it was killed, before its last step. Failed steps are reported as such.
+/// Returns whether the user ended the run, or it was killed, before its last step. Failed steps are reported as such.
 fn stopped<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> bool {
     if recorded.was_interrupted() {
         return true;
@@ -73,7 +73,7 @@ fn stopped<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> b
     record.is_partial() && R::next(spec, recorded).is_ok_and(is_open)
 }
 
-/// The specification of a record with the types of its kind.
+/// Reads the specification of a record with the types of its kind.
 pub fn spec_of<R: Run>(record: &Record) -> Result<R::Spec, Failure> {
     record.plan.read_spec().map_err(|error| {
         let path = record.path.join("plan.toml");

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 const LEVELS: [Level; 3] = [Level::Smoke, Level::Quick, Level::Paper];
 
-/// `command` with a flag for every parameter of the experiment, `--seed`, and `--set NAME=VALUE` for any of them.
+/// Adds to `command` a flag for every parameter of the experiment, `--seed`, and `--set NAME=VALUE` for any of them.
 pub(crate) fn arguments<R: Experiment>(command: Command) -> Command {
     let defaults = LEVELS.map(|level| written::<R>(level));
     // The doc comment of the specification is for readers of the code.
@@ -55,7 +55,7 @@ pub(crate) fn described<R: Experiment>() -> Vec<Described> {
     command.get_arguments().filter_map(describe).collect()
 }
 
-/// The specification at `level` with the user's values, and the seed.
+/// Returns the specification at `level` with the user's values, and the seed.
 pub(crate) fn read_arguments<R: Experiment>(level: Level, chosen: &ArgMatches) -> Result<(R::Spec, Seed), Failure> {
     let mut spec = R::defaults(level);
     let mut seed = DEFAULT_SEED.0;
@@ -82,7 +82,7 @@ fn as_flag(pair: &str) -> Result<String, Failure> {
     }
 }
 
-/// clap's error without its heading.
+/// Returns clap's error without its heading.
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     text.split("\n\nUsage").next().unwrap_or(text).split("\n\nFor more").next().unwrap_or(text).trim().to_string()
@@ -95,7 +95,7 @@ fn written<R: Experiment>(level: Level) -> Map<String, Value> {
     }
 }
 
-/// `default: 4` if all levels agree, else the default of each.
+/// Returns `default: 4` if all levels agree, else the default of each.
 fn default_text(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String> {
     let [smoke, quick, paper] = defaults.each_ref().map(|values| value_of(values, name));
     let (smoke, quick, paper) = (smoke?, quick?, paper?);
@@ -105,7 +105,7 @@ fn default_text(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String
     })
 }
 
-/// A default by the name of its field, which may be in kebab case in the record.
+/// Returns a default by the name of its field, which may be in kebab case in the record.
 fn value_of<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     values.get(name).or_else(|| values.get(&name.replace('_', "-")))
 }

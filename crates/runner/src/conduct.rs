@@ -36,7 +36,7 @@ pub struct Conduct<'a> {
 }
 
 impl Conduct<'static> {
-    /// Into this directory, without progress, until it is done.
+    /// Returns how to conduct a run into directory `out` that shows no progress and ignores interrupts.
     pub fn quietly(out: &Path) -> Self {
         static NEVER: LazyLock<Interrupt> = LazyLock::new(Interrupt::new);
         Self {
@@ -87,7 +87,7 @@ impl Outcome {
     }
 }
 
-/// A plan of a specification, without steps yet.
+/// Makes a plan of a specification, without steps yet.
 pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
     Plan::of_spec(R::KIND, seed, spec)
         .map_err(|error| Failure::usage(format!("the specification cannot be stored: {error}")))
@@ -174,7 +174,7 @@ fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Res
     }
 }
 
-/// The message after the user has ended a run.
+/// Returns the message for a run that the user interrupted.
 pub fn interrupted_words(path: &impl Display, starts_over: bool) -> String {
     let goes_on = if starts_over { "starts it over" } else { "continues it" };
     format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
@@ -188,7 +188,7 @@ fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, reasons })
 }
 
-/// Each reason once with its number, the most frequent first.
+/// Counts each reason, the most frequent first.
 pub(crate) fn counted<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
@@ -308,8 +308,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it little. `None`
-    /// while too little is measured.
+    /// Returns actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it
+    /// little. `None` while too little is measured.
     fn factor(&self) -> Option<f64> {
         let mut steps: Vec<(f64, f64)> = self.steps.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
         if steps.iter().map(|(_, taken)| taken).sum::<f64>() <= PACE_SECONDS {
@@ -341,7 +341,8 @@ impl StepProgress<'_> {
         self.pace.ahead = ahead;
     }
 
-    /// Seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off tenfold.
+    /// Returns the seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off
+    /// tenfold.
     fn left(&self) -> f64 {
         self.pace.factor().map_or(0.0, |factor| self.seconds_left * factor)
     }
@@ -382,7 +383,7 @@ fn fail<R: Run>(
     context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string(), seconds }))
 }
 
-/// `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...
+/// Returns `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...
 pub fn default_path(runs: &Path, plan: &Plan, again: bool) -> PathBuf {
     let base = format!("{}-{:08x}", plan.kind, plan.identity());
     let first = runs.join(&base);

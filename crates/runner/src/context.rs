@@ -40,7 +40,7 @@ impl<'a, R: Run> Context<'a, R> {
         self.directory.path()
     }
 
-    /// The records of all steps that are done, also in earlier parts of the run.
+    /// Returns the records of all steps that are done, also in earlier parts of the run.
     pub fn recorded(&self) -> &Recorded<R> {
         &self.recorded
     }
@@ -104,12 +104,12 @@ impl<'a, R: Run> Context<'a, R> {
         Ok(self.directory.write_histogram(name, histogram)?)
     }
 
-    /// A second writer that can append while the first is busy, for last messages.
+    /// Opens a second writer that can append while the first is busy, for last messages.
     pub fn witness(&self) -> Result<Witness, Failure> {
         Ok(self.directory.witness()?)
     }
 
-    /// An error after the user's interrupt; call it between units of work.
+    /// Returns an error after the user's interrupt; call it between units of work.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
         match self.interrupt.requested() {
             true => Err(interrupted()),
@@ -117,13 +117,13 @@ impl<'a, R: Run> Context<'a, R> {
         }
     }
 
-    /// Path or serial number of the target that the user allowed to be erased.
+    /// Returns the path or serial number of the target that the user allowed to be erased.
     pub fn erase(&self) -> Option<&str> {
         self.erase.as_deref()
     }
 
-    /// Path or serial number of the data that may be lost: the user's word, otherwise the path of the target's image if
-    /// this run made it.
+    /// Returns the path or serial number of the data that may be lost. It is the one that the user confirmed, otherwise
+    /// the path of the target's image if this run made it.
     pub fn may_erase(&mut self, image: Option<&Path>) -> Result<Option<String>, Failure> {
         let Some(path) = image.filter(|_| self.erase.is_none()) else { return Ok(self.erase.clone()) };
         let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
@@ -172,7 +172,7 @@ impl<'a, R: Run> Context<'a, R> {
     }
 }
 
-/// The error of an interrupted run. Only the runner knows what the same command does next.
+/// Returns the error of an interrupted run. Only the runner knows what the same command does next.
 pub fn interrupted() -> Failure {
     Failure::new(ExitCode::Interrupted, "interrupted")
 }

@@ -47,7 +47,7 @@ fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradictio
     Ok(())
 }
 
-/// Events of a step differ: an event that equals another of its batch in all digits is a copy.
+/// Checks that the events of a step differ: an event that equals another of its batch in all digits is a copy.
 fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
     let (mut of_batch, mut batch) = (HashMap::new(), 0);
     for (line, event) in (1..).zip(&record.events) {
@@ -66,7 +66,7 @@ fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Whether a value has a number that two measurements would not share by chance.
+/// Returns whether a value has a number that two measurements would not share by chance.
 fn is_of_a_clock(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|value| digits(value) >= OF_A_CLOCK),
@@ -76,7 +76,7 @@ fn is_of_a_clock(value: &Value) -> bool {
     }
 }
 
-/// A time is measured once: an equal number under the same condition in the same repetition is a copy.
+/// Checks that no time was recorded twice: an equal number under the same condition in the same repetition is a copy.
 fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut values: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for (line, entry) in recorded.lines() {
@@ -92,7 +92,7 @@ fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradicti
     Ok(())
 }
 
-/// Percentiles of one distribution rise with their number.
+/// Checks that the percentiles of one distribution rise with their number.
 fn percentiles_rise<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut found: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
     for (line, entry) in recorded.lines() {
@@ -118,7 +118,7 @@ fn percentiles_rise<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction>
 /// Percentiles that are read from the cells of a histogram differ by this fraction at most.
 const CELL: f64 = 0.02;
 
-/// The number of a metric such as `read p99.9 latency`, and its name without it.
+/// Returns the number of a metric such as `read p99.9 latency`, and its name without it.
 fn percentile(metric: &str) -> Option<(f64, String)> {
     let of_word = |word: &str| word.strip_prefix('p')?.parse::<f64>().ok().filter(|percent| *percent <= 100.0);
     let percent = metric.split(' ').find_map(of_word)?;
@@ -134,12 +134,12 @@ pub(crate) fn digits(value: f64) -> usize {
     text.split('e').next().map_or(0, |mantissa| mantissa.bytes().filter(u8::is_ascii_digit).count())
 }
 
-/// Metric, condition, repetition and image of a measurement.
+/// Returns the metric, condition, repetition and image of a measurement.
 pub(crate) fn place(one: &Measurement) -> String {
     format!("{}\n{}\n{}\n{}\n{}", one.metric, one.unit, one.condition_text(), one.image, one.repetition)
 }
 
-/// Text that does not depend on the order of entries in an object.
+/// Returns text that does not depend on the order of entries in an object.
 pub(crate) fn canonical(mut value: Value) -> String {
     value.sort_all_objects();
     value.to_string()

@@ -30,7 +30,7 @@ impl Identity {
         Self { content: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
     }
 
-    /// Whether both are one run, or at least half of the smaller is a copy from the larger.
+    /// Returns whether both are one run, or at least half of the smaller is a copy from the larger.
     pub fn is_same_run(&self, other: &Self) -> bool {
         let shared = self.repetitions.intersection(&other.repetitions).count();
         let smaller = self.repetitions.len().min(other.repetitions.len());
@@ -39,7 +39,8 @@ impl Identity {
     }
 }
 
-/// A digest for each repetition on each image, whatever its number, except those whose values may agree by chance.
+/// Returns a digest for each repetition on each image, whatever its number, except those whose values may agree by
+/// chance.
 pub fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
     let mut values: BTreeMap<(u32, u32), Vec<&Measurement>> = BTreeMap::new();
     measured.iter().for_each(|one| values.entry((one.image, one.repetition)).or_default().push(one));

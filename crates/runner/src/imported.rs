@@ -19,7 +19,7 @@ pub trait ImportedRun: Sized + 'static {
 
     type Event: Serialize + DeserializeOwned + Clone;
 
-    /// As [`Run::analyse`].
+    /// Analyses the record, as [`Run::analyse`] does.
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
 }
 
@@ -60,7 +60,7 @@ pub fn import<R: Run>(out: &Path, imported: Imported<R>) -> Result<(), Failure> 
     import_with(out, imported, |_| Ok(()))
 }
 
-/// The same with files of its own, which `write` puts into the run directory.
+/// Makes the finished record of an import with additional files, which `write` puts into the run directory.
 pub fn import_with<R: Run>(
     out: &Path,
     imported: Imported<R>,

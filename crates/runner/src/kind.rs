@@ -12,14 +12,14 @@ use std::marker::PhantomData;
 
 /// Any kind of run: reads its records, and runs plans from elsewhere.
 pub trait RunKind: Sync {
-    /// The word in `plan.toml`.
+    /// Returns the word in `plan.toml`.
     fn kind(&self) -> &'static str;
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure>;
 
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
 
-    /// Entries of its result whose numbers are not measurements.
+    /// Returns the entries of its result whose numbers are not measurements.
     fn not_measured(&self) -> &'static [&'static str];
 
     /// Runs a plan that was made elsewhere.
@@ -42,10 +42,10 @@ pub trait Reproducible: RunKind {
     fn published(&self) -> &'static str;
     fn claims(&self) -> &'static str;
     fn parameters(&self) -> Vec<Described>;
-    /// A command with its parameters, each with its defaults in the help.
+    /// Adds the parameters to a command, each with its defaults in the help.
     fn arguments(&self, command: Command) -> Command;
 
-    /// The plan at a level with the user's values.
+    /// Makes the plan at a level with the user's values.
     fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure>;
 
     /// Runs it at a level with the user's values.
@@ -62,7 +62,7 @@ pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
 
 struct Of<R>(PhantomData<fn() -> R>);
 
-/// A run that ended before its first event, or an emptied record, has no content.
+/// Refuses an empty record: the run ended before its first event, or the record was emptied.
 fn not_empty(record: &Record) -> Result<(), Failure> {
     if !record.events.is_empty() {
         return Ok(());

@@ -65,12 +65,12 @@ pub trait Run: Sized + 'static {
     /// decided on the measured values.
     const CLAIMS: &'static str = "";
 
-    /// Facts for the claims that neither the values nor the runner know.
+    /// Returns facts for the claims that neither the values nor the runner know.
     fn facts(_spec: &Self::Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
         facts
     }
 
-    /// What the machine must have. Checked once, before anything is made.
+    /// Returns the requirements on the machine. They are checked once, before anything is made.
     fn needs(_spec: &Self::Spec) -> Needs {
         Needs::default()
     }
@@ -79,7 +79,8 @@ pub trait Run: Sized + 'static {
     /// only for the check. `--dry-run` prints it.
     fn steps(spec: &Self::Spec, seed: Seed) -> Result<Vec<Planned<Self::Step>>, Failure>;
 
-    /// What `--dry-run` prints and the run directory keeps: the steps, unless they are too many to be read.
+    /// Makes the plan that `--dry-run` prints and the run directory keeps: the steps, unless they are too many to be
+    /// read.
     fn plan(spec: &Self::Spec, seed: Seed) -> Result<Plan, Failure> {
         let mut plan = new_plan::<Self>(spec, seed)?;
         for planned in Self::steps(spec, seed)? {
@@ -89,8 +90,8 @@ pub trait Run: Sized + 'static {
         Ok(plan)
     }
 
-    /// The steps still to do; none: the run is finished. Asked at the beginning and each time all steps of the last answer
-    /// are done. Pure.
+    /// Returns the remaining steps; none if the run is finished. Called at the beginning and each time all steps of the
+    /// last answer are done. Pure.
     fn next(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Self::Step>>, Failure> {
         Ok(Self::steps(spec, recorded.seed)?.into_iter().filter(|planned| !recorded.is_done(&planned.step)).collect())
     }
@@ -106,7 +107,7 @@ pub trait Run: Sized + 'static {
         Ok(())
     }
 
-    /// The exit code of a run that is done: 0, negative verdict, or no valid result.
+    /// Returns the exit code of a run that is done: 0, negative verdict, or no valid result.
     fn exit_code(_spec: &Self::Spec, _recorded: &Recorded<Self>) -> ExitCode {
         ExitCode::Done
     }
@@ -119,7 +120,7 @@ pub trait Run: Sized + 'static {
         Ok(())
     }
 
-    /// The single values of the record, for claims, `compare` and `export`.
+    /// Returns the single values of the record, for claims, `compare` and `export`.
     fn measurements(_spec: &Self::Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
         recorded.measurements().cloned().collect()
     }
@@ -132,7 +133,7 @@ pub trait Experiment: Run<Spec: clap::Args> {
     /// The page, compiled in (`include_str!("../docs/experiments/ID.md")`).
     const PAGE: &'static str;
 
-    /// The specification at a level: smoke takes at most 10 s, quick minutes, paper is as published.
+    /// Returns the specification at a level: smoke takes at most 10 s, quick minutes, paper is as published.
     fn defaults(level: Level) -> Self::Spec;
 }
 
@@ -154,12 +155,12 @@ pub struct Planned<S> {
 }
 
 impl<S> Planned<S> {
-    /// A step that writes nothing and takes negligible time.
+    /// Makes a step that writes nothing and takes negligible time.
     pub fn new(step: S, action: impl Into<String>, target: impl Into<String>) -> Self {
         Self { step, action: action.into(), target: target.into(), bytes_to_write: Bytes(0), seconds: 0.0 }
     }
 
-    /// The same with the maximum bytes that it writes, and its duration.
+    /// Sets the maximum number of bytes that the step writes, and its estimated duration.
     pub fn costing(mut self, bytes_to_write: Bytes, seconds: f64) -> Self {
         (self.bytes_to_write, self.seconds) = (bytes_to_write, seconds);
         self

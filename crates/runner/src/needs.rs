@@ -24,7 +24,7 @@ impl Needs {
         self
     }
 
-    /// Programs with their packages.
+    /// Adds programs, each with its package.
     pub fn and_programs<'a>(self, programs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         programs.fold(self, |needs, (program, package)| needs.and_program(program, package))
     }
@@ -38,7 +38,7 @@ impl Needs {
         self.check().is_ok()
     }
 
-    /// Exit code 4 with the first missing requirement and its remedy.
+    /// Fails with exit code 4 at the first missing requirement and names its remedy.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
         if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {

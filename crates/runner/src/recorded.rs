@@ -130,17 +130,17 @@ impl<R: Run> Recorded<R> {
         self.entries.push((t, entry));
     }
 
-    /// A latency histogram that a step stored, in nanoseconds.
+    /// Reads a latency histogram that a step stored, in nanoseconds.
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, Failure> {
         Ok(senesce_core::record::read_histogram(&self.path, name)?)
     }
 
-    /// The kind's own events, in order.
+    /// Returns the kind's own events, in order.
     pub fn events(&self) -> impl DoubleEndedIterator<Item = &R::Event> {
         self.timed_events().map(|(_, event)| event)
     }
 
-    /// The kind's own events, each with the seconds since its part of the run began.
+    /// Returns the kind's own events, each with the seconds since its part of the run began.
     pub(crate) fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
         self.entries.iter().filter_map(|(t, entry)| match entry {
             RecordedEvent::Own(event) => Some((*t, event)),
@@ -148,12 +148,12 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// All events in order, each with its line from 1.
+    /// Returns all events in order, each with its line from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &RecordedEvent<R::Event>)> {
         (1..).zip(self.entries.iter().map(|(_, entry)| entry))
     }
 
-    /// The kind's own events, each with its line from 1.
+    /// Returns the kind's own events, each with its line from 1.
     pub fn own_lines(&self) -> impl Iterator<Item = (usize, &R::Event)> {
         self.lines().filter_map(|(line, entry)| match entry {
             RecordedEvent::Own(event) => Some((line, event)),
@@ -168,12 +168,12 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// Whether the user ended the last part of the run.
+    /// Returns whether the user ended the last part of the run.
     pub fn was_interrupted(&self) -> bool {
         matches!(self.entries.last(), Some((_, RecordedEvent::Common(Common::Interrupted))))
     }
 
-    /// The measured values, in order.
+    /// Returns the measured values, in order.
     pub fn measurements(&self) -> impl Iterator<Item = &Measurement> {
         self.common().filter_map(|common| match common {
             Common::Measurement(one) => Some(one),
@@ -206,7 +206,7 @@ impl<R: Run> Recorded<R> {
         !self.done.is_empty()
     }
 
-    /// The steps whose last try failed, with the reason; `None`: outside of the steps.
+    /// Returns the steps whose last try failed, with the reason; `None` stands for a failure outside of the steps.
     pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
         let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();
         for common in self.common() {
@@ -224,7 +224,7 @@ impl<R: Run> Recorded<R> {
         failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
     }
 
-    /// The kind's own events and the failed tries of steps, in order.
+    /// Returns the kind's own events and the failed tries of steps, in order.
     pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
         self.entries.iter().filter_map(|(_, entry)| match entry {
             RecordedEvent::Own(event) => Some(Moment::Own(event)),
@@ -236,7 +236,7 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// The machines that did steps of the run in place of this one.
+    /// Returns the machines that did steps of the run in place of this one.
     pub fn elsewhere(&self) -> impl Iterator<Item = &Value> {
         self.common().filter_map(|common| match common {
             Common::Elsewhere(machine) => Some(machine),

@@ -27,7 +27,7 @@ impl Registry {
         })
     }
 
-    /// The kind of run that can run a plan and read its record.
+    /// Returns the kind of run that can run a plan and read its record.
     pub fn kind(&self, plan: &Plan) -> Result<&'static dyn RunKind, Failure> {
         self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
             Failure::usage(format!(

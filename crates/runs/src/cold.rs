@@ -153,7 +153,8 @@ impl ColdAccount {
         }
     }
 
-    /// The device cannot be busy for longer than the time that elapsed, and the read lies within that time.
+    /// Checks the clocks: the device cannot be busy for longer than the time that elapsed, and the read lies within
+    /// that time.
     fn check_clocks(&self, read: &ColdRead) -> Result<(), NotCold> {
         let Some((busy_ms, counted_ms)) = self.device_busy_ms.zip(self.counted_ms) else { return Ok(()) };
         let read_ms = (read.seconds * 1000.0) as u64;
@@ -164,8 +165,8 @@ impl ColdAccount {
         Ok(())
     }
 
-    /// Bytes delivered beyond extents and metadata: that amount could have come from a cache without being noticed.
-    /// None if the extents are unknown.
+    /// Returns the bytes delivered beyond extents and metadata: that amount could have come from a cache without being
+    /// noticed. Returns `None` if the extents are unknown.
     pub(crate) fn beyond_metadata(&self, read: &ColdRead) -> Option<Bytes> {
         let metadata = METADATA + METADATA_OF_EACH * (read.files + read.directories);
         Some(Bytes(self.device_bytes?.saturating_sub(self.extent_bytes? + metadata)))
@@ -245,13 +246,13 @@ impl Counts {
     }
 }
 
-/// Bytes that this process read from block devices (proc(5), `read_bytes` of /proc/PID/io).
+/// Returns the bytes that this process read from block devices (proc(5), `read_bytes` of /proc/PID/io).
 fn bytes_from_devices() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
 }
 
-/// Whether the file system has further devices, like btrfs, or F2FS on a zoned drive.
+/// Returns whether the file system has further devices, like btrfs, or F2FS on a zoned drive.
 fn spans_more(root: &Path, device: &BlockDevice) -> bool {
     rustix::fs::statvfs(root).is_ok_and(|found| found.f_blocks.saturating_mul(found.f_frsize) > device.size().0)
 }
@@ -267,7 +268,7 @@ struct Content {
     delivered: u64,
 }
 
-/// Of all files below `root`. None: the file system does not report extents.
+/// Sums up the content of all files below `root`. Returns `None` if the file system does not report extents.
 fn content(root: &Path) -> Result<Option<Content>, Failure> {
     let (mut fiemap, mut extents, mut linked) = (Fiemap::default(), Vec::new(), HashSet::new());
     let mut sum = Content::default();

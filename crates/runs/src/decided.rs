@@ -6,7 +6,7 @@ use senesce_stats::verdict::MARGIN;
 use senesce_stats::{Decision, Direction, Unit, Verdict};
 use serde_json::{Map, Value, json};
 
-/// The direction of verdicts; `None`: no direction is better.
+/// Returns the direction of verdicts, or `None` if no direction is better.
 pub fn direction(better: Better) -> Option<Direction> {
     match better {
         Better::Higher => Some(Direction::HigherIsBetter),
@@ -44,12 +44,12 @@ pub(crate) fn interval_fields(interval: Option<&Interval>) -> Map<String, Value>
     .collect()
 }
 
-/// "0.812 to 0.934 (99.9 %)".
+/// Formats an interval: "0.812 to 0.934 (99.9 %)".
 pub fn interval_text(interval: &Interval) -> String {
     format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
 }
 
-/// A ratio as a change: "-18.0 % (-20.7 to -15.2)".
+/// Formats a ratio as a change: "-18.0 % (-20.7 to -15.2)".
 pub fn change_text(interval: &Interval) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let (low, high) = (percent(interval.low), percent(interval.high));

@@ -31,7 +31,7 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
     ("mpirun", "many nodes", "openmpi-bin"),
 ];
 
-/// `for_builds` are programs that compile a kernel, with their packages.
+/// Checks the machine. `for_builds` are programs that compile a kernel, with their packages.
 pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
     // Without root, these can be missing or only invisible.
     let as_root = |remedy| if is_root() { remedy } else { "run as root: sudo senesce doctor" };

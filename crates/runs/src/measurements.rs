@@ -9,8 +9,8 @@ pub const THROUGHPUT: &str = "throughput";
 
 pub const MODELLED: &str = ", modelled ";
 
-/// The values that the run recorded one by one; without any, the numbers of its result whose name implies a unit and a
-/// direction. Times under emulation are marked for all kinds of runs.
+/// Returns the values that the run recorded one by one. If it recorded none, returns the numbers of its result whose
+/// name implies a unit and a direction. Times under emulation are marked for all kinds of runs.
 pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
     let kind = registry.kind(&record.plan)?;
     let mut found = kind.measurements(record)?;

@@ -56,8 +56,8 @@ impl Token {
         }
     }
 
-    /// A step of all ranks, which returns when each of them has checked. Rank 0 removes the file, also if a rank ended
-    /// meanwhile, and refuses a directory that some rank does not see.
+    /// Runs a step of all ranks, which returns when each of them has checked. Rank 0 removes the file, also if a rank
+    /// ended meanwhile, and refuses a directory that some rank does not see.
     pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
         let seen = cluster.gather(&self.is_seen());
         if cluster.is_first() {

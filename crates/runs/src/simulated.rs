@@ -19,7 +19,7 @@ pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
     Ok(trace)
 }
 
-/// Another user may own the run: a link could lead to any file.
+/// Reads the trace of a run without following links: another user may own the run, and a link could lead to any file.
 fn of_run(directory: &Path) -> Result<BlockTrace, Failure> {
     let path = directory.join(TRACE_FILE);
     let bytes = input::within(directory, TRACE_FILE).map_err(failed("read", &path))?;
@@ -56,8 +56,8 @@ pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &O
     Ok(simulate_requests(model, &trace.valid()?.for_models(), held, options)?)
 }
 
-/// The same in a closed loop: think times of the host are kept, and each begins when the model is done. Requires
-/// completions in the trace.
+/// Simulates the trace in a closed loop: think times of the host are kept, and each begins when the model is done.
+/// Requires completions in the trace.
 pub fn simulate_loop(
     model: &DeviceModel,
     trace: &BlockTrace,

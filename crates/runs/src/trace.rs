@@ -141,7 +141,7 @@ impl Summary {
         }
     }
 
-    /// The JSON of `senesce trace`. In an invalid trace, values that need every request are `null`.
+    /// Returns the JSON of `senesce trace`. In an invalid trace, values that need every request are `null`.
     pub fn to_json(&self) -> Value {
         let (measures, layout) = (&self.measures, &self.measures.layout);
         let if_valid = |value: Value| if self.is_valid() { value } else { Value::Null };

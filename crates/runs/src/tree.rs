@@ -41,7 +41,7 @@ impl Tree {
         ))
     }
 
-    /// The files below a directory. Skips links, special files and mounts below it.
+    /// Lists the files below a directory. Skips links, special files and mounts below it.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
         tree.list(root, Path::new(""), &mount_points_below(root))?;
@@ -120,8 +120,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A random permutation of the numbers below `count`, by sorting random keys, so that it does not depend on the version
-/// of a library.
+/// Draws a random permutation of the numbers below `count`, by sorting random keys, so that it does not depend on the
+/// version of a library.
 pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
     let mut keyed: Vec<(u64, usize)> = (0..count).map(|number| (random.next_u64(), number)).collect();
     keyed.sort_unstable();

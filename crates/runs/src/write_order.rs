@@ -29,7 +29,7 @@ struct Head {
     blocks: u64,
 }
 
-/// `IMAGE.order`.
+/// Returns `IMAGE.order`.
 pub(crate) fn path_of(image: &Path) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".order");
@@ -199,7 +199,7 @@ mod tests {
         order.record(&Request::of_bytes(Operation::Write, block * BLOCK, blocks * BLOCK));
     }
 
-    /// Blocks 0 and 1 have initial data, 6 and 7 were written first, then 4.
+    /// Returns the writes of an image: blocks 0 and 1 have initial data, 6 and 7 were written first, then 4.
     fn written() -> LastWrites {
         let mut order = LastWrites::new(8 * BLOCK);
         write(&mut order, 6, 2);

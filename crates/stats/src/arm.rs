@@ -60,7 +60,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Plural for messages.
+    /// Returns the plural for messages.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Repetition => "repetitions",
@@ -85,7 +85,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// The arm of `groups`, one per image, each with its repetitions; ignores empty groups.
+    /// Creates the arm of `groups`, one per image, each with its repetitions; ignores empty groups.
     ///
     /// # Errors
     /// [`Untestable`] for fewer than [`LEAST_VALUES`] values in total, or a value that is not finite and above zero.
@@ -108,7 +108,7 @@ impl Arm {
         Self::of_units(&units, unit, mean)
     }
 
-    /// The arm of repetitions on one image.
+    /// Creates the arm of repetitions on one image.
     ///
     /// # Errors
     /// As [`Arm::of`].
@@ -130,8 +130,8 @@ impl Arm {
         Ok(Self { log_mean, variance, units: units.len(), unit })
     }
 
-    /// The mean with an interval that is wrong with probability `error` (Student's t on logarithms). Its half-width is at least
-    /// [`crate::ratio::RESOLUTION`].
+    /// Returns the mean with an interval that is wrong with probability `error` (Student's t on logarithms). Its
+    /// half-width is at least [`crate::ratio::RESOLUTION`].
     pub fn interval(&self, error: f64) -> Interval {
         let reach =
             student::quantile(error / 2.0, self.units as f64 - 1.0) * (self.variance / self.units as f64).sqrt();

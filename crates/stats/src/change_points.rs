@@ -31,8 +31,8 @@ pub struct ChangePoint {
     pub after: f64,
 }
 
-/// Change points of a series in ascending order, each significant at `error` ([`FALSE_ALARM`]); `None` for a value that is not
-/// finite.
+/// Finds the change points of a series in ascending order, each significant at `error` ([`FALSE_ALARM`]). Returns
+/// `None` for a value that is not finite.
 pub fn change_points(values: &[f64], error: f64) -> Option<Vec<ChangePoint>> {
     if values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -63,7 +63,7 @@ fn confirmed(values: &[f64], places: &[usize], error: f64) -> Vec<(usize, f64)> 
     found
 }
 
-/// Change points with the levels before and after.
+/// Returns the change points with the levels before and after.
 fn levels(values: &[f64], places: &[(usize, f64)]) -> Option<Vec<ChangePoint>> {
     let at = |place: usize| places.get(place).map_or(values.len(), |(index, _)| *index);
     let level = |from: usize, to: usize| median(&values[from..to]);
@@ -74,7 +74,7 @@ fn levels(values: &[f64], places: &[(usize, f64)]) -> Option<Vec<ChangePoint>> {
     places.iter().enumerate().map(point).collect()
 }
 
-/// The best split, and the p of its maximum statistic; `None` for short or constant series.
+/// Finds the best split and the p of its maximum statistic; `None` for short or constant series.
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let count = values.len();
     if count < 2 * LEAST_SEGMENT {
@@ -97,7 +97,7 @@ fn split(values: &[f64]) -> Option<(usize, f64)> {
     Some((best.0, p_of_maximum(best.1, count)))
 }
 
-/// Upper bound of the probability that the largest of the standardised statistics exceeds `b`.
+/// Returns an upper bound of the probability that the largest of the standardised statistics exceeds `b`.
 fn p_of_maximum(b: f64, count: usize) -> f64 {
     let n = count as f64;
     let step = |left: usize| {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::tests::close;
 
-    /// A level with scatter that has no short period.
+    /// Generates a level with scatter that has no short period.
     fn level(centre: f64, count: usize) -> Vec<f64> {
         (0..count).map(|k| centre * (1.0 + 0.02 * ((k * k * 7 + k * 3) as f64 * 0.618).sin())).collect()
     }

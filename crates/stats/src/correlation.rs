@@ -26,27 +26,27 @@ pub struct Correlation {
 }
 
 impl Correlation {
-    /// The interval of [`pearson`] at level 1 - `alpha`; -1 to 1 for fewer than four pairs.
+    /// Returns the interval of [`pearson`] at level 1 - `alpha`; -1 to 1 for fewer than four pairs.
     pub fn pearson_interval(&self, alpha: f64) -> (f64, f64) {
         fisher(self.value, self.count, quantile(alpha / 2.0, f64::INFINITY), 1.0, 1.0)
     }
 }
 
-/// Pearson's coefficient; interval by Fisher's z (Fisher 1921, standard error 1/sqrt(n-3)). `None` for fewer than three pairs,
-/// different lengths or a constant side.
+/// Computes Pearson's coefficient, with an interval by Fisher's z (Fisher 1921, standard error 1/sqrt(n-3)). `None` for
+/// fewer than three pairs, different lengths or a constant side.
 pub fn pearson(x: &[f64], y: &[f64]) -> Option<Correlation> {
     with_interval(coefficient(x, y)?, x.len(), 1.0, 1.0)
 }
 
-/// Spearman's coefficient, ties by mean ranks; interval by Fisher's z with the standard error sqrt((1 + r^2/2)/(n-3)) of
-/// Bonett and Wright (2000). `None` as for [`pearson`].
+/// Computes Spearman's coefficient, with mean ranks for ties. The interval is by Fisher's z with the standard error
+/// sqrt((1 + r^2/2)/(n-3)) of Bonett and Wright (2000). `None` as for [`pearson`].
 pub fn spearman(x: &[f64], y: &[f64]) -> Option<Correlation> {
     let value = coefficient(&ranks(x), &ranks(y))?;
     with_interval(value, x.len(), 1.0 + value * value / 2.0, resolved_by_ranks(x.len()))
 }
 
-/// Pearson's coefficient of the residuals after regression on the controls; interval by Fisher's z with one pair less per control
-/// (Fisher 1924). `None` as for [`pearson`], or if a control explains all of a side.
+/// Computes Pearson's coefficient of the residuals after regression on the controls. The interval is by Fisher's z with
+/// one pair less per control (Fisher 1924). `None` as for [`pearson`], or if a control explains all of a side.
 pub fn partial(x: &[f64], y: &[f64], controls: &[&[f64]]) -> Option<Correlation> {
     let value = partial_coefficient(x, y, controls)?;
     let found = with_interval(value, x.len().checked_sub(controls.len()).filter(|pairs| *pairs > 2)?, 1.0, 1.0)?;
@@ -79,8 +79,9 @@ fn coefficient(x: &[f64], y: &[f64]) -> Option<f64> {
     value.is_finite().then(|| value.clamp(-1.0, 1.0))
 }
 
-/// Largest rank correlation that is distinguished from perfect order, which few points reach by chance: half of the smallest step
-/// (12 / (n (n^2 - 1)) of Spearman's) below 1. The transform would give perfect order an interval of zero width.
+/// Returns the largest rank correlation that is distinguished from perfect order, which few points reach by chance. It
+/// is half of the smallest step (12 / (n (n^2 - 1)) of Spearman's) below 1. The transform would give perfect order an
+/// interval of zero width.
 fn resolved_by_ranks(count: usize) -> f64 {
     let n = count as f64;
     1.0 - 6.0 / (n * (n * n - 1.0))

@@ -1,11 +1,11 @@
 //! Location and spread of one sample.
 
-/// Mean over groups (images) of the mean of each group; ignores empty groups.
+/// Returns the mean over groups (images) of the mean of each group; ignores empty groups.
 pub fn mean_of_means(groups: &[Vec<f64>]) -> Option<f64> {
     mean(&groups.iter().filter_map(|group| mean(group)).collect::<Vec<_>>())
 }
 
-/// Arithmetic mean; `None` for an empty sample.
+/// Returns the arithmetic mean; `None` for an empty sample.
 pub fn mean(sample: &[f64]) -> Option<f64> {
     if sample.is_empty() {
         return None;
@@ -16,15 +16,15 @@ pub fn mean(sample: &[f64]) -> Option<f64> {
     Some(if correction.is_finite() { first + correction } else { first })
 }
 
-/// Quantile `share` in 0..=1 by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, the default of
-/// NumPy and R); `None` for an empty sample.
+/// Computes the quantile `share` in 0..=1 by linear interpolation between order statistics; `None` for an empty sample.
+/// It is type 7 of Hyndman and Fan (1996), the default of NumPy and R.
 pub(crate) fn quantile(sample: &[f64], share: f64) -> Option<f64> {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     quantile_of_sorted(&sorted, share)
 }
 
-/// [`quantile`] of ascending values.
+/// Computes the [`quantile`] of ascending values.
 pub(crate) fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -33,12 +33,12 @@ pub(crate) fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (place - below as f64) * (sorted[above] - sorted[below]))
 }
 
-/// Median; `None` for an empty sample.
+/// Returns the median; `None` for an empty sample.
 pub fn median(sample: &[f64]) -> Option<f64> {
     quantile(sample, 0.5)
 }
 
-/// Sample standard deviation (divisor n - 1); `None` for fewer than two values.
+/// Returns the sample standard deviation (divisor n - 1); `None` for fewer than two values.
 pub fn standard_deviation(sample: &[f64]) -> Option<f64> {
     if sample.len() < 2 {
         return None;
@@ -48,7 +48,7 @@ pub fn standard_deviation(sample: &[f64]) -> Option<f64> {
     Some((squares / (sample.len() - 1) as f64).sqrt())
 }
 
-/// Standard deviation over |mean|, as a fraction; `None` for fewer than two values or a mean of zero.
+/// Returns the standard deviation over |mean|, as a fraction; `None` for fewer than two values or a mean of zero.
 pub fn coefficient_of_variation(sample: &[f64]) -> Option<f64> {
     let centre = mean(sample)?.abs();
     if centre == 0.0 { None } else { Some(standard_deviation(sample)? / centre) }

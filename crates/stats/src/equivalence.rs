@@ -17,7 +17,7 @@ pub struct Equivalence {
 }
 
 impl Equivalence {
-    /// Whether equivalence is proven, wrong with probability at most `error`.
+    /// Returns whether equivalence is proven; the proof is wrong with probability at most `error`.
     pub fn is_proven(&self, error: f64) -> bool {
         self.p < error
     }
@@ -87,7 +87,7 @@ pub struct HistogramDistance {
 }
 
 impl HistogramDistance {
-    /// Whether the sample is within the reference's own scatter.
+    /// Returns whether the sample is within the reference's own scatter.
     pub fn is_within(&self) -> bool {
         self.distance <= self.limit
     }
@@ -103,8 +103,8 @@ pub fn histogram_distance(sample: &[Vec<f64>], reference: &[Vec<f64>]) -> Option
     Some(HistogramDistance { distance: quantile(&cross?, 0.5)?, limit: quantile(&own?, 0.95)? })
 }
 
-/// Largest difference of the cumulative shares of two histograms, 0..=1 (Kolmogorov and Smirnov); `None` for different bins or an
-/// empty histogram.
+/// Returns the largest difference of the cumulative shares of two histograms, 0..=1 (Kolmogorov and Smirnov); `None`
+/// for different bins or an empty histogram.
 pub(crate) fn cumulative_distance(one: &[f64], other: &[f64]) -> Option<f64> {
     let (total, total_other): (f64, f64) = (one.iter().sum(), other.iter().sum());
     if one.len() != other.len() || !(total > 0.0 && total_other > 0.0) || !(total + total_other).is_finite() {

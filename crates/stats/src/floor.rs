@@ -38,13 +38,13 @@ impl Floor {
         Self { variance: deviation * deviation, dof: AS_IF_KNOWN }
     }
 
-    /// The maximum of this and an assumed floor, because few runs may agree by chance.
+    /// Returns the maximum of this and an assumed floor, because few runs may agree by chance.
     pub fn at_least(self, share: f64) -> Self {
         let assumed = Self::assumed(share);
         if assumed.variance > self.variance { assumed } else { self }
     }
 
-    /// Change (a fraction) that two equal runs exceed with probability `error`.
+    /// Returns the change (a fraction) that two equal runs exceed with probability `error`.
     #[cfg(test)]
     pub(crate) fn reach(&self, error: f64) -> f64 {
         (student::quantile(error / 2.0, self.dof) * self.variance.sqrt()).min(700.0).exp_m1()

@@ -16,7 +16,7 @@ pub enum Gate {
     Undecided,
 }
 
-/// Gate of one metric: its ratio to the reference may lose `limit` (a fraction of the reference).
+/// Decides the gate of one metric: its ratio to the reference may lose `limit` (a fraction of the reference).
 pub fn gate(interval: &Interval, direction: Direction, limit: f64) -> Gate {
     let (best_loss, worst_loss) = match direction {
         Direction::HigherIsBetter => (1.0 - interval.high, 1.0 - interval.low),
@@ -31,8 +31,8 @@ pub fn gate(interval: &Interval, direction: Direction, limit: f64) -> Gate {
     }
 }
 
-/// Gate of several metrics, decided together by [`crate::verdict::decide_all`]: fails if any fails, passes if all pass. Undecided
-/// without metrics or with one that is not testable.
+/// Combines the gates of several metrics, decided together by [`crate::verdict::decide_all`]: fails if any fails,
+/// passes if all pass. Undecided without metrics or with one that is not testable.
 pub fn gate_all(metrics: &[(Decision, Direction)], limit: f64) -> Gate {
     let one = |(decision, direction): &(Decision, Direction)| match &decision.interval {
         Some(interval) => gate(interval, *direction, limit),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn any_failure_fails_and_no_metric_never_passes() {
+    fn any_failure_fails_and_zero_metrics_never_pass() {
         let metric = |low, high| {
             let decision = Decision { interval: Some(interval(low, high)), unit: None, verdict: Verdict::Worse };
             (decision, Direction::HigherIsBetter)

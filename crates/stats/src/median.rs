@@ -4,9 +4,9 @@ use crate::arm::{LEAST_VALUES, Untestable};
 use crate::ratio::{Interval, RESOLUTION};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The median with an interval between order statistics, interpolated to the requested probability (Hettmansperger and Sheather
-/// 1986). Few values cannot reach a small `error`: the widest interval is from minimum to maximum, with its actual confidence
-/// (0.9375 for five values).
+/// Computes the median with an interval between order statistics, interpolated to the requested probability
+/// (Hettmansperger and Sheather 1986). Few values cannot reach a small `error`: the widest interval is from minimum to
+/// maximum, with its actual confidence (0.9375 for five values).
 ///
 /// # Errors
 /// [`Untestable`] for fewer than [`LEAST_VALUES`] values, or a value that is not finite.
@@ -40,18 +40,19 @@ pub struct Middle {
 }
 
 impl Middle {
-    /// Both ends for a figure; NaN without an interval.
+    /// Returns both ends for a figure; NaN without an interval.
     pub fn ends(&self) -> (f64, f64) {
         self.interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high))
     }
 }
 
-/// The median, with an interval if there are enough values; `None` without values.
+/// Computes the median, with an interval if there are enough values; `None` without values.
 pub fn middle(values: &[f64]) -> Option<Middle> {
     Some(Middle { value: crate::describe::median(values)?, interval: median_interval(values, 0.05).ok() })
 }
 
-/// Depth (from 1) of the outer order statistics, interpolation weight towards the next inner ones, and confidence.
+/// Returns the depth (from 1) of the outer order statistics, interpolation weight towards the next inner ones, and
+/// confidence.
 fn depth_of(count: usize, wanted: f64) -> (usize, f64, f64) {
     let Ok(heads) = Binomial::new(0.5, count as u64) else { return (1, 0.0, 0.0) };
     let confidence = |depth: usize| 1.0 - 2.0 * heads.cdf(depth as u64 - 1);

@@ -38,7 +38,7 @@ pub struct Pairwise {
     pub classes: Vec<Class>,
 }
 
-/// Number of pairs of `count` treatments.
+/// Returns the number of pairs of `count` treatments.
 pub fn pairs_of(count: usize) -> usize {
     count * count.saturating_sub(1) / 2
 }
@@ -62,7 +62,7 @@ pub fn pairwise(
     grouped(count, judged.collect(), rule.direction)
 }
 
-/// Order and groups of `count` treatments from decided pairs.
+/// Orders and groups `count` treatments by decided pairs.
 pub fn grouped(count: usize, pairs: Vec<Pair>, direction: Direction) -> Pairwise {
     let mut found = Pairwise { pairs, classes: Vec::new() };
     found.classes = found.comparable(count).into_iter().map(|members| found.class(members, direction)).collect();
@@ -110,7 +110,7 @@ impl Pairwise {
         if pair.first == one { value.ln() } else { -value.ln() }
     }
 
-    /// Whether the first is better by the verdict.
+    /// Returns whether the first is better by the verdict.
     fn is_better(&self, one: usize, other: usize) -> bool {
         self.pair(one, other).is_some_and(|pair| match pair.decision.verdict {
             Verdict::Better => pair.first == one,
@@ -119,12 +119,13 @@ impl Pairwise {
         })
     }
 
-    /// Whether two treatments differ by the verdict.
+    /// Returns whether two treatments differ by the verdict.
     pub fn is_apart(&self, one: usize, other: usize) -> bool {
         self.is_better(one, other) || self.is_better(other, one)
     }
 
-    /// "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty if no pair is testable.
+    /// Returns "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty if no pair is
+    /// testable.
     pub fn text(&self, names: &[&str]) -> String {
         if self.classes.is_empty() {
             return String::new();
@@ -135,8 +136,8 @@ impl Pairwise {
         of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ")
     }
 
-    /// "ext4 = xfs > btrfs", best first. ">" means that everything before it is better by the verdict than everything after it;
-    /// other differences are listed: "a = b = c, but a > c".
+    /// Returns "ext4 = xfs > btrfs", best first. ">" means that everything before it is better by the verdict than
+    /// everything after it. Other differences are listed: "a = b = c, but a > c".
     pub fn class_text(&self, class: &Class, names: &[&str]) -> String {
         let groups = self.groups(class);
         let of_group = |group: &Vec<usize>| group.iter().map(|one| names[*one]).collect::<Vec<_>>().join(" = ");
@@ -146,7 +147,7 @@ impl Pairwise {
         if named.is_empty() { words } else { format!("{words}, but {}", named.join(", ")) }
     }
 
-    /// The treatments of a class in order, split where everything before is better than everything after.
+    /// Returns the treatments of a class in order, split where everything before is better than everything after.
     pub fn groups(&self, class: &Class) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (place, treatment) in class.order.iter().enumerate() {
@@ -204,14 +205,14 @@ pub fn flip(before: &Ratio, after: &Ratio, rule: Rule, error_each: f64) -> Flip 
     Flip { change, probability: probability_of_change(before, after) }
 }
 
-/// Posterior probability that the order of two treatments differs between two states.
+/// Returns the posterior probability that the order of two treatments differs between two states.
 pub fn probability_of_change(before: &Ratio, after: &Ratio) -> f64 {
     let (before, after) = (before.probability_above_one(), after.probability_above_one());
     before * (1.0 - after) + (1.0 - before) * after
 }
 
 impl OrderChange {
-    /// Result from the verdicts of a pair in two states.
+    /// Derives the result from the verdicts of a pair in two states.
     pub fn of(before: &Verdict, after: &Verdict) -> Self {
         match (before, after) {
             (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better) => Self::Changes,
@@ -220,7 +221,7 @@ impl OrderChange {
         }
     }
 
-    /// Name in machine-readable output.
+    /// Returns the name in machine-readable output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Changes => "changes",

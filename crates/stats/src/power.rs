@@ -12,8 +12,9 @@ pub(crate) const POWER: f64 = 0.8;
 const MOST_UNITS: u64 = 1_000_000;
 
 impl Ratio {
-    /// The smallest true ratio, above 1 (or its inverse), that a run of this size and spread distinguishes from 1. The run also
-    /// estimates it beyond `margin` (a fraction). Both hold with probability [`POWER`] if the interval is wrong with probability `error`.
+    /// Returns the smallest true ratio, above 1 (or its inverse), that a run of this size and spread can distinguish
+    /// from 1. The run also estimates it beyond `margin` (a fraction). Both hold with probability [`POWER`] if the
+    /// interval is wrong with probability `error`.
     pub fn detectable(&self, error: f64, margin: f64) -> f64 {
         self.detectable_with(self.units.map(|units| units as f64), error, margin, POWER).min(700.0).exp()
     }
@@ -30,7 +31,7 @@ impl Ratio {
         })
     }
 
-    /// As [`Ratio::detectable`], found with probability `power`.
+    /// Returns the ratio of [`Ratio::detectable`] that is found with probability `power`.
     pub fn detectable_at(&self, error: f64, margin: f64, power: f64) -> f64 {
         self.detectable_with(self.units.map(|units| units as f64), error, margin, power).min(700.0).exp()
     }
@@ -50,8 +51,9 @@ impl Ratio {
     }
 }
 
-/// Distance of the truth from a value, in standard errors, at which the interval excludes the value with probability `power`:
-/// normal approximation of the noncentral t (Johnson and Welch 1940), from mean and variance of the estimated error.
+/// Returns the distance of the truth from a value, in standard errors, at which the interval excludes the value with
+/// probability `power`. It is a normal approximation of the noncentral t (Johnson and Welch 1940), from mean and
+/// variance of the estimated error.
 fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
     let critical = student::quantile(error / 2.0, dof);
     let mean =
@@ -60,7 +62,7 @@ fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
     critical * mean + Normal::standard().inverse_cdf(power) * (1.0 + critical * critical * variance).sqrt()
 }
 
-/// The smallest number from 2 on that satisfies `enough`, which must be monotonic.
+/// Returns the smallest number from 2 on that satisfies `enough`, which must be monotonic.
 fn least_units(enough: impl Fn(f64) -> bool) -> Option<u64> {
     let (mut below, mut above) = (1, 2);
     while !enough(above as f64) {

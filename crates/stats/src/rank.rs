@@ -17,7 +17,7 @@ pub(crate) fn ranks(sample: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Sum of t^3 - t over groups of t equal values, the tie correction of rank tests.
+/// Returns the sum of t^3 - t over groups of t equal values, the tie correction of rank tests.
 pub(crate) fn tie_term(sample: &[f64]) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -27,7 +27,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of `reach` around a logarithm.
+    /// Returns the interval of `reach` around a logarithm.
     pub(crate) fn around(log_value: f64, reach: f64, error: f64) -> Self {
         // Larger exponents overflow; such intervals carry no information.
         let power = |exponent: f64| exponent.clamp(-700.0, 700.0).exp();
@@ -39,7 +39,7 @@ impl Interval {
         }
     }
 
-    /// Whether it contains a value.
+    /// Returns whether the interval contains a value.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -63,7 +63,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// `sample` over `reference`, measured independently.
+    /// Computes the ratio of `sample` over `reference`, which were measured independently.
     pub fn of(sample: &Arm, reference: &Arm) -> Self {
         let one_image = sample.unit == Unit::Repetition || reference.unit == Unit::Repetition;
         Self {
@@ -76,8 +76,8 @@ impl Ratio {
         }
     }
 
-    /// First over second of `pairs` that share a block: a round, or an image used for both. Differences between blocks cancel;
-    /// without such differences [`Ratio::of`] has more power.
+    /// Computes the ratio of first over second of `pairs` that share a block: a round, or an image used for both.
+    /// Differences between blocks cancel; without such differences [`Ratio::of`] has more power.
     ///
     /// # Errors
     /// [`Untestable`] for fewer than [`LEAST_VALUES`] pairs, or a value that is not finite and above zero.
@@ -104,7 +104,7 @@ impl Ratio {
         Ok(Self { log_ratio, spread: [deviation * deviation, 0.0], units, unit, floor: None, resolution: RESOLUTION })
     }
 
-    /// A hypothetical run of `units` per side with coefficient of variation `variation` (a fraction) and no difference; for
+    /// Assumes a run of `units` per side with coefficient of variation `variation` (a fraction) and no difference; for
     /// planning.
     pub fn assumed(variation: f64, units: usize) -> Self {
         // Variance of the logarithm of a lognormal variable (Aitchison and Brown 1957).
@@ -123,19 +123,19 @@ impl Ratio {
         Self { floor: Some(floor), ..self }
     }
 
-    /// With the variances of both sides pooled, as those of equal sides are. For independent sides ([`Ratio::of`]).
+    /// Pools the variances of both sides, as those of equal sides are. Applies to independent sides ([`Ratio::of`]).
     pub(crate) fn pooled(&self) -> Self {
         let [sample, reference] = self.units.map(|units| units as f64 - 1.0);
         let pooled = (sample * self.spread[0] + reference * self.spread[1]) / (sample + reference).max(1.0);
         Self { spread: [pooled; 2], ..*self }
     }
 
-    /// The ratio.
+    /// Returns the estimated ratio.
     pub fn value(&self) -> f64 {
         self.log_ratio.exp()
     }
 
-    /// Standard error of the logarithm, including the floor.
+    /// Returns the standard error of the logarithm, including the floor.
     pub(crate) fn standard_error(&self) -> f64 {
         let [sample, reference] = self.units.map(|units| units as f64);
         self.error_with([sample, reference])
@@ -146,13 +146,13 @@ impl Ratio {
         self.dof_with(self.units.map(|units| units as f64))
     }
 
-    /// The interval that is wrong with probability `error`.
+    /// Returns the interval that is wrong with probability `error`.
     pub fn interval(&self, error: f64) -> Interval {
         let reach = student::quantile(error / 2.0, self.dof()) * self.standard_error();
         Interval::around(self.log_ratio, reach.max(self.resolution), error)
     }
 
-    /// Two-sided p of the true ratio being `ratio`; 1 within the resolution.
+    /// Returns the two-sided p of the true ratio being `ratio`; 1 within the resolution.
     #[cfg(test)]
     pub(crate) fn p(&self, ratio: f64) -> f64 {
         let distance = (self.log_ratio - ratio.ln()).abs();
@@ -163,8 +163,9 @@ impl Ratio {
         }
     }
 
-    /// Probability that the true ratio is above 1, given these values: the posterior under flat priors for means and log
-    /// deviations (Box and Tiao 1973, section 2.5), with Welch's degrees of freedom for the Behrens-Fisher problem.
+    /// Returns the probability that the true ratio is above 1, given these values. It is the posterior under flat
+    /// priors for means and log deviations (Box and Tiao 1973, section 2.5). It uses Welch's degrees of freedom for the
+    /// Behrens-Fisher problem.
     pub(crate) fn probability_above_one(&self) -> f64 {
         match self.standard_error() {
             0.0 if self.log_ratio == 0.0 => 0.5,
@@ -173,7 +174,7 @@ impl Ratio {
         }
     }
 
-    /// Standard error for other numbers of units.
+    /// Returns the standard error for other numbers of units.
     pub(crate) fn error_with(&self, units: [f64; 2]) -> f64 {
         let [sample, reference] = self.variances(units);
         (sample + reference + self.floor.map_or(0.0, |floor| floor.variance)).sqrt()

@@ -67,7 +67,7 @@ fn decide(metric: &Metric, share: f64, errors: Errors) -> Decision {
     Decision { interval: Some(interval), unit: Some(ratio.unit), verdict }
 }
 
-/// The wider of two intervals around one estimate, with the confidence of the second, which holds for both.
+/// Returns the wider of two intervals around one estimate, with the confidence of the second, which holds for both.
 fn widest([alike, any]: [Interval; 2]) -> Interval {
     let wider = if alike.high > any.high { alike } else { any };
     Interval { confidence: any.confidence, ..wider }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_metric_has_most_of_the_error_and_alone_all_of_it() {
+    fn leading_metric_gets_most_of_the_error_and_a_single_metric_all() {
         let confidence = |family: &[Metric]| -> Vec<f64> {
             let decided = decide_recorded(family, COMPARISON_ERRORS);
             decided.iter().map(|one| one.interval.map_or(0.0, |interval| interval.confidence)).collect()

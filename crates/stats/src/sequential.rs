@@ -63,14 +63,14 @@ impl Sequential {
         Self { looks: looks(most), taken: 0, rules, goal, error, decisions, settled }
     }
 
-    /// Action before the first analysis.
+    /// Returns the action before the first analysis.
     pub fn start(&self) -> Step {
         if self.rules.is_empty() { Step::Done } else { Step::Measure(self.looks[0]) }
     }
 
-    /// Interim analysis with one ratio per metric, in the order of the rules. `last`: time is over, and the error of the
-    /// remaining analyses goes to this one. A decided metric keeps its decision. A metric that was not testable is analysed
-    /// again.
+    /// Performs an interim analysis with one ratio per metric, in the order of the rules. `last`: time is over, and the
+    /// error of the remaining analyses goes to this one. A decided metric keeps its decision. A metric that was not
+    /// testable is analysed again.
     pub fn look(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
         let left = self.looks.len() - self.taken;
         if left == 0 {
@@ -92,7 +92,7 @@ impl Sequential {
         self.looks.get(self.taken).map_or(Step::Done, |size| Step::Measure(*size))
     }
 
-    /// Whether an analysis is left.
+    /// Returns whether any analyses are left.
     pub fn has_looks(&self) -> bool {
         self.taken < self.looks.len()
     }
@@ -112,7 +112,7 @@ impl Sequential {
         self.decisions.iter().map(|decision| decision.clone().unwrap_or_else(never)).collect()
     }
 
-    /// Whether more values cannot change the decision.
+    /// Returns whether more values cannot change the decision.
     fn settles(&self, decision: &Decision, rule: Rule) -> bool {
         match (&decision.verdict, &decision.interval, self.goal) {
             (Verdict::NotTestable { why }, ..) => !matches!(why, Untestable::TooFew { .. }),

@@ -3,7 +3,7 @@
 use crate::correlation::{Correlation, spearman};
 use crate::describe::{mean, median};
 
-/// Slope per step of the least-squares line.
+/// Returns the slope per step of the least-squares line.
 pub(crate) fn slope(values: &[f64]) -> f64 {
     let centre_x = (values.len() as f64 - 1.0) / 2.0;
     let centre_y = mean(values).unwrap_or(0.0);
@@ -16,8 +16,9 @@ pub(crate) fn slope(values: &[f64]) -> f64 {
     if xx == 0.0 { 0.0 } else { xy / xx }
 }
 
-/// Rank correlation of values with their order, if it is significant at 1 % and the fitted line changes by more than `noise` (a
-/// fraction) of the mean over the series. `None`: no drift, or fewer than five values.
+/// Returns the rank correlation of values with their order, if the values drift. A drift is significant at 1 %, and its
+/// fitted line changes by more than `noise` (a fraction) of the mean over the series. `None`: no drift, or fewer than
+/// five values.
 pub fn drift(values: &[f64], noise: f64) -> Option<Correlation> {
     if values.len() < 5 {
         return None;

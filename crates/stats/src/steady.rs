@@ -3,8 +3,9 @@
 /// Number of intervals that must agree for a steady state.
 pub const STEADY_INTERVALS: usize = 5;
 
-/// Whether the last [`STEADY_INTERVALS`] rates are steady: their range is at most 20 % of their mean, and the change along the
-/// fitted line at most 10 % of it (SNIA Solid State Storage Performance Test Specification, "steady state").
+/// Returns whether the last [`STEADY_INTERVALS`] rates are steady. Their range is at most 20 % of their mean, and the
+/// change along the fitted line at most 10 % of it. See SNIA Solid State Storage Performance Test Specification,
+/// "steady state".
 pub fn is_steady(rates: &[f64]) -> bool {
     let Some(window) = rates.len().checked_sub(STEADY_INTERVALS).map(|start| &rates[start..]) else { return false };
     let count = window.len() as f64;

@@ -6,7 +6,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 /// beta function begins to lose digits.
 const NORMAL_FROM: f64 = 1e5;
 
-/// The value that is exceeded with probability `upper` (0..0.5); `dof` at least 1.
+/// Returns the value that is exceeded with probability `upper` (0..0.5); `dof` at least 1.
 pub fn quantile(upper: f64, dof: f64) -> f64 {
     // Below 1e-15 the complement is indistinguishable from 1; invalid probabilities give the widest interval.
     let upper = if upper > 1e-15 { upper.min(0.5) } else { 1e-15 };
@@ -16,8 +16,8 @@ pub fn quantile(upper: f64, dof: f64) -> f64 {
     }
 }
 
-/// Newton steps on the logarithms of tail and value, where the tails of few degrees of freedom are linear. The library's
-/// inversion is far off there (by a factor of 185 in probability at 1e-11 and one degree).
+/// Refines a quantile by Newton steps on the logarithms of tail and value, in which the tails of few degrees of freedom
+/// are linear. The library's inversion is far off there (by a factor of 185 in probability at 1e-11 and one degree).
 fn polished(student: &StudentsT, start: f64, upper: f64) -> f64 {
     let mut t = start;
     for _ in 0..20 {
@@ -31,7 +31,7 @@ fn polished(student: &StudentsT, start: f64, upper: f64) -> f64 {
     t
 }
 
-/// Probability of a value above `t`.
+/// Returns the probability of a value above `t`.
 pub(crate) fn upper_tail(t: f64, dof: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, dof.max(1.0)) {
         Ok(student) if dof < NORMAL_FROM => student.sf(t),

@@ -25,14 +25,16 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Text of a drift that is significant at `error` and larger than `margin` (a fraction), otherwise `None`.
+    /// Returns the text of a drift that is significant at `error` and larger than `margin` (a fraction), otherwise
+    /// `None`.
     pub fn text(&self, error: f64, margin: f64) -> Option<String> {
         let is_drift = self.p < error && self.change.abs() > margin;
         is_drift.then(|| format!("drifts by {:+.1} % from first to last", self.change * 100.0))
     }
 }
 
-/// Trend of values in order; `None` for fewer than five, one that is not finite, or a median of zero. Takes quadratic time.
+/// Computes the trend of values in order; `None` for fewer than five, one that is not finite, or a median of zero.
+/// Takes quadratic time.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let centre = median(values).filter(|centre| *centre != 0.0)?;
     if values.len() < 5 || values.iter().any(|value| !value.is_finite()) {
@@ -72,7 +74,7 @@ fn exact_p(score: f64, count: usize) -> f64 {
     (2.0 * shares[..=fewer].iter().sum::<f64>()).min(1.0)
 }
 
-/// Normal approximation with corrections for ties and continuity.
+/// Approximates p by the normal distribution, with corrections for ties and continuity.
 fn normal_p(score: f64, values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mut sorted = values.to_vec();

@@ -53,7 +53,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Name in machine-readable output.
+    /// Returns the name in machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -64,13 +64,13 @@ impl Verdict {
         }
     }
 
-    /// Whether one side is better.
+    /// Returns whether one side is better.
     pub fn is_difference(&self) -> bool {
         matches!(self, Self::Better | Self::Worse)
     }
 
-    /// Whether it is undecided, and a decision needs more than [`PRACTICAL_UNITS`], or only a ratio above [`PRACTICAL_RATIO`] would
-    /// have been found.
+    /// Returns whether the verdict is undecided, and a decision needs more than [`PRACTICAL_UNITS`], or only a ratio
+    /// above [`PRACTICAL_RATIO`] would have been found.
     pub fn is_too_noisy(&self) -> bool {
         match self {
             Self::Undecided { detectable, repetitions_needed } => {
@@ -91,7 +91,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule with the default [`MARGIN`].
+    /// Creates a rule with the default [`MARGIN`].
     pub fn new(direction: Direction) -> Self {
         Self { direction, margin: MARGIN }
     }
@@ -109,12 +109,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Text for reports. [`Decision::text_at`] also names the margin.
+    /// Returns the text for reports. [`Decision::text_at`] also names the margin.
     pub fn text(&self) -> String {
         self.text_with("")
     }
 
-    /// Text for reports that names the `margin` (a fraction) of its rule.
+    /// Returns the text for reports that names the `margin` (a fraction) of its rule.
     pub fn text_at(&self, margin: f64) -> String {
         self.text_with(&at_margin(margin))
     }
@@ -156,7 +156,7 @@ impl Decision {
     }
 }
 
-/// " at the margin of 2 %"; `margin` is a fraction.
+/// Returns " at the margin of 2 %"; `margin` is a fraction.
 pub fn at_margin(margin: f64) -> String {
     format!(" at the margin of {} %", (margin * 1e4).round() / 1e2)
 }
@@ -184,7 +184,7 @@ pub fn decide_all(family: &[(Result<Ratio, Untestable>, Rule)], error: f64) -> V
     family.iter().map(|(ratio, rule)| decide(ratio, *rule, error / testable as f64)).collect()
 }
 
-/// The verdict of an interval; `None` for undecided.
+/// Returns the verdict of an interval; `None` for undecided.
 pub(crate) fn read(interval: &Interval, rule: Rule) -> Option<Verdict> {
     let (down, up) = (1.0 / (1.0 + rule.margin), 1.0 + rule.margin);
     if down < interval.low && interval.high < up {

@@ -44,7 +44,8 @@ pub(crate) fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
     replay.due
 }
 
-/// The runs to do next; empty if everything is decided or the time is over. Failed runs are retried after all analyses.
+/// Returns the runs to do next; empty if everything is decided or the time is over. Failed runs are retried after all
+/// analyses.
 pub(crate) fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
     let mut replay = Replay::new(spec, past);
     match replay.play() {
@@ -68,7 +69,7 @@ pub(crate) fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
     answers.collect()
 }
 
-/// A cell that was not testable in any analysis gets no verdict from later values.
+/// Withholds a verdict from later values if a cell was not testable in any analysis.
 fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> (Result<Ratio, Untestable>, Decision) {
     match (&decision.verdict, &ratio) {
         (Verdict::NotTestable { .. }, Ok(_)) => {
@@ -162,7 +163,8 @@ impl<'a> Replay<'a> {
         past::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
     }
 
-    /// The size of the next analysis, and whether it is the last within the time limit. The first is always done.
+    /// Returns the size of the next analysis, and whether it is the last within the time limit. The first is always
+    /// done.
     fn affordable(&self, wanted: u32) -> (u32, bool) {
         let have = self.have();
         if have == 0 {
@@ -174,14 +176,14 @@ impl<'a> Replay<'a> {
         if size < wanted { (size, true) } else { (wanted, false) }
     }
 
-    /// Seconds of one more repetition of all open cells, by the last tries so far.
+    /// Returns the seconds of one more repetition of all open cells, by the last tries so far.
     fn seconds_of_a_repetition(&self, have: u32) -> f64 {
         let open = self.open_cells();
         let last: BTreeMap<RunId, f64> = self.tries(have).filter(|(id, _)| open.contains(&cell_of(*id))).collect();
         (last.into_values().sum::<f64>() / f64::from(have)).max(1e-3)
     }
 
-    /// The tries of the first `size` repetitions before the last analysis and their seconds, failures included.
+    /// Returns the tries of the first `size` repetitions before the last analysis and their seconds, failures included.
     fn tries(&self, size: u32) -> impl Iterator<Item = (RunId, f64)> {
         let tried = self.past[..self.seen].iter().filter_map(Past::tried);
         tried.filter(move |(id, _)| self.is_within(*id, size))
@@ -192,8 +194,8 @@ impl<'a> Replay<'a> {
         spent < self.spec.most_seconds()
     }
 
-    /// The cells that an analysis at `repetitions` gives up: earlier ones, and open ones without a successful run since
-    /// the last analysis.
+    /// Returns the cells that an analysis at `repetitions` gives up: earlier ones, and open ones without a successful
+    /// run since the last analysis.
     fn dead_at(&self, repetitions: u32) -> Vec<CellId> {
         let have = self.have();
         let is_newer = |id: RunId| self.is_within(id, repetitions) && !self.is_within(id, have);

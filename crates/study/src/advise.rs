@@ -54,7 +54,7 @@ impl Purpose {
         PURPOSES.into_iter().find(|one| one.name == name)
     }
 
-    /// A program that its workload needs and that is not installed, and its package.
+    /// Returns a program that the workload needs and that is not installed, and its package.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
         self.workload.ready()?.missing()
     }
@@ -71,7 +71,8 @@ impl Stands {
         }
     }
 
-    /// Its lines in the study, for runs of `seconds`. A fixed piece of work is scaled to that time.
+    /// Returns the lines of the workload in the study, for runs of `seconds`. A fixed piece of work is scaled to that
+    /// time.
     fn lines(self, seconds: f64) -> String {
         match self {
             Self::Personality(name) => format!("personality = \"{name}\"\nscale = 0.2\nseconds = {seconds:.1}\n"),
@@ -93,7 +94,8 @@ pub struct Asked {
     pub device: Option<PathBuf>,
 }
 
-/// Seconds of one run: a tenth of an even share of the budget, so that each cell has at least ten repetitions.
+/// Returns the seconds of one run: a tenth of an even share of the budget, so that each cell has at least ten
+/// repetitions.
 fn seconds(asked: &Asked) -> f64 {
     let cells = (asked.file_systems.len() * 2).max(1) as f64;
     (asked.budget.0.as_secs_f64() / (cells * 10.0)).clamp(0.5, 10.0)
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_and_databases_are_the_real_ones() {
+    fn build_and_database_studies_use_ready_workloads() {
         let text = |name: &str, budget: &str| study(&asked(Purpose::named(name).unwrap(), budget));
         assert!(text("build", "1h").contains("ready = \"build\"\nscale = 1.0"), "{}", text("build", "1h"));
         assert!(text("database", "10s").contains("ready = \"database\"\nscale = 0.1"), "{}", text("database", "10s"));

@@ -188,7 +188,7 @@ fn flags(cell: &Cell) -> String {
     words.join(", ")
 }
 
-/// Layout score of an image against its cost: the mean of a cell on it over the mean of the reference.
+/// Pairs the layout score of an image with its cost: the mean of a cell on it over the mean of the reference.
 pub(crate) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f64, f64)> {
     let reference = |fs: usize| {
         let of = cells.iter().filter(|cell| cell.id.fs == fs).min_by_key(|cell| cell.id.state)?;

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PARTS: usize = 4;
 
-/// One sentence: the order of several file systems, the effect of age on each, and whether age changes the order. The
-/// tables have the modelled drives.
+/// Writes one sentence: the order of several file systems, the effect of age on each, and whether age changes the
+/// order. The tables have the modelled drives.
 pub(crate) fn sentence(results: &Results) -> String {
     let orders =
         parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_text(results, one)));
@@ -120,7 +120,7 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
     (name(change.after.sample.fs), name(change.after.reference.fs))
 }
 
-/// The sentence of a study without comparisons.
+/// Returns the sentence of a study without comparisons.
 fn not_compared(results: &Results) -> String {
     let cells: BTreeSet<CellId> = results.judged.iter().map(|cell| cell.id).collect();
     match cells.len() {
@@ -165,7 +165,7 @@ fn nothing_found(answers: &[&Answer]) -> String {
     format!("{undecided}, changes of {:.1} % would have been found, {needed}", (reach - 1.0) * 100.0)
 }
 
-/// The detectable change of an undecided comparison, its unit, and the number required to decide it.
+/// Returns the detectable change of an undecided comparison, its unit, and the number required to decide it.
 fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> {
     match decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => {
@@ -175,7 +175,7 @@ fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> 
     }
 }
 
-/// The number of each unit that decides all comparisons, up to [`PRACTICAL_UNITS`].
+/// Returns the number of each unit that decides all comparisons, up to [`PRACTICAL_UNITS`].
 pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (units, needed) in open {

@@ -48,7 +48,7 @@ impl StudySpec {
         self.check_cold_reads()
     }
 
-    /// A model times the whole trace of a run, so the trace must contain only the measured part.
+    /// Checks that the trace of a run contains only the measured part, because a model times the whole trace.
     fn check_traces(&self) -> Result<(), String> {
         for one in self.workload.iter().filter(|_| !self.models.is_empty()) {
             let more = match (one.launcher.as_str(), one.microbenchmark.as_str()) {
@@ -61,7 +61,7 @@ impl StudySpec {
         Ok(())
     }
 
-    /// A sequential study needs measured values from runs on this machine, one after the other.
+    /// Checks that a sequential study has measured values from runs on this machine, one after the other.
     fn check_until_decided(&self) -> Result<(), String> {
         if !self.until_decided {
             return match self.max_time {
@@ -112,7 +112,7 @@ impl StudySpec {
         Ok(())
     }
 
-    /// A custom file system must have its commands.
+    /// Checks that a custom file system has its commands.
     fn check_custom(&self, one: &FileSystemSpec) -> Result<(), String> {
         for (key, command, word) in [("mkfs", &one.mkfs, "$DEVICE"), ("mount", &one.mount, "$MNT")] {
             if !command.contains(word) {
@@ -231,7 +231,8 @@ impl StudySpec {
         Ok(())
     }
 
-    /// Unwritten extents read as zeros without device I/O: a cold read of them measures nothing.
+    /// Refuses cold reads of unwritten extents, because these read as zeros without device I/O: such a read measures
+    /// nothing.
     fn check_cold_reads(&self) -> Result<(), String> {
         for (fs, state, workload) in self.combinations() {
             let workload = &self.workload[workload];

@@ -62,7 +62,7 @@ const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
 
 impl DeviceState {
-    /// Bytes written to bring a device of `size` into this state.
+    /// Returns the bytes written to bring a device of `size` into this state.
     pub(crate) fn bytes_written(self, size: Bytes) -> f64 {
         match self {
             Self::AsIs | Self::Discard => 0.0,

@@ -6,8 +6,8 @@ use senesce_aging::Data;
 use senesce_core::Failure;
 use senesce_volume::FileSystem;
 
-/// Rough estimate of the seconds to make an image, and the bytes written for it: as in memory, where a second writes
-/// about 1 GB. Unknown file systems count as ext4.
+/// Estimates roughly the seconds to make an image, and the bytes written for it. The image is made as in memory, where
+/// a second writes about 1 GB. Unknown file systems count as ext4.
 pub(crate) fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
     let state = &spec.state[id.state];
     if !is_planned(state) {

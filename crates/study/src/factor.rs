@@ -180,7 +180,7 @@ fn name_of(entry: &Table) -> String {
     named.or_else(command).unwrap_or_else(|| "cold-read".into())
 }
 
-/// Names contain no `=`, which separates them in conditions.
+/// Returns the label of a value without `=`, which separates names in conditions.
 fn label_of(name: &str, value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.trim().is_empty() => "default".to_string(),

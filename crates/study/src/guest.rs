@@ -25,7 +25,7 @@ pub(crate) fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
     (here, groups)
 }
 
-/// The same study with only the cells of these runs. Indices, and so seeds, stay.
+/// Returns the study with only the cells of these runs. Indices, and therefore seeds, stay the same.
 pub(crate) fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
     let keep: BTreeSet<_> = wanted.iter().map(|id| (id.on.fs, id.on.state, id.workload)).collect();
     let mut part = spec.clone();
@@ -72,8 +72,8 @@ fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Re
     })
 }
 
-/// The study's setting, or more if images would else lie in the slow folder shared with the guest: the guest's memory
-/// file system takes most of it, and a gibibyte is for the programs.
+/// Returns the study's setting, or more if images would otherwise lie in the slow folder shared with the guest. The
+/// guest's memory file system takes most of it, and a gibibyte is for the programs.
 fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
     let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());

@@ -82,7 +82,7 @@ impl Images {
         Ok(found.is_some())
     }
 
-    /// `None` for a custom file system: its version is unknown, so its images are made for every study.
+    /// Returns `None` for a custom file system: its version is unknown, so its images are made for every study.
     fn store_for(&self, fs: &FileSystemSpec) -> Option<&ImageStore> {
         self.store.as_ref().filter(|_| fs.custom().is_none())
     }

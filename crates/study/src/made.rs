@@ -7,7 +7,7 @@ use crate::spec::StudySpec;
 use crate::verdicts::varies;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a record must add the facts of an image: it is new, or the last recorded one differs.
+/// Returns whether a record must add the facts of an image: it is new, or the last recorded one differs.
 pub(crate) fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
     let last = recorded.rev().find_map(|event| match event {
         Event::Image(known) if known.place() == facts.place() => Some(&known.key),
@@ -46,8 +46,8 @@ pub(crate) fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Ev
     remade
 }
 
-/// Whether an image differs from the one `before`. A reproducible image is equal when it is made again, if the same
-/// program made it.
+/// Returns whether an image differs from the one `before`. A reproducible image is equal when it is made again, if the
+/// same program made it.
 fn is_another(spec: &StudySpec, before: &ImageFacts, now: &ImageFacts) -> bool {
     let can_differ = varies(spec, now.id.state) || spec.file_system[now.id.fs].custom().is_some();
     let was_made_again = !std::ptr::eq(before, now) && !now.from_store;

@@ -34,7 +34,7 @@ pub struct RunId {
     pub twin: bool,
 }
 
-/// Reproducible images need no second one.
+/// Returns the number of images of a state. Reproducible images need no second one.
 fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
     match state.kind {
         StateKind::Fresh | StateKind::Image => 1,
@@ -48,7 +48,7 @@ pub(crate) fn repetitions_of(spec: &StudySpec, state: usize, repetitions: u32) -
     repetitions * (spec.images / images_of(spec, &spec.state[state]))
 }
 
-/// All runs in their order: shuffled, so that drift of the machine affects all cells alike.
+/// Returns all runs in their order: shuffled, so that drift of the machine affects all cells alike.
 pub fn runs(spec: &StudySpec) -> Vec<RunId> {
     let mut runs = Vec::new();
     for (fs, state, workload) in spec.combinations() {
@@ -66,7 +66,7 @@ pub fn runs(spec: &StudySpec) -> Vec<RunId> {
     runs
 }
 
-/// Every file system and workload once more on the first image of the first state that is not skipped.
+/// Repeats every file system and workload on the first image of the first state that is not skipped.
 fn twins(spec: &StudySpec, runs: &[RunId]) -> Vec<RunId> {
     if !spec.noise {
         return Vec::new();
@@ -108,8 +108,8 @@ pub(crate) fn is_planned(state: &StateSpec) -> bool {
     matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
 }
 
-/// Upper bound of a file system's own space in an image: a share (a 64 MiB log or journal in 1 GiB; btrfs keeps
-/// metadata twice), and for btrfs its reserves whatever the size.
+/// Returns an upper bound of a file system's own space in an image. It is a share (a 64 MiB log or journal in 1 GiB;
+/// btrfs keeps metadata twice). For btrfs, its reserves are added regardless of the size.
 fn overhead(kind: &str, size: Bytes) -> u64 {
     match kind {
         "btrfs" => (size.0 as f64 * 0.06) as u64 + Bytes::mib(64).0,

@@ -26,7 +26,7 @@ impl Past {
     }
 }
 
-/// The events of a record that belong to `spec`.
+/// Returns the events of a record that belong to `spec`.
 pub(crate) fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<Past> {
     let held = recorded.moments().filter_map(|moment| match moment {
         Moment::Own(Event::Run(run)) if spec.holds(run.id) => Some(Past::Run(run.clone())),

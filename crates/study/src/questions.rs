@@ -63,8 +63,8 @@ pub(crate) fn questions(spec: &StudySpec) -> Vec<Question> {
     all
 }
 
-/// The error probability of each answer, so that all together are wrong with probability [`FAMILY_ERROR`] at most.
-/// Every modelled drive repeats the questions.
+/// Returns the error probability of each answer, so that all together are wrong with probability [`FAMILY_ERROR`] at
+/// most. Every modelled drive repeats the questions.
 pub(crate) fn error_each(spec: &StudySpec) -> f64 {
     FAMILY_ERROR / (questions(spec).len() * (1 + spec.models.len())).max(1) as f64
 }
@@ -80,7 +80,8 @@ fn is_aged(spec: &StudySpec) -> bool {
     spec.state.iter().any(|state| !matches!(state.kind, StateKind::Fresh | StateKind::Image))
 }
 
-/// Why the number of repetitions is refused: no answer could be decided. A study without questions may have any number.
+/// Returns why the number of repetitions is refused: no answer could be decided. A study without questions may have any
+/// number.
 pub(crate) fn too_few(spec: &StudySpec) -> Option<String> {
     let values = u64::from(spec.repetitions) * u64::from(spec.images);
     if values >= LEAST_VALUES as u64 || spec.numbers_only || questions(spec).is_empty() {

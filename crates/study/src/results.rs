@@ -59,7 +59,7 @@ pub struct Results {
     pub times: Option<(f64, f64)>,
 }
 
-/// The measured values, without controls and without times under emulation.
+/// Returns the measured values, without controls and without times under emulation.
 pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> Vec<Measurement> {
     let runs = runs_of(recorded).filter(|event| !event.id.twin);
     let kept = |event: &RunEvent, one: &Measurement| !(event.is_emulated() && one.is_timing());
@@ -139,8 +139,8 @@ pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, Str
     cells(events).into_iter().partition(is_judged)
 }
 
-/// Throughput on a modelled drive that keeps up with the CPU equals the measured one and says nothing about the drive.
-/// The drive time per operation does.
+/// Returns whether a metric contains information about the drive. Throughput on a modelled drive that keeps up with the
+/// CPU equals the measured one and does not. The drive time per operation does.
 fn is_telling(metric: &str, idle: bool) -> bool {
     match metric.split(MODELLED).next() {
         Some(THROUGHPUT) => !idle,
@@ -191,13 +191,13 @@ impl RunEvent {
 }
 
 impl Cell {
-    /// Whether a figure may show it: a single value, or an emulator's time, has no bar.
+    /// Returns whether a figure may show a bar: a single value, or an emulator's time, has no bar.
     pub fn has_bar(&self) -> bool {
         self.in_order.len() > 1 && !(self.emulated && self.what.is_timing())
     }
 
-    /// The geometric mean over its images with its own 95 % interval; the arithmetic mean if there are too few values,
-    /// or values without a logarithm.
+    /// Returns the geometric mean over the images with its own 95 % interval. It is the arithmetic mean if there are
+    /// too few values, or values without a logarithm.
     pub fn middle(&self) -> Option<(f64, Option<Interval>)> {
         match Arm::of(&self.groups, Mean::Geometric) {
             Ok(arm) => {

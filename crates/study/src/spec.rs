@@ -132,7 +132,7 @@ impl StudySpec {
         Self::parse_with(origin, text, |_| {})
     }
 
-    /// The same with changes by the command line before the checks.
+    /// Reads and checks a study like [`Self::parse`], with changes by the command line before the checks.
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
         let mut table: toml::Table =
@@ -207,7 +207,7 @@ impl StudySpec {
         }
     }
 
-    /// The state that determines how the files of `state` are made: itself, or for a copy the state it copies.
+    /// Returns the state that determines how the files of `state` are made: itself, or for a copy the state it copies.
     pub(crate) fn source<'a>(&'a self, state: &'a StateSpec) -> &'a StateSpec {
         match state.kind {
             StateKind::Copy => self.state.iter().find(|one| one.name == state.of).unwrap_or(state),
@@ -226,7 +226,7 @@ impl StudySpec {
         (&self.file_system[fs].name, &self.state[state].name, &self.workload[workload].name)
     }
 
-    /// Whether the study has this run. An altered record may name others.
+    /// Returns whether the study has this run. An altered record may name others.
     pub(crate) fn holds(&self, id: RunId) -> bool {
         self.holds_image(id.on) && id.workload < self.workload.len()
     }
@@ -235,7 +235,7 @@ impl StudySpec {
         id.fs < self.file_system.len() && id.state < self.state.len()
     }
 
-    /// The settings of one cell: the exceptions that match it, later ones over earlier ones.
+    /// Merges the exceptions that match one cell, later ones over earlier ones.
     pub(crate) fn exception(&self, fs: usize, state: usize, workload: &str) -> CellSpec {
         let matches = |wanted: &str, name: &str| wanted.is_empty() || wanted == name;
         let mut merged = CellSpec::default();
@@ -267,7 +267,7 @@ impl StudySpec {
         own
     }
 
-    /// The kernel of the guest on which a cell runs, empty for any installed one; `None`: it runs here.
+    /// Returns the kernel of the guest on which a cell runs, empty for any installed one. `None`: it runs here.
     pub fn guest_kernel(&self, fs: usize, state: usize, workload: &str) -> Option<String> {
         let exception = self.exception(fs, state, workload);
         let asked = [exception.kernel, self.file_system[fs].kernel.clone()].into_iter().find(|name| !name.is_empty());

@@ -64,8 +64,8 @@ impl Measured {
 }
 
 impl Subject {
-    /// Also reads the file of a workload. A usage error names the nearest workload or microbenchmark for an unknown
-    /// one.
+    /// Creates the subject, and also reads the file of a workload. A usage error names the nearest workload or
+    /// microbenchmark for an unknown one.
     pub(crate) fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
         let launched = Launched::of(spec)?;
@@ -121,7 +121,8 @@ impl Subject {
         }
     }
 
-    /// Bytes of files that it needs in addition to the image's content; of many ranks, those of one.
+    /// Returns the bytes of files that the subject needs in addition to the image's content; of many ranks, those of
+    /// one.
     pub(crate) fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
@@ -133,12 +134,12 @@ impl Subject {
         Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
     }
 
-    /// Bytes of memory into which the threads of a workload read; of many ranks, those of one.
+    /// Returns the bytes of memory into which the threads of a workload read; of many ranks, those of one.
     pub(crate) fn thread_memory(&self) -> u64 {
         self.workload().map_or(0, |(workload, _)| memory_of_threads(workload))
     }
 
-    /// Rough estimate; a cold read as for 500 MiB/s.
+    /// Estimates roughly the seconds of a run; a cold read as for 500 MiB/s.
     pub(crate) fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
             Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
@@ -214,7 +215,7 @@ impl Subject {
         }
     }
 
-    /// The cost of a run's trace on a modelled drive that is busy for `busy` seconds.
+    /// Computes the cost of a run's trace on a modelled drive that is busy for `busy` seconds.
     pub(crate) fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
@@ -253,7 +254,7 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
     Ok(Measured::of(metrics, finished.ops as f64, finished.seconds))
 }
 
-/// One operation without fsync, because fsync would be another metric.
+/// Selects one operation without fsync, because fsync would be another metric.
 fn file_operation(name: &str, time: Duration, seed: Seed) -> FileOpsOptions {
     FileOpsOptions { operations: vec![name.into()], sync: vec![false], time, seed, ..FileOpsOptions::default() }
 }

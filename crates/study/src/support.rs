@@ -5,7 +5,8 @@ use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
 use senesce_runner::Needs;
 
-/// Root if there are cells for this machine, which attach loop devices and mount; the guest needs none.
+/// Requires root if there are cells for this machine, because these attach loop devices and mount. The guest does not
+/// require it.
 pub fn needs(spec: &StudySpec) -> Needs {
     let here = |(fs, state, workload): (usize, usize, usize)| {
         let name = &spec.workload[workload].name;

@@ -51,7 +51,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// The kind of a failed run by our own words only: a user's program may report another device.
+    /// Finds the counter of a failed run by our own words only: a user's program may report another device.
     fn counter(&mut self, reason: &str) -> Option<&mut usize> {
         match reason.split(SAID).next()? {
             ours if ours.contains("(ENOSPC)") => Some(&mut self.no_space),

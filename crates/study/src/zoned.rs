@@ -33,8 +33,8 @@ pub(crate) fn emulated(size: Bytes) -> Vec<String> {
 pub(crate) const LEAST_SIZE: Bytes = Bytes::mib(512);
 
 impl ZonedDrives {
-    /// The drives of this guest, if the file system needs zoned ones. Fails outside of the guest, or if it has no such
-    /// drive.
+    /// Returns the drives of this guest, if the file system needs zoned ones. Fails outside of the guest, or if it has
+    /// no such drive.
     pub(crate) fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
             return Ok(None);
@@ -155,7 +155,7 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
     Ok(zones.iter().map(|zone| Zone { start: zone.start * block, size, written: zone.written() * block }).collect())
 }
 
-/// Zoned drives are scratch only in the guest.
+/// Builds the error for a zoned drive outside of the guest, because zoned drives are scratch only there.
 fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
         "file_system '{}' lies on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",
@@ -164,7 +164,7 @@ fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     Failure::new(ExitCode::Missing, message)
 }
 
-/// Direct I/O, because the page cache misses writes below it.
+/// Opens a file for direct I/O, because the page cache misses writes below it.
 fn direct(path: &Path, write: bool) -> Result<File, Failure> {
     File::options()
         .read(true)
@@ -192,7 +192,7 @@ fn copy(from: &File, from_at: u64, to: &File, to_at: u64, length: u64, skip_zero
     Ok(())
 }
 
-/// A saved image ends with its last written byte: beyond are zeros.
+/// Reads a piece, with zeros beyond the end: a saved image ends with its last written byte.
 fn read_or_zero(from: &File, piece: &mut [u8], at: u64) -> std::io::Result<()> {
     let mut filled = 0;
     while filled < piece.len() {
@@ -209,7 +209,7 @@ fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error)
     move |error| Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}", path.display(), errno_message(&error)))
 }
 
-/// Space for files on a drive of this size, without the file system's own, as measured on emulated drives.
+/// Returns the space for files on a drive of this size, without the file system's own, as measured on emulated drives.
 pub(crate) fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     match kind {
         // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
@@ -221,9 +221,9 @@ pub(crate) fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     }
 }
 
-/// A warning for an aged state that may fill its drive. btrfs reclaims a zone when three quarters of it are dead
-/// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which is late for random replacement: on emulated drives a
-/// fullness of a quarter worked, more did not. If all created bytes fit, nothing must be reclaimed.
+/// Returns a warning for an aged state that may fill its drive. btrfs reclaims a zone when three quarters of it are
+/// dead (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which is late for random replacement. On emulated
+/// drives a fullness of a quarter worked, more did not. If all created bytes fit, nothing must be reclaimed.
 pub(crate) fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {

@@ -150,7 +150,7 @@ impl FileSystem {
     /// BTRFS_FS_INFO_FLAG_CSUM_INFO.
     const CHECKSUM: u64 = 1;
 
-    /// Bytes of a block's checksum; for kernels before 5.11, which do not report it, that of crc32c.
+    /// Returns the bytes of a block's checksum; for kernels before 5.11, which do not report it, that of crc32c.
     pub fn checksum_bytes(&self) -> u64 {
         if self.flags & Self::CHECKSUM != 0 { u64::from(self.checksum_bytes) } else { 4 }
     }

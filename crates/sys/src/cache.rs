@@ -3,7 +3,8 @@
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Cached pages of a file or device (cachestat(2), since Linux 6.5); `None` if the kernel does not support it.
+/// Returns the number of cached pages of a file or device (cachestat(2), since Linux 6.5); `None` if the kernel does
+/// not support it.
 pub fn cached_pages(file: impl AsFd) -> crate::Result<Option<u64>> {
     /// `__NR_cachestat`, the same number on all architectures but alpha (include/uapi/asm-generic/unistd.h).
     const CACHESTAT: libc::c_long = 451;

@@ -2,22 +2,24 @@
 
 use std::time::Duration;
 
-/// User and system time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`).
+/// Returns the user and system time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`).
 pub fn thread_cpu_time() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// User and system time of all threads of this process, including terminated ones (`CLOCK_PROCESS_CPUTIME_ID`).
+/// Returns the user and system time of all threads of this process, including terminated ones
+/// (`CLOCK_PROCESS_CPUTIME_ID`).
 pub fn process_cpu_time() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Monotonic time from an arbitrary start, which stands still while suspended (`CLOCK_MONOTONIC`). Async-signal-safe.
+/// Returns the monotonic time from an arbitrary start, which stands still while suspended (`CLOCK_MONOTONIC`).
+/// Async-signal-safe.
 pub fn monotonic() -> Duration {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// [`monotonic`], and the same including suspended time (`CLOCK_BOOTTIME`), read together.
+/// Returns [`monotonic`], and the same including suspended time (`CLOCK_BOOTTIME`), read together.
 pub fn monotonic_and_boot() -> (Duration, Duration) {
     // A thread that loses its processor between the two reads would count its wait as suspension.
     const AT_ONCE: Duration = Duration::from_micros(100);
@@ -33,12 +35,12 @@ pub fn monotonic_and_boot() -> (Duration, Duration) {
     (before, read(libc::CLOCK_BOOTTIME))
 }
 
-/// Time since boot, including suspension (`CLOCK_BOOTTIME`).
+/// Returns the time since boot, including suspension (`CLOCK_BOOTTIME`).
 pub fn since_boot() -> Duration {
     read(libc::CLOCK_BOOTTIME)
 }
 
-/// Not by rustix, which aborts on kernels whose vDSO has no `getcpu`, such as user-mode Linux 7.3.
+/// Reads a clock. Does not use rustix, which aborts on kernels whose vDSO has no `getcpu`, such as user-mode Linux 7.3.
 fn read(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` may be written. These clocks exist on every supported kernel, so the call cannot fail.

@@ -106,8 +106,8 @@ pub fn refuse_what_landlock_allows() -> crate::Result<()> {
     filter.install()
 }
 
-/// A program of root would get them again without the first call. It would not keep them, but lose its personality (execve(2)) as
-/// if it did.
+/// Drops all capabilities. A program of root would get them again without the first call. It would not keep them, but
+/// lose its personality (execve(2)) as if it did.
 fn give_up_capabilities() -> crate::Result<()> {
     set_no_new_privs(true)?;
     if rustix::process::geteuid().is_root() && has_bounding_set() {
@@ -118,7 +118,7 @@ fn give_up_capabilities() -> crate::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Whether a program of root can have any capability.
+/// Returns whether a program of root can have any capability.
 fn has_bounding_set() -> bool {
     CapabilitySet::all().iter().any(|one| capability_is_in_bounding_set(one).unwrap_or(false))
 }

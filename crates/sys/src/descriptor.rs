@@ -33,7 +33,7 @@ pub fn keep_from_programs() -> Result<()> {
     }
 }
 
-/// close_range(2) as a system call, because the C library or its declarations may lack the function (musl).
+/// Calls close_range(2) as a system call, because the C library or its declarations may lack the function (musl).
 ///
 /// # Safety
 /// With flags that close descriptors, their owners must not use them afterwards.
@@ -50,7 +50,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn copy_has_the_access_of_its_original() {
+    fn copied_descriptor_keeps_its_access_mode() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = |writes: bool| {
             let file = File::options().create(writes).truncate(false).read(!writes).write(writes).open(&path).unwrap();

@@ -17,7 +17,7 @@ pub fn fix_addresses() -> crate::Result<()> {
     checked(unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) })
 }
 
-/// Whether [`fix_addresses`] works here; the calling thread stays as it is.
+/// Returns whether [`fix_addresses`] works here, without changing the calling thread.
 pub fn can_fix_addresses() -> bool {
     std::thread::spawn(|| fix_addresses().is_ok()).join().unwrap_or(false)
 }

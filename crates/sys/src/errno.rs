@@ -2,13 +2,13 @@
 
 use rustix::io::Errno;
 
-/// Last error of this thread, for C library calls without a wrapper.
+/// Returns the last error of this thread, for C library calls without a wrapper.
 pub(crate) fn last() -> Errno {
     let code = std::io::Error::last_os_error().raw_os_error();
     code.map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
-/// Text of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
+/// Returns the text of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
 pub fn errno_message(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => {
@@ -20,7 +20,7 @@ pub fn errno_message(error: &std::io::Error) -> String {
     }
 }
 
-/// `ENOSPC`; `errno 74` for rare ones.
+/// Returns the name of an error such as `ENOSPC`; `errno 74` for rare ones.
 pub(crate) fn name(errno: Errno) -> String {
     use Errno as E;
     let names = [

@@ -20,7 +20,7 @@ pub(crate) struct Argument {
 pub(crate) struct Filter(Vec<libc::sock_filter>);
 
 impl Filter {
-    /// `foreign` is the action for system calls of another architecture.
+    /// Creates a filter; `foreign` is the action for system calls of another architecture.
     pub(crate) fn new(foreign: u32) -> Self {
         let program = vec![
             load(ARCHITECTURE),

@@ -93,7 +93,7 @@ pub fn query(root: impl AsFd, device: u32, range: Range<u64>, mut each: impl FnM
     }
 }
 
-/// The kernel's new_encode_dev of a device number, as in `Record::device`.
+/// Encodes a device number with the kernel's new_encode_dev, as in `Record::device`.
 pub fn encode_device(device: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)

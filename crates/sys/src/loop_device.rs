@@ -35,7 +35,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Offset of the device in its backing file, in bytes.
+    /// Returns the offset of the device in its backing file, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }

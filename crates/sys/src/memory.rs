@@ -2,22 +2,22 @@
 
 use std::fs;
 
-/// `None` if unknown.
+/// Returns the total memory; `None` if unknown.
 pub fn total_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
-/// Memory available without swapping, as estimated by the kernel; `None` if unknown.
+/// Returns the memory available without swapping, as estimated by the kernel; `None` if unknown.
 pub fn available_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// Maximum resident set of this process since execve(2).
+/// Returns the maximum resident set of this process since execve(2).
 pub fn peak_resident_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// Resident memory of this process that is not a file mapping.
+/// Returns the resident memory of this process that is not a file mapping.
 pub fn anonymous_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon")
 }
@@ -27,7 +27,7 @@ pub fn resident_bytes() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Lines are `NAME:   NUMBER kB`, where kB means KiB.
+/// Parses a line `NAME:   NUMBER kB`, where kB means KiB.
 fn value_of(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)

@@ -35,14 +35,14 @@ struct EofBlocks {
     pad64: [u64; 12],
 }
 
-/// Mount id of a descriptor (statx(2), since Linux 5.8). A bind mount has its own id, although its files have the device of the
-/// mounted file system.
+/// Returns the mount id of a descriptor (statx(2), since Linux 5.8). A bind mount has its own id, although its files
+/// have the device of the mounted file system.
 pub fn mount_id(file: impl AsFd) -> Option<u64> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
-/// Mount points below a directory, relative to it (proc_pid_mountinfo(5)). Empty without /proc.
+/// Returns the mount points below a directory, relative to it (proc_pid_mountinfo(5)). Empty without /proc.
 pub fn points_below(directory: &Path) -> BTreeSet<PathBuf> {
     let Ok(directory) = directory.canonicalize() else { return BTreeSet::new() };
     points_in(&std::fs::read("/proc/self/mountinfo").unwrap_or_default(), &directory)
@@ -55,7 +55,7 @@ fn points_in(mountinfo: &[u8], directory: &Path) -> BTreeSet<PathBuf> {
     points.filter_map(below).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// mountinfo escapes white space and backslashes as a backslash and three octal digits.
+/// Decodes mountinfo, which escapes white space and backslashes as a backslash and three octal digits.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -75,7 +75,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Blocks writing to the file system after flushing it to its device.
+/// Suspends writing to the file system after flushing it to its device.
 pub fn freeze(directory: impl AsFd) -> crate::Result<()> {
     // SAFETY: FIFREEZE ignores its argument.
     unsafe { ioctl(directory, IntegerSetter::<FIFREEZE>::new_usize(0)) }

@@ -36,7 +36,7 @@ pub struct Passthrough {
 }
 
 impl Passthrough {
-    /// The 80 bytes after the head of a large submission queue entry.
+    /// Returns the 80 bytes after the head of a large submission queue entry.
     pub fn to_uring(self) -> [u8; 80] {
         // The kernel reads the first 72 (`struct nvme_uring_cmd`).
         zerocopy::transmute!(self)

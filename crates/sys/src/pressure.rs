@@ -30,12 +30,12 @@ pub struct Pressure {
     pub total: Duration,
 }
 
-/// Of the whole machine; `None` if the kernel does not report it.
+/// Reads the pressure of the whole machine; `None` if the kernel does not report it.
 pub fn of(resource: Resource) -> Option<Pressure> {
     parse(&fs::read_to_string(format!("/proc/pressure/{}", resource.name())).ok()?)
 }
 
-/// `some avg10=0.12 avg60=0.05 avg300=0.01 total=123456`, the total in microseconds.
+/// Parses `some avg10=0.12 avg60=0.05 avg300=0.01 total=123456`, the total in microseconds.
 fn parse(text: &str) -> Option<Pressure> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let value = |key: &str| some.split_whitespace().find_map(|word| word.strip_prefix(key));

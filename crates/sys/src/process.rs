@@ -8,7 +8,7 @@ pub fn ends_with_parent(command: &mut Command) {
     end_with_parent(command, libc::SIGKILL);
 }
 
-/// The same by SIGTERM, for a child that ends its own children first.
+/// Works like [`ends_with_parent`], but sends SIGTERM, for a child that ends its own children first.
 pub fn terminates_with_parent(command: &mut Command) {
     end_with_parent(command, libc::SIGTERM);
 }

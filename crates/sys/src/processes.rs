@@ -17,8 +17,8 @@ struct Process {
     children_ticks: u64,
 }
 
-/// Clock ticks of this process, its descendants and kernel threads; `None` without /proc. Terminated kernel threads drop out of
-/// the sum, so differences may be slightly too small.
+/// Returns the clock ticks of this process, its descendants and kernel threads; `None` without /proc. Terminated kernel
+/// threads drop out of the sum, so differences may be slightly too small.
 pub fn ticks_of_ours_and_the_kernel() -> Option<u64> {
     let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     // A process that has ended in the meantime has no file.
@@ -79,8 +79,8 @@ fn tasks() -> Vec<PathBuf> {
     found
 }
 
-/// Whether a thread is stopped by a signal or a tracer, or frozen. A frozen thread sleeps in a function of the freezer
-/// (kernel/cgroup/freezer.c, kernel/freezer.c).
+/// Returns whether a thread is stopped by a signal or a tracer, or frozen. A frozen thread sleeps in a function of the
+/// freezer (kernel/cgroup/freezer.c, kernel/freezer.c).
 fn is_stopped(task: &Path) -> bool {
     let state = fs::read_to_string(task.join("stat")).ok();
     match state.as_deref().and_then(fields).and_then(|mut fields| fields.next()) {

@@ -1,6 +1,6 @@
 //! Signals whose default action would end this process without an error message.
 
-/// The interrupted call fails with its own error.
+/// Handles a signal by doing nothing: the interrupted call fails with its own error.
 extern "C" fn do_nothing(_: libc::c_int) {}
 
 /// Lets a write beyond the maximum allowed file size (RLIMIT_FSIZE, `ulimit -f`) fail with EFBIG instead of ending this process.

@@ -31,12 +31,12 @@ impl Usage {
     }
 }
 
-/// This process including terminated threads (`RUSAGE_SELF`).
+/// Returns the usage of this process, including terminated threads (`RUSAGE_SELF`).
 pub fn this_process() -> Usage {
     ask(libc::RUSAGE_SELF)
 }
 
-/// Terminated, waited-for children and their descendants (`RUSAGE_CHILDREN`).
+/// Returns the usage of terminated, waited-for children and their descendants (`RUSAGE_CHILDREN`).
 pub fn ended_children() -> Usage {
     ask(libc::RUSAGE_CHILDREN)
 }
@@ -76,7 +76,8 @@ pub fn wait(child: Pid) -> crate::Result<(ExitStatus, Usage)> {
     }
 }
 
-/// User and system time of a process including terminated threads, in clock ticks; `None` if it does not exist.
+/// Returns the user and system time of a process including terminated threads, rounded to clock ticks; `None` if it
+/// does not exist.
 pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
     let (user, system) = ticks_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let in_a_second = rustix::param::clock_ticks_per_second().max(1);
@@ -84,8 +85,9 @@ pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
     Some((time(user), time(system)))
 }
 
-/// Waiting time for a processor of the thread of a process that waited longest (`run_delay` of
-/// Documentation/scheduler/sched-stats.rst). `None`: the process does not exist, or the kernel does not count it.
+/// Returns the time that a thread of a process waited for a processor, of the thread that waited longest. The source is
+/// `run_delay` (Documentation/scheduler/sched-stats.rst). `None`: the process does not exist, or the kernel does not
+/// count it.
 pub fn longest_wait_of(pid: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let waits = threads.filter_map(|thread| wait_of(&fs::read_to_string(thread.path().join("schedstat")).ok()?));
@@ -109,7 +111,7 @@ impl ThreadTimes {
     /// A thread that has not run yet.
     pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO), switches: 0 };
 
-    /// `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
+    /// Parses `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
     fn of(schedstat: &str) -> Option<Self> {
         let mut fields = schedstat.split_whitespace().map(|field| field.parse().ok());
         let [ran, waited, slices] = [fields.next()??, fields.next()??, fields.next()??];
@@ -122,7 +124,7 @@ impl ThreadTimes {
 pub struct ThreadTimesFile(fs::File);
 
 impl ThreadTimesFile {
-    /// `None` if the kernel does not count them.
+    /// Opens the statistics of this thread; `None` if the kernel does not count them.
     pub fn of_this_thread() -> Option<Self> {
         fs::File::open("/proc/thread-self/schedstat").ok().map(Self)
     }

@@ -62,8 +62,8 @@ impl Default for ZoneReport {
 }
 
 impl ZoneReport {
-    /// At most `most` zones from the one that contains `sector` on; fewer if they do not fit into one report, none after the
-    /// last. Each with its number of writable sectors.
+    /// Reads at most `most` zones, starting with the one that contains `sector`. Returns fewer if they do not fit into
+    /// one report, none after the last. Each zone has its number of writable sectors.
     pub fn read(
         &mut self,
         device: impl AsFd,

@@ -64,7 +64,7 @@ impl TierFs {
         Ok(self.attr_of(ino, offset, &inode))
     }
 
-    /// The caller holds the inode's lock.
+    /// Returns the attributes of an inode. The caller holds the inode's lock.
     pub(crate) fn attr_of(&self, ino: u32, offset: usize, inode: &Inode) -> Attr {
         let links = match inode.is_directory() {
             true => self.directories.get(ino).map_or(0, |directory| {

@@ -45,7 +45,7 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
     Ok(Some(status.code().unwrap_or(senesce_core::ExitCode::RunFailed as i32)))
 }
 
-/// In a background server, reports the mount and redirects messages to the log.
+/// Reports the mount and redirects messages to the log, in a background server only.
 pub fn report_ready() -> Result<(), TierError> {
     let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
     let file = output::append(&log)?;

@@ -26,7 +26,7 @@ pub trait ColdStore: Send + Sync {
         Ok(())
     }
 
-    /// Whether `bytes` more could be written, as far as known.
+    /// Returns whether `bytes` more could be written, as far as known.
     fn has_space(&self, _bytes: u64) -> bool {
         true
     }
@@ -156,7 +156,7 @@ impl Latency {
         arm: true,
     };
 
-    /// The same time for every request; bytes are free.
+    /// Returns a model with the same time for every request; bytes are free.
     pub(crate) fn fixed(per_request: Duration) -> Self {
         Self { read: per_request, write: per_request, sync: per_request, bytes_per_s: 0, arm: false }
     }
@@ -272,7 +272,7 @@ pub struct AlignedBuffer {
 unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// `blocks` blocks (at least 1), zeroed.
+    /// Allocates `blocks` blocks (at least 1), zeroed.
     pub fn new(blocks: usize) -> Self {
         let len = blocks.max(1) * BLOCK;
         let layout = Self::layout(len);

@@ -62,7 +62,7 @@ impl Names {
         self.index.is_empty()
     }
 
-    /// The caller has checked that the name is new.
+    /// Adds a name. The caller has checked that the name is new.
     pub(crate) fn insert(&mut self, hash: u32, position: u32) {
         let block = (position / first_position(1)) as usize;
         self.live.resize(self.live.len().max(block + 1), 0);
@@ -78,7 +78,7 @@ impl Names {
         }
     }
 
-    /// Whether `is_same` accepts the position of a name with this hash.
+    /// Returns whether `is_same` accepts the position of a name with this hash.
     pub(crate) fn has(&self, hash: u32, mut is_same: impl FnMut(u32) -> bool) -> bool {
         self.index.find(spread(hash), |known| known.hash == hash && is_same(known.position)).is_some()
     }
@@ -90,7 +90,7 @@ impl Names {
     }
 }
 
-/// hashbrown takes the group from the low bits and the tag from the high bits.
+/// Distributes a hash over all bits: hashbrown takes the group from the low bits and the tag from the high bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -136,18 +136,18 @@ impl Directories {
     }
 }
 
-/// Position of the first record of a directory's block.
+/// Returns the position of the first record of a directory's block.
 pub(crate) fn first_position(index: u32) -> u32 {
     index * (BLOCK / UNIT) as u32
 }
 
 impl TierFs {
-    /// ENOTDIR if `ino` is not a directory.
+    /// Fails with ENOTDIR if `ino` is not a directory.
     pub(crate) fn directory(&self, ino: u32) -> FsResult<Arc<Directory>> {
         self.directories.get(ino).ok_or(Errno::NOTDIR)
     }
 
-    /// Byte offset in the region of the record at a position; EIO if its block is lost.
+    /// Returns the byte offset in the region of the record at a position; EIO if its block is lost.
     pub(crate) fn record_at(&self, names: &Names, position: u32) -> FsResult<usize> {
         let at = position as usize * UNIT;
         let block = Cursor::new(&self.region, names.root).get((at / BLOCK) as u64);
@@ -209,7 +209,7 @@ impl TierFs {
         }
     }
 
-    /// Offset and size of free bytes in a block. Consecutive names skip the records before them.
+    /// Returns offset and size of free bytes in a block. Consecutive names skip the records before them.
     fn space_in(&self, names: &mut Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
         let base = self.record_at(names, first_position(index))?;
         let behind = std::mem::take(&mut names.behind_last);
@@ -222,7 +222,7 @@ impl TierFs {
         self.space_from(base, 0, needed)
     }
 
-    /// The same from byte `at` of the block at byte `base` on. Merges free neighbours, one word each.
+    /// Searches the block at byte `base` for free bytes, starting at byte `at`. Merges free neighbours, one word each.
     fn space_from(&self, base: usize, mut at: usize, needed: usize) -> FsResult<Option<(usize, usize)>> {
         while at < BLOCK {
             let mut length = self.shape_of(base + at)?;
@@ -243,7 +243,7 @@ impl TierFs {
         Ok(None)
     }
 
-    /// Length of the record at a byte offset; EIO if it is damaged.
+    /// Returns the length of the record at a byte offset; EIO if it is damaged.
     fn shape_of(&self, at: usize) -> FsResult<usize> {
         let length = unsealed(self.region.load(at + 8)).map(|shape| entry::record(u64::from(shape)));
         length.filter(|length| fits(at, *length)).ok_or_else(|| {

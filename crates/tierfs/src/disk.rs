@@ -127,7 +127,7 @@ impl Filesystem for SlowDisk {
         reply.attr(&TTL, &self.attr(ino));
     }
 
-    /// No caching: every request reaches the disk.
+    /// Disables caching: every request reaches the disk.
     fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);

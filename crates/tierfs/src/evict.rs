@@ -95,7 +95,7 @@ impl Evictor {
         self.full.store(full, Ordering::Relaxed);
     }
 
-    /// Whether it stopped because the cold store failed or its disk is full.
+    /// Returns whether eviction stopped because the cold store failed or its disk is full.
     pub(crate) fn is_stopped(&self) -> bool {
         *self.stopped.lock() != Stopped::No
     }
@@ -117,7 +117,7 @@ impl Evictor {
         self.wake.notify_all();
     }
 
-    /// Called with the number of leaf blocks in memory when it grows.
+    /// Wakes the evictor if the threshold is exceeded. Called with the number of leaf blocks in memory when it grows.
     pub(crate) fn grown_to(&self, resident: u64) {
         if resident > self.threshold && self.calm.load(Ordering::SeqCst) && self.calm.swap(false, Ordering::SeqCst) {
             let _sleeper = self.shutdown.lock();
@@ -210,7 +210,7 @@ impl TierFs {
         moved
     }
 
-    /// Whether eviction may run: it resumes by itself once the disk of the cold store has space.
+    /// Returns whether eviction may run: it resumes by itself once the disk of the cold store has space.
     fn may_evict(&self) -> bool {
         match *self.evictor.stopped.lock() {
             Stopped::No => true,

@@ -42,7 +42,7 @@ pub(crate) enum Attempt<T> {
     NeedsBlocks(usize),
 }
 
-/// End of a write; EFBIG beyond the maximum file size.
+/// Returns the end of a write; EFBIG beyond the maximum file size.
 pub(crate) fn end_of_write(start: u64, data: &[u8]) -> FsResult<u64> {
     start.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_BYTES).ok_or(Errno::FBIG)
 }
@@ -144,7 +144,7 @@ impl TierFs {
         Ok(Attempt::Done(data.len()))
     }
 
-    /// At most 8 bytes within one word of a block in memory: one atomic store, then the times.
+    /// Writes at most 8 bytes within one word of a block in memory: one atomic store, then the times.
     fn write_word(&self, file: &Open<'_>, write: &Write<'_>, time: i64) -> bool {
         let at = (write.start % 8) as usize;
         if at + write.data.len() > 8 || write.end() > write.old_size {
@@ -165,7 +165,7 @@ impl TierFs {
         true
     }
 
-    /// New pointer of a written leaf: the same block if only bytes past the end change, otherwise a copy.
+    /// Returns the new pointer of a written leaf: the same block if only bytes past the end change, otherwise a copy.
     fn write_leaf(
         &self,
         change: &mut Change<'_>,
@@ -346,7 +346,7 @@ impl TierFs {
     }
 }
 
-/// Set-group-ID without group execution means mandatory locking and is kept (chmod(2)).
+/// Clears the set-ID bits. Set-group-ID without group execution means mandatory locking and is kept (chmod(2)).
 pub(crate) fn without_setid(mode: u32) -> u32 {
     let group = if mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
     mode & !(libc::S_ISUID | group)

@@ -168,22 +168,22 @@ fn decode(
     Ok(Identity { pair, blocks: u64_at(bytes, 32), slots: u64_at(bytes, 40) })
 }
 
-/// The little-endian number at `at`; the caller has checked the length.
+/// Returns the little-endian number at `at`; the caller has checked the length.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The little-endian number at `at`; the caller has checked the length.
+/// Returns the little-endian number at `at`; the caller has checked the length.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A word that holds `value` and, in its upper half, a checksum that detects small changes.
+/// Returns a word that holds `value` and, in its upper half, a checksum that detects small changes.
 pub(crate) const fn sealed(value: u32) -> u64 {
     value as u64 | (sum::constant(value as u64, 32) as u64) << 32
 }
 
-/// The value of a sealed word, if it is intact.
+/// Returns the value of a sealed word, if it is intact.
 pub(crate) fn unsealed(word: u64) -> Option<u32> {
     let value = word as u32;
     (sum::of_half(value) == (word >> 32) as u32).then_some(value)

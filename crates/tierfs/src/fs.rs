@@ -71,13 +71,13 @@ pub(crate) fn now() -> i64 {
 }
 
 impl TierFs {
-    /// Byte offset and volatile part of an inode; ESTALE if it does not exist.
+    /// Returns the byte offset and the volatile part of an inode; ESTALE if it does not exist.
     pub(crate) fn find(&self, ino: u32) -> FsResult<(usize, &Slot)> {
         let offset = self.table.offset(ino)?;
         Ok((offset, self.table.slot(ino)))
     }
 
-    /// The caller holds the inode's lock.
+    /// Reads an inode. The caller holds its lock.
     pub(crate) fn load(&self, offset: usize) -> FsResult<Inode> {
         table::load(&self.region, offset)
     }
@@ -90,12 +90,12 @@ impl TierFs {
         }
     }
 
-    /// EIO after a failed persist.
+    /// Fails with EIO after a failed persist.
     pub(crate) fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
 
-    /// EROFS after a failed persist: it is unknown which stores are durable, so nothing may change.
+    /// Fails with EROFS after a failed persist: it is unknown which stores are durable, so nothing may change.
     pub(crate) fn changeable(&self) -> FsResult<()> {
         self.settled().map_err(|_| Errno::ROFS)
     }
@@ -128,7 +128,8 @@ impl TierFs {
         if self.blocks.available() >= blocks as u64 { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
-    /// Like [`try_begin`](Self::try_begin), but evicts if memory is full; for callers without the lock of a file.
+    /// Begins a change like [`try_begin`](Self::try_begin), but evicts if memory is full. For callers without the lock
+    /// of a file.
     pub(crate) fn begin(&self, blocks: usize, freeing: bool) -> FsResult<Change<'_>> {
         loop {
             match self.try_begin(blocks, freeing) {
@@ -196,7 +197,7 @@ pub(crate) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// A fresh block with undefined content.
+    /// Returns a fresh block with undefined content.
     pub(crate) fn take(&mut self) -> FsResult<u32> {
         let block = self.reserved.pop().ok_or(Errno::NOSPC)?;
         self.fresh.push(block);
@@ -233,20 +234,20 @@ impl Change<'_> {
         self.exposed = true;
     }
 
-    /// The change is committed, now or by the next commit, and dropped nothing; its blocks are not counted.
+    /// Ends a change that is committed, now or by the next commit, and dropped nothing. Its blocks are not counted.
     pub(crate) fn keep(mut self) {
         self.sync();
         self.done = true;
     }
 
-    /// The change is committed: frees dropped blocks and updates the inode's block count.
+    /// Ends a committed change: frees dropped blocks and updates the inode's block count.
     pub(crate) fn finish(self, slot: &Slot) {
         let added = self.fresh.len() as u32;
         let freed = self.free_dropped();
         slot.blocks.fetch_add(added.wrapping_sub(freed), Ordering::Relaxed);
     }
 
-    /// The change is committed: frees dropped blocks and returns their number.
+    /// Ends a committed change: frees dropped blocks and returns their number.
     pub(crate) fn free_dropped(mut self) -> u32 {
         self.sync();
         self.done = true;

@@ -41,7 +41,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// `linger` controls how threads wait for requests.
+    /// Creates the adapter; `linger` controls how threads wait for requests.
     pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
         Self { fs, linger, new_files: NewFiles::on_this_kernel(false) }
     }
@@ -183,7 +183,7 @@ impl Filesystem for Adapter {
         entry(self.serve().link(number(ino), number(parent), name.as_bytes()), reply);
     }
 
-    /// ENOSYS makes the kernel stop sending open requests.
+    /// Replies ENOSYS, which makes the kernel stop sending open requests.
     fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -192,7 +192,7 @@ impl Filesystem for Adapter {
         reply.error(Errno::ENOSYS);
     }
 
-    /// Nothing is left to write at close; ENOSYS makes the kernel stop asking.
+    /// Replies ENOSYS, which makes the kernel stop asking: nothing is left to write at close.
     fn flush(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -421,7 +421,7 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// The kernel then falls back to reading and writing.
+    /// Replies ENOSYS; the kernel then falls back to reading and writing.
     fn copy_file_range(
         &self,
         _request: &Request,

@@ -20,7 +20,7 @@ pub(crate) struct Leaf {
 }
 
 impl Heat {
-    /// All blocks unowned. Memory is touched as blocks come into use.
+    /// Creates the table with all blocks unowned. Memory is touched as blocks come into use.
     pub(crate) fn new(blocks: u64) -> Self {
         // SAFETY: zero is a value of both atomics.
         let (state, owner) = unsafe {
@@ -35,7 +35,7 @@ impl Heat {
         self.resident.load(Ordering::SeqCst)
     }
 
-    /// `block` now holds a leaf, hot and modified. Returns the number of leaves in memory.
+    /// Records that `block` now holds a leaf, hot and modified. Returns the number of leaves in memory.
     pub(crate) fn adopt(&self, block: u32, leaf: Leaf) -> u64 {
         self.owner[block as usize].store(u64::from(leaf.ino) << 32 | u64::from(leaf.index), Ordering::Relaxed);
         self.state[block as usize].store(LEAF | REFERENCED | CHANGED, Ordering::Release);
@@ -48,7 +48,7 @@ impl Heat {
         }
     }
 
-    /// A reader used `block`.
+    /// Records that a reader used `block`.
     pub(crate) fn touch(&self, block: u32) {
         let state = &self.state[block as usize];
         if state.load(Ordering::Relaxed) & REFERENCED == 0 {
@@ -60,17 +60,17 @@ impl Heat {
         self.state[block as usize].fetch_or(REFERENCED | CHANGED, Ordering::Release);
     }
 
-    /// Called before a snapshot of `block`; writers are locked out.
+    /// Prepares for a snapshot of `block`; writers are locked out.
     pub(crate) fn begin_snapshot(&self, block: u32) {
         self.state[block as usize].fetch_and(!CHANGED, Ordering::AcqRel);
     }
 
-    /// Whether `block` is unchanged since the snapshot.
+    /// Returns whether `block` is unchanged since the snapshot.
     pub(crate) fn unchanged(&self, block: u32) -> bool {
         self.state[block as usize].load(Ordering::Acquire) & (LEAF | CHANGED) == LEAF
     }
 
-    /// One step of the CLOCK hand: a used leaf loses its mark, an unused one is a candidate.
+    /// Performs one step of the CLOCK hand: a used leaf loses its mark, an unused one is a candidate.
     pub(crate) fn sweep(&self, block: u32) -> Option<Leaf> {
         let state = &self.state[block as usize];
         let seen = state.load(Ordering::Acquire);

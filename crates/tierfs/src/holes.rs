@@ -129,7 +129,7 @@ impl TierFs {
         })
     }
 
-    /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if none exists.
+    /// Returns the next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if none exists.
     pub(crate) fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

@@ -49,8 +49,8 @@ impl TierFs {
         Ok(())
     }
 
-    /// Like [`read_directory`](Self::read_directory), with attributes. Takes one reference of every entry passed on, as a lookup
-    /// does, except `.` and `..`.
+    /// Lists a directory like [`read_directory`](Self::read_directory), with attributes. Takes one reference of every
+    /// entry passed on, as a lookup does, except `.` and `..`.
     pub(crate) fn read_directory_plus(
         &self,
         ino: u32,

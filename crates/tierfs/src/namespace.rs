@@ -36,7 +36,7 @@ pub(crate) fn live(names: &Names) -> FsResult<()> {
     if names.removed { Err(Errno::NOENT) } else { Ok(()) }
 }
 
-/// The target of a symbolic link, if it is intact. The caller keeps writers out.
+/// Returns the target of a symbolic link, if it is intact. The caller keeps writers out.
 pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
     let mut target = vec![0; inode.length() as usize];
     if target.is_empty() && inode.size == 0 {
@@ -156,7 +156,7 @@ impl TierFs {
         Ok((position, self.new_inode(parent, new)?))
     }
 
-    /// Initial content of an inode; the target of a symbolic link is in its only block.
+    /// Returns the initial content of an inode; the target of a symbolic link is in its only block.
     fn new_inode(&self, parent: u32, new: &NewInode<'_>) -> FsResult<Inode> {
         let (offset, slot) = self.find(parent)?;
         let holder = {
@@ -198,7 +198,7 @@ impl TierFs {
         Ok(inode)
     }
 
-    /// A free inode number; adds a block of inodes if necessary.
+    /// Takes a free inode number; adds a block of inodes if necessary.
     fn take_inode(&self) -> FsResult<u32> {
         loop {
             if let Some(ino) = self.table.take() {

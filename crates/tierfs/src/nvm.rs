@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 pub unsafe trait Nvm: Send + Sync {
     fn base(&self) -> *mut u8;
 
-    /// Bytes; a multiple of the block size.
+    /// Returns the size in bytes, a multiple of the block size.
     fn len(&self) -> usize;
 
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everything stored in `ranges` before this call survives a crash, before anything that is stored later. It ends an epoch.
-    /// Other bytes may become durable too.
+    /// Makes everything stored in `ranges` before this call survive a crash, before anything that is stored later. It
+    /// ends an epoch. Other bytes may become durable too.
     fn persist_all(&self, ranges: &[Range<usize>]);
 
     fn persist(&self, offset: usize, len: usize) {
         self.persist_all(std::slice::from_ref(&(offset..offset + len)));
     }
 
-    /// Whether persisting ever failed; the file system then returns EIO.
+    /// Returns whether persisting ever failed; the file system then returns EIO.
     fn failed(&self) -> bool {
         false
     }
@@ -98,7 +98,7 @@ unsafe impl Nvm for MappedNvm {
 }
 
 impl MappedNvm {
-    /// One msync(2) over all ranges: the kernel writes the dirty pages and flushes the disk's cache once.
+    /// Calls msync(2) once over all ranges: the kernel writes the dirty pages and flushes the disk's cache once.
     fn sync_pages(&self, ranges: &[Range<usize>]) {
         let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
         let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
@@ -154,7 +154,7 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
-/// MAP_SYNC only succeeds on persistent memory with DAX (mmap(2)).
+/// Returns how stores to this memory become durable. MAP_SYNC only succeeds on persistent memory with DAX (mmap(2)).
 fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
     let system = rustix::fs::fstatfs(file)?;
     if [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&(system.f_type as i64)) {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_mapping_leaves_the_file_alone() {
+    fn private_mapping_does_not_change_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1u8; 8192]).unwrap();
         let map = MappedNvm::map(open_locked(file.path()).unwrap(), file.path(), true).unwrap();

@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The published choice: 40 MB, every 10 ms.
+    /// Returns the published choice: 40 MB, every 10 ms.
     fn default() -> Self {
         Self {
             mode: Mode::Anticache,
@@ -77,7 +77,7 @@ pub(crate) fn persisted(region: &Region, path: &Path) -> Result<(), TierError> {
     Err(TierError::Io { operation: "make durable", path: path.into(), source, remedy })
 }
 
-/// An empty root directory owned by this process.
+/// Returns an empty root directory owned by this process.
 pub(crate) fn root_inode(time: i64) -> Inode {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mode = libc::S_IFDIR | 0o755;
@@ -123,7 +123,7 @@ impl TierFs {
         Ok(Self::over(region, cold, identity, found, options, reserve))
     }
 
-    /// The file system over a sound region; `reserve` blocks are kept for changes that free space.
+    /// Creates the file system over a sound region; `reserve` blocks are kept for changes that free space.
     pub(crate) fn over(
         region: Region,
         cold: Box<dyn ColdStore>,
@@ -196,7 +196,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// Root of the table of inodes; EIO if it is damaged, so that its copy is not overwritten.
+    /// Returns the root of the table of inodes; EIO if it is damaged, so that its copy is not overwritten.
     fn table_root(&self) -> FsResult<Pointer> {
         let root = self.region.pointer(superblock::INODE_TREE);
         if root.is_lost() { Err(Errno::IO) } else { Ok(root) }

@@ -62,7 +62,7 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     Ok(Made { nvm_bytes, cold_bytes, pair })
 }
 
-/// The word of `--erase` for one half: its path, or a word that is neither half's path.
+/// Returns the word of `--erase` for one half: its path, or a word that is neither half's path.
 fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
     let names = |half: &Path, word: &String| guard::names(word, half);
     let own = request.erase.iter().find(|word| names(path, word));
@@ -86,7 +86,7 @@ pub(crate) fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Ident
     Ok((cold, identity))
 }
 
-/// Whether an open file or device is the cold store of a region in anonymous memory, which no longer exists.
+/// Returns whether an open file or device is the cold store of a region in anonymous memory, which no longer exists.
 fn is_own_cold(file: &File, path: &Path) -> bool {
     let mut header = [0; BLOCK];
     file.read_exact_at(&mut header, 0).is_ok()
@@ -250,7 +250,7 @@ pub struct OpenPair {
     pub identity: Identity,
 }
 
-/// With `private`, stores do not reach the region's file.
+/// Opens and locks both halves. With `private`, stores do not reach the region's file.
 pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair, TierError> {
     let nvm_file = open_locked(nvm_path)?;
     if !private {
@@ -281,7 +281,7 @@ pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair
     Ok(OpenPair { nvm, cold, identity })
 }
 
-/// Files created by an earlier version, or copied.
+/// Warns if other users can read a half, because an earlier version created it or it was copied.
 fn warn_of_readers(path: &Path) {
     let found = std::fs::metadata(path).ok().filter(|found| found.is_file());
     if found.is_some_and(|found| found.permissions().mode() & 0o077 != 0) {

@@ -54,7 +54,8 @@ impl PastCache {
         self.files.store(last.len(), Ordering::Relaxed);
     }
 
-    /// The kernel fills the pages of these bytes, which are then current. The caller has the file locked for reading.
+    /// Records that the kernel fills the pages of these bytes, which are then current. The caller has the file locked
+    /// for reading.
     fn filled(&self, ino: u32, bytes: &Range<u64>) {
         if self.is_empty() {
             return;
@@ -81,8 +82,8 @@ impl PastCache {
         }
     }
 
-    /// The first of these bytes that a page of the cache may replace, up to the next that it may not; otherwise empty, at their
-    /// end.
+    /// Returns the first of these bytes that a page of the cache may replace, up to the next that it may not. Otherwise
+    /// the range is empty, at their end.
     fn replaceable(&self, ino: u32, bytes: Range<u64>) -> Range<u64> {
         if self.is_empty() {
             return bytes;
@@ -99,13 +100,13 @@ impl PastCache {
     }
 }
 
-/// The parts of a range before and after another.
+/// Returns the parts of a range before and after another.
 fn without(range: &Range<u64>, gone: &Range<u64>) -> [Range<u64>; 2] {
     [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end]
 }
 
 impl TierFs {
-    /// As [`read`](Self::read), for pages that the kernel keeps.
+    /// Reads like [`read`](Self::read), for pages that the kernel keeps.
     pub(crate) fn read_into_cache(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
         let bytes = start..start.saturating_add(out.len() as u64);
         self.read_and(ino, start, out, |slot| {
@@ -125,14 +126,14 @@ impl TierFs {
         }
     }
 
-    /// As [`write`](Self::write), for data that are also in the kernel's cache.
+    /// Writes like [`write`](Self::write), for data that are also in the kernel's cache.
     pub(crate) fn write_through_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.find(ino)?.1.keep_in_cache();
         self.past_cache.clear(ino);
         self.write(ino, start, data, clear_setid)
     }
 
-    /// As [`write`](Self::write), for data that bypass the kernel's cache.
+    /// Writes like [`write`](Self::write), for data that bypass the kernel's cache.
     pub(crate) fn write_past_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |slot| {
             if slot.is_in_cache() {

@@ -6,7 +6,7 @@ use crate::survey::{Careful, Met, Survey};
 use crate::table::{InodeSlot, inspect};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parent directory and name of `wanted` inodes and of all directories, as far as directories are readable.
+/// Returns parent directory and name of `wanted` inodes and of all directories, as far as directories are readable.
 fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
     let mut names = BTreeMap::new();
     let careful = Careful::new(region);
@@ -28,7 +28,7 @@ fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u3
     names
 }
 
-/// Paths of `inodes` that are reachable from the root.
+/// Returns the paths of `inodes` that are reachable from the root.
 pub(crate) fn paths_of(
     region: &Region,
     found: &Survey,

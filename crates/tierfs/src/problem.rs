@@ -39,7 +39,7 @@ pub(crate) enum Fix {
 }
 
 impl Problem {
-    /// Whether it concerns the table of inodes: other problems may be consequences of missing inodes.
+    /// Returns whether the problem concerns the table of inodes: other problems may be consequences of missing inodes.
     pub(crate) fn is_of_table(&self) -> bool {
         matches!(self.fix, Fix::InodeTree | Fix::InodeBlocks { .. })
     }

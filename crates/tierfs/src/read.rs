@@ -64,7 +64,7 @@ impl TierFs {
         Ok(len)
     }
 
-    /// For every block of a file whether it is in the cold store.
+    /// Returns for every block of a file whether it is in the cold store.
     pub fn cold_blocks_of(&self, ino: u32) -> FsResult<Vec<bool>> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -189,7 +189,8 @@ impl TierFs {
     }
 }
 
-/// New access time, if it must be stored. Like relatime: only if the last one is older than the last change, or than a day.
+/// Returns the new access time, if it must be stored. Like relatime: only if the last one is older than the last
+/// change, or than a day.
 fn access_to_mark(file: &Inode) -> Option<i64> {
     let time = now();
     (file.atime <= file.mtime || time.saturating_sub(file.atime) > DAY_NS).then_some(time)

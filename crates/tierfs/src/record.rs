@@ -31,7 +31,8 @@ impl Record {
     }
 }
 
-/// Whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves space for another one.
+/// Returns whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves space for
+/// another one.
 pub(crate) fn fits(at: usize, length: usize) -> bool {
     let space = BLOCK - at % BLOCK;
     length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == space || length + LEAST_RECORD <= space)
@@ -61,8 +62,8 @@ pub(crate) fn read_record(region: &Region, at: usize) -> Option<Record> {
     (first == entry::name_inode(at, record.ino, shape, record.name())).then_some(record)
 }
 
-/// The inode of the intact record at byte `at` if it has this name: a faster [`read_record`]. `None` proves nothing. The caller
-/// keeps writers out.
+/// Returns the inode of the intact record at byte `at` if it has this name: a faster [`read_record`]. `None` proves
+/// nothing. The caller keeps writers out.
 pub(crate) fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)> {
     let (first, shape) = (region.load(at), region.load(at + 8));
     let (ino, fits) = (first as u32, entry::HEADER + name.len() <= BLOCK - at % BLOCK);

@@ -43,7 +43,7 @@ impl Region {
         Self { nvm, base, len, damage: AtomicU64::new(0) }
     }
 
-    /// The part of a memory that the file system uses; the caller has checked its size.
+    /// Wraps the part of a memory that the file system uses; the caller has checked its size.
     pub(crate) fn of(nvm: Box<dyn Nvm>, identity: &Identity) -> Self {
         let mut region = Self::new(nvm);
         region.len = region.len.min(identity.blocks as usize * BLOCK);
@@ -150,7 +150,7 @@ impl Region {
         unsafe { std::ptr::copy(source, self.at(byte(to) + range.start, range.len()), range.len()) }
     }
 
-    /// # Safety
+    /// Returns `len` bytes at `offset` as a slice.
     ///
     /// No writer of the range while the slice lives: it is fresh, or its inode is locked.
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
@@ -158,7 +158,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
     }
 
-    /// A block as a slice.
+    /// Returns a block as a slice.
     ///
     /// # Safety
     ///
@@ -169,7 +169,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.at(byte(block), BLOCK), BLOCK) }
     }
 
-    /// A block as a mutable slice.
+    /// Returns a block as a mutable slice.
     ///
     /// # Safety
     ///
@@ -213,7 +213,7 @@ impl Region {
         words
     }
 
-    /// The pointer in a word of a node, or [`Pointer::LOST`] if the word is damaged.
+    /// Returns the pointer in a word of a node, or [`Pointer::LOST`] if the word is damaged.
     #[inline]
     pub(crate) fn pointer(&self, offset: usize) -> Pointer {
         Pointer::unseal(self.load(offset)).unwrap_or_else(|| {
@@ -251,7 +251,7 @@ impl Region {
         self.damage.load(Ordering::Relaxed)
     }
 
-    /// Checksum of a slot's content; 0 if it has none.
+    /// Returns the checksum of a slot's content; 0 if it has none.
     pub(crate) fn block_sum(&self, slot: u32) -> u32 {
         let (word, shift) = sum_place(slot);
         (self.load(word) >> shift) as u32
@@ -270,12 +270,12 @@ impl Region {
     }
 }
 
-/// Word of a slot's checksum, and its shift in that word.
+/// Returns the word of a slot's checksum, and its shift in that word.
 fn sum_place(slot: u32) -> (usize, u32) {
     (byte(SUMS_FIRST) + slot as usize / 2 * 8, slot % 2 * 32)
 }
 
-/// Checksum of an evicted block, over slot and content; never 0.
+/// Returns the checksum of an evicted block, over slot and content; never 0.
 pub(crate) fn sum_of_block(slot: u32, content: &[u8]) -> u32 {
     crc32c_append(crc32c(&slot.to_le_bytes()), content).max(1)
 }

@@ -30,7 +30,7 @@ fn commit_words(region: &Region, words: &[(usize, u64)]) {
     apply(region, words);
 }
 
-/// First word of a record: number of words and checksum.
+/// Returns the first word of a record: number of words and checksum.
 fn head_of(words: &[(usize, u64)]) -> u64 {
     let count = words.len() as u32;
     let sum = words.iter().fold(crc32c(&count.to_le_bytes()), |sum, (address, value)| {
@@ -140,7 +140,7 @@ impl TierFs {
         }
     }
 
-    /// Whether directory `ino` is `ancestor` or below it. The topology lock protects parents.
+    /// Returns whether directory `ino` is `ancestor` or below it. The topology lock protects parents.
     fn is_inside(&self, mut ino: u32, ancestor: u32) -> bool {
         while ino != crate::format::ROOT_INO {
             if ino == ancestor {

@@ -185,7 +185,7 @@ fn apply(region: &Region, fix: Fix, found: &Survey) -> bool {
     matches!(fix, Fix::State | Fix::InodeTreeCopy)
 }
 
-/// Root of a tree in which every block of a file is lost.
+/// Returns the root of a tree in which every block of a file is lost.
 fn lost_tree(inode: &Inode) -> Pointer {
     let least = height_for(inode.size.saturating_sub(1) / B);
     Pointer::LOST.with_height(inode.root.height().max(least).min(MAX_HEIGHT))
@@ -251,7 +251,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// The directory `/lost+found`, or a numbered one if that name is taken; creates it if necessary.
+    /// Returns the directory `/lost+found`, or a numbered one if that name is taken; creates it if necessary.
     fn folder_for_the_nameless(&self) -> Result<(u32, String), Errno> {
         let new = NewInode { mode: libc::S_IFDIR | 0o700, uid: 0, gid: 0, rdev: 0, target: b"" };
         let numbered = (1..).map(|number| format!("{LOST_AND_FOUND}-{number}"));

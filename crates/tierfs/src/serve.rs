@@ -52,7 +52,7 @@ pub struct Allow {
     pub setuid: bool,
 }
 
-/// Default: as many as processors, at least 2, so that one slow fetch does not block everything.
+/// Returns the default: one thread per processor, at least 2, so that one slow fetch does not block everything.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).max(2)
 }
@@ -67,7 +67,7 @@ pub(crate) fn serve(
     serve_with(request, Allow::default(), interrupt, ready)
 }
 
-/// The same with additional permissions.
+/// Mounts and serves the file system like `serve`, with additional permissions.
 pub fn serve_with(
     request: &MountRequest,
     allow: Allow,
@@ -195,7 +195,7 @@ fn config(request: &MountRequest, allow: Allow) -> Config {
     config
 }
 
-/// Source shown for the mount: the region.
+/// Returns the source shown for the mount: the region.
 fn source(memory: &Memory) -> String {
     match memory {
         // A comma would end the option for the helper program.

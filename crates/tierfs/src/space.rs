@@ -47,7 +47,7 @@ struct Shard {
 }
 
 impl Space {
-    /// Unmarked numbers below `count`; `reserve` of them are kept for changes that free space.
+    /// Manages the unmarked numbers below `count`; `reserve` of them are kept for changes that free space.
     pub(crate) fn new(count: u64, used: &Marks, shards: usize, reserve: u64) -> Self {
         let words = count.div_ceil(64) as usize;
         let words_per_shard = words.div_ceil(shards).max(1);
@@ -143,7 +143,7 @@ impl Shard {
     }
 }
 
-/// A small number per thread, to choose shards.
+/// Returns a small number per thread, to choose shards.
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));

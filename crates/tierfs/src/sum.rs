@@ -21,7 +21,7 @@ pub(crate) fn of_word(value: u64) -> u32 {
     library::of_word(value)
 }
 
-/// CRC of a word, 4 bytes and more words.
+/// Returns the CRC of a word, 4 bytes and more words.
 #[inline]
 pub(crate) fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
     #[cfg(target_arch = "x86_64")]

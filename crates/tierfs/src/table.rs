@@ -38,13 +38,13 @@ impl Slot {
         self.version.fetch_add(CHANGE, Ordering::Relaxed);
     }
 
-    /// Whether the kernel may cache pages of the file. Set before the file is read for the cache, so that later writers, under
-    /// the lock, see it.
+    /// Returns whether the kernel may cache pages of the file. Set before the file is read for the cache, so that later
+    /// writers, under the lock, see it.
     pub(crate) fn is_in_cache(&self) -> bool {
         self.version.load(Ordering::Relaxed) & IN_CACHE != 0
     }
 
-    /// The kernel will cache pages of the file.
+    /// Records that the kernel will cache pages of the file.
     pub(crate) fn keep_in_cache(&self) {
         if !self.is_in_cache() {
             self.version.fetch_or(IN_CACHE, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Number of inode numbers with a position, including 0.
+    /// Returns the number of inode numbers with a position, including 0.
     pub(crate) fn numbers(&self) -> u64 {
         let blocks = self.blocks[..self.block_count() as usize].iter();
         blocks.filter(|block| block.load(Ordering::Acquire) != 0).count() as u64 * u64::from(INODES_PER_BLOCK)
@@ -152,12 +152,12 @@ impl Table {
         self.block_count.load(Ordering::Acquire)
     }
 
-    /// Maximum inode number plus one.
+    /// Returns the maximum inode number plus one.
     pub(crate) fn end(&self) -> u32 {
         self.block_count() * INODES_PER_BLOCK
     }
 
-    /// Byte offset of an inode; ESTALE if the number does not exist.
+    /// Returns the byte offset of an inode; ESTALE if the number does not exist.
     pub(crate) fn offset(&self, ino: u32) -> FsResult<usize> {
         match self.blocks.get((ino / INODES_PER_BLOCK) as usize).map(|block| block.load(Ordering::Acquire)) {
             Some(block) if block != 0 => Ok(block as usize * BLOCK + (ino % INODES_PER_BLOCK) as usize * INODE_BYTES),
@@ -165,7 +165,7 @@ impl Table {
         }
     }
 
-    /// The volatile state of an inode below [`end`](Self::end).
+    /// Returns the volatile state of an inode below [`end`](Self::end).
     pub(crate) fn slot(&self, ino: u32) -> &Slot {
         let segment =
             self.segments[ino as usize / SEGMENT].get_or_init(|| (0..SEGMENT).map(|_| Slot::default()).collect());
@@ -182,12 +182,12 @@ impl Table {
         numbers.into_iter().for_each(|ino| free.give(ino));
     }
 
-    /// Number of free inode numbers in existing blocks.
+    /// Returns the number of free inode numbers in existing blocks.
     pub(crate) fn free(&self) -> usize {
         self.free.lock().count
     }
 
-    /// Index of the next block of inodes: a missing one, or at the end.
+    /// Returns the index of the next block of inodes: a missing one, or at the end.
     pub(crate) fn next_block(&self) -> u32 {
         self.free.lock().gone.first().copied().unwrap_or(self.block_count())
     }
@@ -198,7 +198,7 @@ impl Table {
         self.free.lock().gone = (0..self.block_count()).filter(gone).collect();
     }
 
-    /// Whether there are more blocks of free inodes than needed soon.
+    /// Returns whether there are more blocks of free inodes than needed soon.
     pub(crate) fn has_too_many(&self) -> bool {
         self.free.lock().wholly.len() > SPARE_BLOCKS
     }
@@ -226,7 +226,8 @@ impl Table {
         self.free.lock().gone.insert(index);
     }
 
-    /// First generation of inodes in a new block: larger than those of earlier inodes with the same numbers.
+    /// Returns the first generation of inodes in a new block: larger than those of earlier inodes with the same
+    /// numbers.
     pub(crate) fn newest_generation(&self) -> u32 {
         self.newest_generation.load(Ordering::Relaxed)
     }
@@ -244,7 +245,8 @@ fn active_copy(offset: usize, flags: u32) -> usize {
     offset + inode::COPY0 + if flags & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }
 }
 
-/// Selector of the inode at `offset`: `low`, and the checksum of position, `low` and copy. A free inode has no copy.
+/// Returns the selector of the inode at `offset`: `low`, and the checksum of position, `low` and copy. A free inode has
+/// no copy.
 #[inline]
 fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) -> u64 {
     let sum = match copy {
@@ -269,7 +271,7 @@ pub(crate) fn inspect(region: &Region, offset: usize) -> InodeSlot {
     }
 }
 
-/// ESTALE if it is not in use, EIO if it is damaged.
+/// Reads an inode; ESTALE if it is not in use, EIO if it is damaged.
 #[inline]
 pub(crate) fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     match inspect(region, offset) {
@@ -320,7 +322,7 @@ pub(crate) fn clear_block(region: &Region, block: u32, generation: u32) {
     }
 }
 
-/// Generation of the inode at a byte offset, 30 bits.
+/// Returns the generation of the inode at a byte offset, 30 bits.
 pub(crate) fn generation(region: &Region, offset: usize) -> u32 {
     region.load(offset + inode::SELECTOR) as u32 >> inode::GENERATION_SHIFT
 }

@@ -12,18 +12,18 @@ use rustix::io::Errno;
 
 const FANOUT: u64 = 1 << NODE_BITS;
 
-/// Number of blocks that a tree of `height` can index.
+/// Returns the number of blocks that a tree of `height` can index.
 pub(crate) fn capacity(height: u8) -> u64 {
     1 << (NODE_BITS * u32::from(height))
 }
 
-/// Minimum height that can index block `index`.
+/// Returns the minimum height that can index block `index`.
 pub(crate) fn height_for(index: u64) -> u8 {
     (0..=MAX_HEIGHT).find(|height| index < capacity(*height)).unwrap_or(MAX_HEIGHT)
 }
 
-/// Maximum number of fresh blocks for an edit of blocks `first..=last` of the tree of `root`: leaves, nodes above them, and new
-/// roots.
+/// Returns the maximum number of fresh blocks for an edit of blocks `first..=last` of the tree of `root`: leaves, nodes
+/// above them, and new roots.
 pub(crate) fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
     let leaves = last - first + 1;
     let height = u32::from(root.height().max(height_for(last)));
@@ -133,7 +133,7 @@ fn walk(
     })
 }
 
-/// The children of a node at `base` that overlap `range`.
+/// Returns the children of a node at `base` that overlap `range`.
 fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
     let low = range.0.saturating_sub(base) / span;
     let high = (range.1.saturating_sub(base) / span).min(FANOUT - 1);
@@ -272,12 +272,12 @@ where
         Ok(node)
     }
 
-    /// Whether all blocks of a tree of `height` from block `base` on are to be changed.
+    /// Returns whether all blocks of a tree of `height` from block `base` on are to be changed.
     fn covers(&self, base: u64, height: u8) -> bool {
         self.first <= base && base + capacity(height) - 1 <= self.last
     }
 
-    /// A copy of a node; for a hole a node without children, for a lost node one with lost children.
+    /// Copies a node; for a hole a node without children, for a lost node one with lost children.
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {

@@ -19,7 +19,7 @@ const MOST_BLOCKS: usize = 64;
 /// Maximum length of a value (XATTR_SIZE_MAX, include/uapi/linux/limits.h).
 const MAX_VALUE: usize = 65_536;
 
-/// `None` if the records are malformed.
+/// Decodes the records; `None` if they are malformed.
 pub(crate) fn decode(records: &[u8]) -> Option<Attributes> {
     let mut attributes = Vec::new();
     let mut rest = records;
@@ -34,7 +34,7 @@ pub(crate) fn decode(records: &[u8]) -> Option<Attributes> {
     Some(attributes)
 }
 
-/// `None` if there are too many records.
+/// Encodes the records; `None` if there are too many.
 pub(crate) fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
     let mut records = Vec::new();
     for (name, value) in attributes {
@@ -113,7 +113,7 @@ impl TierFs {
         }
     }
 
-    /// ENODATA if it does not exist.
+    /// Fails with ENODATA if the attribute does not exist.
     pub(crate) fn get_xattr(&self, ino: u32, name: &[u8]) -> FsResult<Vec<u8>> {
         let found = self.list_xattr(ino)?.into_iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value).ok_or(Errno::NODATA)
@@ -125,7 +125,7 @@ impl TierFs {
         Ok(self.chain(&self.load(offset)?)?.attributes)
     }
 
-    /// With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
+    /// Sets an attribute. With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
     pub fn set_xattr(&self, ino: u32, name: &[u8], value: &[u8], create: bool, replace: bool) -> FsResult<()> {
         if name.is_empty() || name.len() > 255 {
             return Err(Errno::RANGE);
@@ -144,7 +144,7 @@ impl TierFs {
         })
     }
 
-    /// ENODATA if it does not exist.
+    /// Fails with ENODATA if the attribute does not exist.
     pub(crate) fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
         self.change_xattrs(ino, true, |attributes| {
             let before = attributes.len();
@@ -188,7 +188,7 @@ impl TierFs {
         }
     }
 
-    /// The records of an inode's attributes after `edit`, and their current blocks.
+    /// Returns the records of an inode's attributes after `edit`, and their current blocks.
     fn edited(&self, inode: &Inode, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<(Vec<u8>, Vec<u32>)> {
         let Chain { mut attributes, blocks } = self.chain(inode)?;
         edit(&mut attributes)?;

@@ -50,7 +50,7 @@ impl BlockDevice {
         Some(Self { path: Path::new("/dev").join(name.replace('!', "/")), name, number })
     }
 
-    /// The whole disks of this machine that have a size, without loop, ram and zram devices.
+    /// Returns the whole disks of this machine that have a size, without loop, ram and zram devices.
     pub fn drives() -> Vec<Self> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
@@ -61,8 +61,8 @@ impl BlockDevice {
         drives
     }
 
-    /// The device below a file or directory; for a path in an overlay, the device of its layer. `None` if the file
-    /// system has no single block device or the layer is not accessible.
+    /// Returns the device below a file or directory; for a path in an overlay, the device of its layer. `None` if the
+    /// file system has no single block device or the layer is not accessible.
     pub fn below(path: &Path) -> Option<Self> {
         let layer = crate::overlay::layer_below(path);
         let number = split(layer.as_deref().unwrap_or(path).metadata().ok()?.dev());
@@ -78,9 +78,9 @@ impl BlockDevice {
         }
     }
 
-    /// All devices of the btrfs that contains `path`. Files of btrfs report the anonymous device number of their
-    /// subvolume. Empty for other file systems, or if sysfs does not
-    /// list the devices, or if one cannot be opened.
+    /// Returns all devices of the btrfs that contains `path`. Files of btrfs report the anonymous device number of
+    /// their subvolume. Empty for other file systems, or if sysfs does not list the devices, or if one cannot be
+    /// opened.
     pub fn of_btrfs(path: &Path) -> Vec<Self> {
         let found = fs::File::open(path).ok().and_then(|file| senesce_sys::btrfs::file_system(&file).ok());
         let Some(file_system) = found else { return Vec::new() };
@@ -102,7 +102,7 @@ impl BlockDevice {
         &self.path
     }
 
-    /// The kernel's name, for example "sdb1".
+    /// Returns the kernel's name, for example "sdb1".
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -116,7 +116,8 @@ impl BlockDevice {
         fs::canonicalize(&link).unwrap_or_else(|_| link.into())
     }
 
-    /// Bytes; `/sys` counts in units of 512 bytes for every device (Documentation/ABI/stable/sysfs-block).
+    /// Returns the size in bytes; `/sys` counts in units of 512 bytes for every device
+    /// (Documentation/ABI/stable/sysfs-block).
     pub fn size(&self) -> Bytes {
         Bytes(self.attribute("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 512)
     }
@@ -138,8 +139,8 @@ impl BlockDevice {
         }
     }
 
-    /// The device itself, its partitions, and the disk that contains it. Fails if its sysfs folder cannot be listed,
-    /// for example after a detach or below another mount.
+    /// Returns the device itself, its partitions, and the disk that contains it. Fails if its sysfs folder cannot be
+    /// listed, for example after a detach or below another mount.
     pub(crate) fn relatives(&self) -> Result<Vec<Self>, TargetError> {
         let folder = self.folder();
         self.check_whole(&folder).map_err(|silent| silent.refusal(&self.path, "a partition or its disk is in use"))?;
@@ -185,23 +186,23 @@ impl BlockDevice {
         file.metadata().is_ok_and(|found| found.file_type().is_block_device() && split(found.rdev()) == self.number)
     }
 
-    /// The words that name it in `--erase`: its path, and its serial number if it has one.
+    /// Returns the words that name it in `--erase`: its path, and its serial number if it has one.
     pub(crate) fn identities(&self) -> Vec<String> {
         let mut words = vec![self.path.display().to_string()];
         words.extend(self.serial());
         words
     }
 
-    /// An identifier that is unique on this machine and does not depend on /dev names: the serial number of its disk
-    /// (or its name), the NVMe namespace unless it is the first (`-ns2`), and the first sector of a partition
-    /// (`-at2048`).
+    /// Returns an identifier that is unique on this machine and does not depend on /dev names. It begins with the
+    /// serial number of its disk (or its name). The NVMe namespace (`-ns2`, unless it is the first) and the first
+    /// sector of a partition (`-at2048`) follow.
     pub(crate) fn word(&self) -> String {
         let disk = self.disk();
         let namespace = disk.attribute("nsid").and_then(|text| text.parse().ok());
         word_of(&self.serial().unwrap_or_else(|| disk.name.clone()), namespace, self.start())
     }
 
-    /// The first sector of a partition, in units of 512 bytes; `None` for a whole disk.
+    /// Returns the first sector of a partition, in units of 512 bytes; `None` for a whole disk.
     pub(crate) fn start(&self) -> Option<u64> {
         self.attribute("start").filter(|_| self.is_partition())?.parse().ok()
     }
@@ -219,13 +220,14 @@ impl BlockDevice {
         self.disk().attribute(&format!("queue/{name}"))
     }
 
-    /// The zone size of a device with sequential zones (Documentation/ABI/stable/sysfs-block, queue/chunk_sectors).
+    /// Returns the zone size of a device with sequential zones (Documentation/ABI/stable/sysfs-block,
+    /// queue/chunk_sectors).
     pub(crate) fn zone_bytes(&self) -> Option<u64> {
         let sectors: u64 = self.queue("chunk_sectors").filter(|_| self.is_zoned())?.parse().ok()?;
         Some(sectors * 512)
     }
 
-    /// Whether its zones must be written sequentially (Documentation/ABI/stable/sysfs-block, queue/zoned).
+    /// Returns whether its zones must be written sequentially (Documentation/ABI/stable/sysfs-block, queue/zoned).
     pub fn is_zoned(&self) -> bool {
         self.queue("zoned").is_some_and(|kind| kind == "host-managed")
     }
@@ -238,8 +240,8 @@ impl BlockDevice {
         self.disk().folder().join("queue").join(name)
     }
 
-    /// The read-ahead setting of the btrfs that is mounted from this device; `None` if there is not one. btrfs reads
-    /// ahead by its own backing device, not by the queue's setting (fs/btrfs/sysfs.c, since Linux 5.9).
+    /// Returns the read-ahead setting of the btrfs that is mounted from this device; `None` without such a mount. btrfs
+    /// reads ahead by its own backing device, not by the queue's setting (fs/btrfs/sysfs.c, since Linux 5.9).
     pub(crate) fn btrfs_read_ahead(&self) -> Option<PathBuf> {
         let mounted = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
         let own = mounted.filter(|folder| folder.join("devices").join(&self.name).exists());
@@ -260,7 +262,7 @@ pub(crate) fn exchange(path: &Path, value: &str) -> Result<String, TargetError> 
     Ok(chosen(&before).to_string())
 }
 
-/// The word in brackets of a choice ("none [mq-deadline] kyber"), or the whole text.
+/// Returns the word in brackets of a choice ("none [mq-deadline] kyber"), or the whole text.
 pub(crate) fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
 }

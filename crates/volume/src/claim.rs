@@ -124,7 +124,7 @@ impl Rooted for ClaimedDirectory {
         &self.path
     }
 
-    /// While unmounted the descriptor is /dev/null, so that a relative operation fails with ENOTDIR.
+    /// Replaces the descriptor by /dev/null while unmounted, so that a relative operation fails with ENOTDIR.
     fn release(&mut self) -> Result<(), TargetError> {
         let null = Path::new("/dev/null");
         self.handle = File::open(null).map_err(TargetError::io("open", null))?;
@@ -137,7 +137,7 @@ impl Rooted for ClaimedDirectory {
     }
 }
 
-/// A file system mounted inside is not covered by the marker, and removing an old tree would empty it.
+/// Refuses a file system mounted inside: the marker does not cover it, and removing an old tree would empty it.
 fn check_nothing_mounted_inside(path: &Path) -> Result<(), TargetError> {
     let whole = path.canonicalize().map_err(TargetError::io("resolve", path))?;
     let is_inside = |point: &Path| point != whole && point.starts_with(&whole);
@@ -245,8 +245,8 @@ impl ClaimedDevice {
         Self::take(path, |file, device| guard::check_content(file, device, erase), erase, false)
     }
 
-    /// As [`Self::claim`], for a device that may hold data that the caller wrote. `is_ours` inspects it with the lock
-    /// held; content it recognises is not refused.
+    /// Claims a device as [`Self::claim`] does, but one that may hold data that the caller wrote. `is_ours` inspects it
+    /// with the lock held; content it recognises is not refused.
     pub fn claim_again<E: From<TargetError>>(
         path: &Path,
         erase: Option<&str>,
@@ -291,7 +291,7 @@ impl ClaimedDevice {
         Ok(claimed)
     }
 
-    /// The opened device must be the one that was checked: its node can be replaced between two system calls.
+    /// Checks that the opened device is the one that was checked: its node can be replaced between two system calls.
     fn is_still_it(&self) -> Result<(), TargetError> {
         let by_name = BlockDevice::number_of(self.path()) == Some(self.device.number());
         match by_name && self.device.is(&self.lock) && self.device.is(&self.handle) {
@@ -311,7 +311,7 @@ impl ClaimedDevice {
         guard::check_signatures(&self.handle, &self.device, self.erase.as_deref())
     }
 
-    /// As [`Self::check_again`], without the check of its content.
+    /// Checks as [`Self::check_again`] does, except the content.
     pub fn check_unused_again(&self) -> Result<(), TargetError> {
         self.is_still_it()?;
         check_device(&self.device, self.is_own)

@@ -79,8 +79,8 @@ impl CommandGroup {
         Self::new(None, Some(place.into()))
     }
 
-    /// For commands whose start is measured, or that may leave servers running. They are only marked, which takes no
-    /// time.
+    /// Creates a group for commands whose start is measured, or that may leave servers running. They are only marked,
+    /// which takes no time.
     pub fn marked() -> Result<Self, TargetError> {
         let mut group = Self::new(None, None)?;
         group.spares = true;
@@ -265,8 +265,8 @@ fn has_mark(process: u32, mark: &str) -> bool {
     text.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// The device number of the file system whose root is `place`; `None` for other directories, which unrelated programs
-/// use too.
+/// Returns the device number of the file system whose root is `place`; `None` for other directories, which unrelated
+/// programs use too.
 fn mounted_device(place: &Path) -> Option<u64> {
     let line = guard::mounts().ok()?.into_iter().rfind(|line| line.mount_point == place)?;
     Some(rustix::fs::makedev(line.device.0, line.device.1))
@@ -284,7 +284,7 @@ fn numbers(folder: &Path) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// For example `sleep 600 (process 4711)`.
+/// Names a process, for example `sleep 600 (process 4711)`.
 fn name_of(process: u32) -> String {
     let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
@@ -304,7 +304,7 @@ fn members_of(group: &Path) -> Vec<u32> {
     own.chain(below(group).iter().flat_map(|group| members_of(group))).collect()
 }
 
-/// rmdir succeeds only on an empty group, and a removed group accepts no process.
+/// Removes the group: rmdir succeeds only on an empty group, and a removed group accepts no process.
 fn end_control_group(group: &Path, deadline: Instant) -> io::Result<bool> {
     let mut found = false;
     loop {

@@ -50,7 +50,7 @@ impl CustomFileSystem {
         beneath.is_bare(point)
     }
 
-    /// `None` without a check command.
+    /// Runs the check command; `None` without one.
     pub(crate) fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         if self.check.trim().is_empty() {
             return Ok(None);
@@ -63,7 +63,7 @@ impl CustomFileSystem {
 pub(crate) struct Beneath(u64);
 
 impl Beneath {
-    /// Whether nothing is mounted on the point any more. Some programs remove the directory when they unmount.
+    /// Returns whether nothing is mounted on the point any more. Some programs remove the directory when they unmount.
     fn is_bare(self, point: &Path) -> Result<bool, TargetError> {
         match rustix::fs::stat(point) {
             Ok(found) => Ok(found.st_dev == self.0),

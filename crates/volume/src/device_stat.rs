@@ -104,7 +104,8 @@ impl BusyTime {
         Some(Self { in_flight: columns.next()?, total_ms: columns.next()? })
     }
 
-    /// Busy time since `earlier`. `None` if requests were in flight then: the kernel adds their time when they end.
+    /// Returns the busy time in milliseconds since `earlier`. `None` if requests were in flight then: the kernel adds
+    /// their time when they end.
     pub fn since(&self, earlier: &Self) -> Option<u64> {
         (earlier.in_flight == 0).then(|| self.total_ms.wrapping_sub(earlier.total_ms))
     }

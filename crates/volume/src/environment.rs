@@ -81,8 +81,8 @@ fn wear(disk: &BlockDevice) -> String {
     wear_from_json(&output).unwrap_or_else(|| "not reported by the drive".into())
 }
 
-/// Percentage used of NVMe (NVM Express base specification, SMART log, byte 5), or the ATA wear attributes: 177
-/// Wear_Leveling_Count, 231 SSD_Life_Left, 233 Media_Wearout_Indicator.
+/// Reads the percentage used of NVMe (NVM Express base specification, SMART log, byte 5), or the ATA wear attributes:
+/// 177 Wear_Leveling_Count, 231 SSD_Life_Left, 233 Media_Wearout_Indicator.
 fn wear_from_json(text: &str) -> Option<String> {
     let start = text.find('{')?;
     let value: serde_json::Value = serde_json::Deserializer::from_str(&text[start..]).into_iter().next()?.ok()?;

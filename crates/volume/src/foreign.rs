@@ -21,8 +21,8 @@ pub fn trace_columns(bytes: &[u8]) {
     }
 }
 
-/// A trace file of senesce. Panics if the number of requests differs from the header's, which is a defect that the
-/// fuzzer searches.
+/// Reads a trace file of senesce. Panics if the number of requests differs from the header's, which is a defect that
+/// the fuzzer searches.
 pub fn block_trace(bytes: &[u8]) {
     if let Ok(trace) = BlockTrace::from_bytes(bytes, Path::new("fuzz")) {
         let requests = trace.iter().count();

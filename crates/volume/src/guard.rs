@@ -25,14 +25,15 @@ pub struct MountLine {
     pub source: PathBuf,
 }
 
-/// All mounts visible to this process. [`TargetError::Missing`] if /proc cannot be read or is not a real procfs.
+/// Returns all mounts visible to this process. [`TargetError::Missing`] if /proc cannot be read or is not a real
+/// procfs.
 pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
     mounted().map_err(|silent| {
         TargetError::missing(format!("the mount table ({silent})"), "mount it: mount -t proc proc /proc")
     })
 }
 
-/// As [`mounts`]. The table is never empty, because the root is mounted.
+/// Returns the mounts as [`mounts`] does. The table is never empty, because the root is mounted.
 pub(crate) fn mounted() -> Result<Vec<MountLine>, Silent> {
     let lines = parse_mounts(&Tree::proc()?.certain("thread-self/mountinfo")?);
     match lines.is_empty() {
@@ -60,7 +61,7 @@ fn parse_mount_line(line: &str) -> Option<MountLine> {
     })
 }
 
-/// The options of a mount, then those of its superblock that differ.
+/// Joins the options of a mount, then those of its superblock that differ.
 fn all_options(of_mount: &str, of_superblock: &str) -> String {
     let known: Vec<&str> = of_mount.split(',').collect();
     let others = of_superblock.split(',').filter(|option| !known.contains(option));
@@ -101,7 +102,7 @@ pub(crate) fn check_content(file: &File, device: &BlockDevice, erase: Option<&st
     allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
-/// Data of an unknown kind: checks all data of a loop device's file, and a sample of other devices.
+/// Finds data of an unknown kind: checks all data of a loop device's file, and a sample of other devices.
 fn data_of(file: &File, device: &BlockDevice) -> Result<Option<String>, TargetError> {
     let (path, size) = (device.path(), device.size().0);
     // Data written to the device may not have reached its file yet.
@@ -129,8 +130,8 @@ pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<
     allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
-/// mkfs takes a path. A node outside of /dev, or in a world-writable folder there, can lead to another device when mkfs
-/// opens it.
+/// Refuses a node outside of /dev, or in a world-writable folder there. mkfs takes a path, and such a node can lead to
+/// another device when mkfs opens it.
 pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
     let path = device.path();
     let folders = path.ancestors().skip(1);
@@ -157,8 +158,8 @@ pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
     written.map_err(|silent| silent.refusal(device.path(), "another process has it open"))
 }
 
-/// As [`check_unused`], for a loop device that this process attached to a guarded image. Here it may be unknown who
-/// else has it open.
+/// Checks as [`check_unused`] does, for a loop device that this process attached to a guarded image. Here it may be
+/// unknown who else has it open.
 pub(crate) fn check_own_unused(device: &BlockDevice) -> Result<(), TargetError> {
     refuse_use(device)?;
     refuse_writer(device.path(), &opened(device, Vec::new())?).map(drop)
@@ -317,7 +318,7 @@ pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), Target
     Ok((file, size))
 }
 
-/// The length of a device node is 0, whatever the device holds.
+/// Refuses all but regular files. The length of a device node is 0, whatever the device holds.
 fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError> {
     let path = path.display();
     match () {
@@ -359,7 +360,7 @@ pub(crate) fn is_same_path(known: &str, word: &str) -> bool {
     real(word).is_some_and(|word| Some(word) == real(known))
 }
 
-/// Whether a word of `--erase` names `path`, or its block device by serial number.
+/// Returns whether a word of `--erase` names `path`, or its block device by serial number.
 pub fn names(word: &str, path: &Path) -> bool {
     let is_serial = || {
         BlockDevice::number_of(path).is_some()
@@ -368,8 +369,8 @@ pub fn names(word: &str, path: &Path) -> bool {
     Path::new(word) == path || is_same_path(&path.to_string_lossy(), word) || is_serial()
 }
 
-/// The word of `--erase` for one of several targets: `None` if it names another one. A word that names no target stays,
-/// so that it is refused.
+/// Returns the word of `--erase` for one of several targets: `None` if it names another one. A word that names no
+/// target stays, so that it is refused.
 pub fn word_for<'a>(word: Option<&'a str>, path: &Path, all: &[&Path]) -> Option<&'a str> {
     word.filter(|word| names(word, path) || !all.iter().any(|other| names(word, other)))
 }

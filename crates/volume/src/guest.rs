@@ -31,7 +31,7 @@ pub enum DriveChoice {
     Largest,
 }
 
-/// Seconds since this guest in virtual time started, by the clock of the host (steps of a second).
+/// Returns the seconds since this guest in virtual time started, by the clock of the host (steps of a second).
 pub fn host_seconds() -> Option<f64> {
     fs::read_to_string(Path::new(CONTROL).join(HOST_SECONDS)).ok()?.parse().ok()
 }
@@ -44,7 +44,7 @@ pub fn kernel_faults() -> Vec<String> {
     }
 }
 
-/// A device by path. `auto` is a drive of the guest, and refused on other machines.
+/// Finds a device by path. `auto` is a drive of the guest, and refused on other machines.
 pub fn find(text: &str, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
     if text != "auto" {
         return Ok(text.into());
@@ -61,24 +61,24 @@ pub fn find(text: &str, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
 }
 
 impl Guest {
-    /// `Some` if the guest's control share is mounted and the mount table is readable.
+    /// Returns `Some` if the guest's control share is mounted and the mount table is readable.
     pub fn here() -> Option<Self> {
         guard::mounts().is_ok_and(|mounts| mounts.iter().any(is_control)).then_some(Self(()))
     }
 
-    /// Whether this is user-mode Linux, which writes all images to the host when it ends. A flush before would only wait for
-    /// the host's disk.
+    /// Returns whether this is user-mode Linux, which writes all images to the host when it ends. A flush before would
+    /// only wait for the host's disk.
     pub(crate) fn is_user_mode() -> bool {
         guard::mounts().is_ok_and(|mounts| mounts.iter().any(|line| is_control(line) && line.file_system == "hostfs"))
     }
 
-    /// The selected emulated drive. [`TargetError::Missing`] if the guest has no such drive, [`TargetError::Usage`] if
-    /// it has several.
+    /// Returns the selected emulated drive. [`TargetError::Missing`] if the guest has no such drive,
+    /// [`TargetError::Usage`] if it has several.
     pub fn drive(self, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
         choose(emulated(Path::new("/sys/block")), wanted)
     }
 
-    /// The word for `erase` that allows erasing an emulated drive. Refuses all other drives.
+    /// Returns the word for `erase` that allows erasing an emulated drive. Refuses all other drives.
     pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
         let device = BlockDevice::open(drive)?;
         match device.serial() {
@@ -126,7 +126,7 @@ fn emulated(blocks: &Path) -> Vec<Drive> {
     drives
 }
 
-/// `drives` are sorted by size.
+/// Chooses among `drives`, which are sorted by size.
 fn choose(mut drives: Vec<Drive>, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
     drives.retain(|drive| wanted == DriveChoice::Only || drive.zoned == (wanted == DriveChoice::Zoned));
     let (what, how) = match wanted {

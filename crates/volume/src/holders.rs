@@ -31,7 +31,7 @@ impl Identity {
         found
     }
 
-    /// For any mount of `source`, present or past. The anonymous numbers of btrfs are unknown.
+    /// Identifies any mount of `source`, present or past. The anonymous numbers of btrfs are unknown.
     pub(crate) fn of_device(source: &Path) -> Self {
         Self { source: source.into(), numbers: BlockDevice::number_of(source).into_iter().collect() }
     }
@@ -206,7 +206,7 @@ fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
     Some(Holder { who: process_text(process), how, remedy: "end that process".into() })
 }
 
-/// For example `process 4711 (sleep 600)`.
+/// Describes a process, for example `process 4711 (sleep 600)`.
 pub(crate) fn process_text(process: u32) -> String {
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");

@@ -85,7 +85,7 @@ impl ImageFile {
         }
     }
 
-    /// `existed`: the file was not created by this process, so others may use it.
+    /// Prepares an opened file. `existed`: the file was not created by this process, so others may use it.
     fn prepare(file: File, path: &Path, options: ImageOptions, existed: bool) -> Result<Self, TargetError> {
         let found = Bytes(guard::check_regular(&file, path)?.size());
         lock::lock(&file, path)?;
@@ -129,7 +129,7 @@ impl ImageFile {
         }
     }
 
-    /// The file, if this process created it.
+    /// Takes the file, if this process created it.
     pub(crate) fn take_created(&mut self) -> Option<CreatedFile> {
         let (folder, name) = self.created.take()?;
         let file = self.file.as_ref()?.0.try_clone().ok()?;
@@ -145,7 +145,7 @@ impl ImageFile {
         self.size
     }
 
-    /// Bytes the image can still grow by: memory, or free space below its file.
+    /// Returns the bytes by which the image can still grow: memory, or free space below its file.
     pub(crate) fn space_left(&self) -> Option<Bytes> {
         match self.in_memory {
             true => Some(available_memory()),
@@ -225,7 +225,7 @@ pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, Targ
     Ok(result)
 }
 
-/// The same for a name that must be free.
+/// Writes a file as [`replace`] does, under a name that must be free.
 pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_existing(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
@@ -264,7 +264,8 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
     ))
 }
 
-/// A sparse image on a host that runs out of space fails during the run, as I/O errors of its file system.
+/// Refuses a host without enough space. There a sparse image would fail during the run, as I/O errors of its file
+/// system.
 fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
     let most = writes.map_or(size, |writes| writes.min(size));
     let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("check the free space around", path))?;
@@ -288,7 +289,8 @@ pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, 
     File::options().read(true).write(!read_only).open(descriptor).map_err(TargetError::io("open again", path))
 }
 
-/// A file in memory (memfd_create(2)), after a check that the machine and its control group have that much left.
+/// Creates a file in memory (memfd_create(2)), after a check that the machine and its control group have that much
+/// left.
 fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> {
     let available = available_memory();
     let most = writes.map_or(size, |writes| writes.min(size));

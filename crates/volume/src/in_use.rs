@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 const DEPTH: u32 = 16;
 
-/// Why a block device is in use: it, its partitions, its disk or anything below it is mounted, swap space, held by
-/// another device or attached to a loop device. `None`: unused. Fails if any of these cannot be determined.
+/// Explains why a block device is in use. It, its partitions, its disk or anything below it is mounted, swap space,
+/// held by another device or attached to a loop device. `None`: unused. Fails if any of these cannot be determined.
 pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
     let tables = Tables { target: device.path(), mounts: mounts()?, swaps: swaps().unwrap_or_default() };
     match tables.use_of(device, None, DEPTH)? {
@@ -33,7 +33,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// `above`: the loop device whose backing device this is.
+    /// Explains the use of `device`. `above`: the loop device whose backing device this is.
     fn use_of(&self, device: &BlockDevice, above: Option<&Path>, depth: u32) -> Result<Option<String>, TargetError> {
         for relative in device.relatives()? {
             let name = relative.name();
@@ -108,7 +108,8 @@ impl Tables<'_> {
         }
     }
 
-    /// The file of a loop device may be attached a second time with another offset, or be swap space.
+    /// Explains the use of a loop device's file. It may be attached a second time with another offset, or be swap
+    /// space.
     fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Result<Option<String>, TargetError> {
         // A write lease is not possible: the loop device itself has the file open.
         let swap = swap_file(known).map_err(|silent| self.unknown(&silent, "its file is swap space"))?;
@@ -135,7 +136,7 @@ pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silen
     }
 }
 
-/// The kernel's own answer: an exclusive open fails while a file system, dm, md or swap holds the device or a part of
+/// Asks the kernel itself: an exclusive open fails while a file system, dm, md or swap holds the device or a part of
 /// it.
 fn exclusive_use(path: &Path) -> Result<Option<String>, TargetError> {
     match fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK).open(path) {

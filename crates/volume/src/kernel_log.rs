@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 /// Parts of messages by which the kernel reports a fault of its own: BUG, WARN, a sanitizer, lockdep, a hung task.
 const FAULTS: [&str; 7] = ["BUG: ", "kernel BUG at", "WARNING: ", "UBSAN: ", "Oops", "INFO: task ", "Call Trace:"];
 
-/// All messages in the ring buffer that report a fault of the kernel; also what prevents reading all of them.
+/// Returns all messages in the ring buffer that report a fault of the kernel; also what prevents reading all of them.
 pub(crate) fn faults() -> Vec<String> {
     let unknown = |error| vec![format!("faults of the kernel are unknown: cannot read /dev/kmsg ({error})")];
     let mut file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg") {
@@ -54,7 +54,7 @@ impl KernelLog {
         Self::of_names(device.map(names).unwrap_or_default())
     }
 
-    /// The same for a moment that is too short for the ring buffer to overflow.
+    /// Listens like [`Self::since_now`], for a moment that is too short for the ring buffer to overflow.
     pub(crate) fn briefly(device: Option<&BlockDevice>) -> Self {
         Self::begin(device.map(names).unwrap_or_default(), false)
     }
@@ -77,7 +77,7 @@ impl KernelLog {
         self.up_to_date().map_or_else(Vec::new, |messages| messages.found.clone())
     }
 
-    /// How often messages were overwritten before they were read.
+    /// Counts how often messages were overwritten before they were read.
     pub(crate) fn gaps(&self) -> u64 {
         self.up_to_date().map_or(0, |messages| messages.gaps)
     }
@@ -166,14 +166,14 @@ impl<F: Read> Messages<F> {
     }
 }
 
-/// The kernel's names of a device in messages. A '!' in sysfs stands for a '/'.
+/// Returns the kernel's names of a device in messages. A '!' in sysfs stands for a '/'.
 fn names(device: &BlockDevice) -> Vec<String> {
     let mut names = vec![device.name().replace('!', "/"), device.disk().name().replace('!', "/")];
     names.dedup();
     names
 }
 
-/// Whether `name` is a separate word: `dm-0` is not in `dm-01`, but `sdb1` is in `sdb1-8`, its journal (jbd2).
+/// Returns whether `name` is a separate word: `dm-0` is not in `dm-01`, but `sdb1` is in `sdb1-8`, its journal (jbd2).
 fn has_word(text: &str, name: &str) -> bool {
     let is_part = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -183,8 +183,8 @@ fn has_word(text: &str, name: &str) -> bool {
     })
 }
 
-/// The text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if its level is warning or worse and it has one of the
-/// names.
+/// Returns the text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if its level is warning or worse and it has one of
+/// the names.
 fn warning_about(record: &str, names: &[String]) -> Option<String> {
     let (head, text) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;

@@ -136,7 +136,7 @@ fn make_group(folder: &Path, hierarchy: &Path) -> Result<(), TargetError> {
     })
 }
 
-/// Control group files are interfaces: a failed write names the limit, not the space on a disk.
+/// Writes a control group file. These are interfaces: a failed write names the limit, not the space on a disk.
 fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError> {
     let path = folder.join(name);
     match fs::write(&path, value) {
@@ -149,8 +149,8 @@ fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError
     }
 }
 
-/// The group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); the controllers are empty for
-/// version 2.
+/// Returns the group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); the controllers are
+/// empty for version 2.
 pub(crate) fn current_group(controller: &str) -> String {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let found = text.lines().find_map(|line| {
@@ -161,8 +161,8 @@ pub(crate) fn current_group(controller: &str) -> String {
     found.unwrap_or_else(|| "/".into())
 }
 
-/// Memory left by the control groups of this process and their parents; droppable page cache counts as free. `None`:
-/// unlimited.
+/// Returns the memory left by the control groups of this process and their parents; droppable page cache counts as
+/// free. `None`: unlimited.
 pub fn memory_left() -> Option<Bytes> {
     memory_left_below(Path::new(ROOT), &current_group("memory"), &current_group(""))
 }

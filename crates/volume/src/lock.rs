@@ -40,7 +40,7 @@ pub(crate) fn lock_waiting(file: &File) -> std::io::Result<()> {
     rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).map_err(Into::into)
 }
 
-/// The process that holds the lock, from /proc/locks (proc(5): `1: FLOCK ADVISORY WRITE 826 fd:01:1567 0 EOF`).
+/// Finds the process that holds the lock, from /proc/locks (proc(5): `1: FLOCK ADVISORY WRITE 826 fd:01:1567 0 EOF`).
 fn owner(file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let inode = format!(":{}", found.ino());

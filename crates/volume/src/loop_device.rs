@@ -113,7 +113,8 @@ pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
     }
 }
 
-/// The kernel detaches a device with the last descriptor, a moment after its owner was killed.
+/// Waits while the file is attached. The kernel detaches a device with the last descriptor, a moment after its owner
+/// was killed.
 fn wait_while_held(path: &Path, file: Option<&str>) {
     let deadline = Instant::now() + DETACH_LIMIT;
     while file.is_some() && backing_file(path).as_deref() == file && Instant::now() < deadline {
@@ -121,8 +122,8 @@ fn wait_while_held(path: &Path, file: Option<&str>) {
     }
 }
 
-/// Whether the file can be opened with O_DIRECT. An overlay accepts direct I/O of a loop device even if the file system below has
-/// none, as that of user-mode Linux. All reads then fail (fs/overlayfs/file.c of the kernel).
+/// Returns whether the file can be opened with O_DIRECT. An overlay accepts direct I/O of a loop device even if the
+/// file system below has none, as that of user-mode Linux. All reads then fail (fs/overlayfs/file.c of the kernel).
 fn opens_direct(file: &File) -> bool {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).err() != Some(Errno::INVAL)
@@ -139,7 +140,7 @@ pub(crate) fn needs_root() -> TargetError {
     )
 }
 
-/// The node of a new device may appear a moment after its number.
+/// Opens a device whose node may appear a moment after its number.
 fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {
@@ -154,7 +155,7 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
     }
 }
 
-/// The file system then sends no flushes.
+/// Makes the file system send no flushes.
 fn omit_flushes(device: &BlockDevice) -> Result<(), TargetError> {
     let setting = Path::new("/sys/block").join(device.name()).join("queue/write_cache");
     fs::write(&setting, "write through").map_err(TargetError::io("write", &setting))

@@ -53,7 +53,7 @@ impl Mount {
         Self::of(device, MountedKind::Known(file_system), options, lock)
     }
 
-    /// The same by the commands of a custom file system. [`TargetError::Program`] if the command fails or leaves
+    /// Mounts `device` by the commands of a custom file system. [`TargetError::Program`] if the command fails or leaves
     /// nothing mounted.
     pub(crate) fn custom(
         device: &Path,
@@ -184,7 +184,7 @@ impl Mount {
 }
 
 impl Mount {
-    /// A mount that a command made below would keep the file system busy.
+    /// Unmounts what a command mounted below, which would keep the file system busy.
     fn unmount_below(&self) -> Result<(), TargetError> {
         let below = || {
             let mut mounts = guardian::mounts()?;

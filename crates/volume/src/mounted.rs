@@ -87,17 +87,18 @@ impl<D: Rooted> MountedTarget<D> {
         self.directory.path()
     }
 
-    /// Raw size of the image or device; for a directory the declared size, else the size of its file system.
+    /// Returns the raw size of the image or device; for a directory the declared size, else the size of its file
+    /// system.
     pub fn capacity(&self) -> Bytes {
         self.capacity
     }
 
-    /// `None` for a directory on a file system that senesce cannot make.
+    /// Returns `None` for a directory on a file system that senesce cannot make.
     pub fn file_system(&self) -> Option<FileSystem> {
         self.mount.as_ref().and_then(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
     }
 
-    /// `None` for a directory on a file system without a single block device (tmpfs).
+    /// Returns `None` for a directory on a file system without a single block device (tmpfs).
     pub fn block_device(&self) -> Option<&Path> {
         match &self.backing {
             Backing::Image { device, .. } => Some(device.path()),
@@ -136,8 +137,8 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Bytes of the image file in the host's page cache, which would serve reads of the loop device. `None`: not an
-    /// image file, or a kernel before 6.5, which cannot count them.
+    /// Returns the bytes of the image file in the host's page cache, which would serve reads of the loop device.
+    /// `None`: not an image file, or a kernel before 6.5, which cannot count them.
     pub fn cached_of_image(&self) -> Option<Bytes> {
         cold::cached_of_backing(&self.block_device_info()?)
     }
@@ -261,7 +262,7 @@ impl<D: Rooted> MountedTarget<D> {
         facts
     }
 
-    /// Kernel warnings and errors about this device since the target was opened. They make a run fail.
+    /// Returns kernel warnings and errors about this device since the target was opened. They make a run fail.
     pub fn kernel_warnings(&self) -> Vec<String> {
         self.log.warnings()
     }
@@ -276,7 +277,7 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Bytes an image can still grow by: memory, or free space below its file. `None`: not an image.
+    /// Returns the bytes by which an image can still grow: memory, or free space below its file. `None`: not an image.
     pub fn space_left(&self) -> Option<Bytes> {
         match &self.backing {
             Backing::Image { image, .. } => image.space_left(),

@@ -136,7 +136,7 @@ fn check_word(spec: &TargetSpec, erase: Option<&str>) -> Result<(), TargetError>
     }
 }
 
-/// A new image must be large enough for mkfs. With extra options, mkfs decides.
+/// Checks that a new image is large enough for mkfs. With extra options, mkfs decides.
 fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
     let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
     let least = file_system.least_size();
@@ -268,7 +268,7 @@ fn not_ours(error: TargetError, spec: &TargetSpec, point: &Path) -> TargetError 
     }
 }
 
-/// The file system on a device; `expected` if a zoned device cannot be identified.
+/// Returns the file system on a device; `expected` if a zoned device cannot be identified.
 pub(crate) fn existing_file_system(
     device: &ClaimedDevice,
     expected: Option<FileSystem>,
@@ -292,7 +292,8 @@ fn finish<D: Rooted>(spec: &TargetSpec, made: Made, backing: Backing) -> Result<
     Ok(MountedTarget::new(spec, directory, Some(made.mount), backing, made.log, made.capacity, made.mkfs_command))
 }
 
-/// `device` is mounted; for an image it is a loop device whose name the user does not know.
+/// Returns whether `erase` names the target. `device` is mounted; for an image it is a loop device whose name the user
+/// does not know.
 fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) -> bool {
     let Some(word) = erase else { return false };
     let serial = matches!(spec, TargetSpec::Device(_)) && device.identities().iter().any(|known| known == word);
@@ -300,7 +301,7 @@ fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) ->
     serial || spec.path().is_some_and(|path| path == Path::new(word) || real(path))
 }
 
-/// A loop device that has the image belongs to a killed process, and is released, or to another program.
+/// Releases loop devices that have the image and belong to a killed process; refuses those of another program.
 pub(crate) fn release_stale_loops(image: &File, known: &Known, path: &Path) -> Result<Testimony, TargetError> {
     let attached = match loops::over_file(known) {
         Ok(attached) => attached,

@@ -36,7 +36,7 @@ impl Known {
         known.map_err(|silent| silent.refusal(path, "an overlay shows it under another name"))
     }
 
-    /// The file with these numbers, if `path` leads to it; else by its numbers only.
+    /// Finds the file with these numbers, if `path` leads to it; else by its numbers only.
     pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Result<Self, Silent> {
         match numbers_of(path) == Some(numbers) {
             true => Ok(Overlays::mounted()?.known(path)),
@@ -45,8 +45,8 @@ impl Known {
     }
 }
 
-/// The path in the layer of an overlay; new files go to the upper layer. `None`: not in an overlay, or the layer is not
-/// accessible.
+/// Returns the path in the layer of an overlay; new files go to the upper layer. `None`: not in an overlay, or the
+/// layer is not accessible.
 pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
     let (overlays, mut at) = (Overlays::mounted().ok()?, path.canonicalize().ok()?);
     let mut found = None;
@@ -58,8 +58,8 @@ pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
     found
 }
 
-/// Why a directory must not be changed directly: changes in the layers of a mounted overlay are undefined. Our own
-/// files in a lower layer are safe.
+/// Explains why a directory must not be changed directly: changes in the layers of a mounted overlay are undefined. Our
+/// own files in a lower layer are safe.
 pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Silent> {
     let Ok(whole) = path.canonicalize() else { return Ok(None) };
     let overlays = Overlays::mounted()?;
@@ -97,7 +97,7 @@ impl Overlays {
         self.0.iter().find(|overlay| overlay.line == *line)
     }
 
-    /// A name in a layer. `None` if the name means another file here: a layer cannot lie in its own overlay.
+    /// Returns a name in a layer. `None` if the name means another file here: a layer cannot lie in its own overlay.
     fn in_layer(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
         let real = name.canonicalize().ok()?;
         let over = self.over(&real);

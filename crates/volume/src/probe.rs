@@ -33,7 +33,7 @@ impl DeviceProbe {
         Ok(Self { file, device, buffer: Vec::new() })
     }
 
-    /// Why the device is in use, such as `it is mounted on /mnt`. `None`: unused, or unknown.
+    /// Explains why the device is in use, such as `it is mounted on /mnt`. `None`: unused, or unknown.
     pub fn used(&self) -> Option<String> {
         use_of(&self.device).ok().flatten()
     }

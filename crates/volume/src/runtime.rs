@@ -79,7 +79,8 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
     Ok(folder.into())
 }
 
-/// In a world-writable folder, only the sticky bit prevents others from replacing our files (inode(7)).
+/// Refuses a world-writable folder without the sticky bit, as only that bit prevents others from replacing our files
+/// (inode(7)).
 pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
     let found = rustix::fs::stat(path).map_err(TargetError::errno("inspect", path))?;
     let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;

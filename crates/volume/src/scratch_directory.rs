@@ -25,7 +25,7 @@ impl ScratchDirectory {
         Self::create(&runtime::folder()?, purpose)
     }
 
-    /// For images and other large files: in `$TMPDIR`, because the runtime folder lies in memory.
+    /// Creates a directory for images and other large files: in `$TMPDIR`, because the runtime folder lies in memory.
     pub fn large(purpose: &str) -> Result<Self, TargetError> {
         let parent = std::env::temp_dir();
         runtime::check_shared(&parent)?;
@@ -38,7 +38,7 @@ impl ScratchDirectory {
         Self::create(parent, purpose)
     }
 
-    /// In a directory that the user chose: `parent/senesce-PURPOSE-OWNER-RANDOM`.
+    /// Creates `parent/senesce-PURPOSE-OWNER-RANDOM` in a directory that the user chose.
     pub fn create(parent: &Path, purpose: &str) -> Result<Self, TargetError> {
         let parent = parent.canonicalize().map_err(TargetError::io("inspect", parent))?;
         let (path, guardian) =
@@ -62,7 +62,7 @@ pub(crate) fn mount_point(
     make_unique(&runtime::subfolder("mnt")?, &format!("{name}-"), guard)
 }
 
-/// mkdtemp(3), with an entry in the ledger before the directory exists.
+/// Creates a directory like mkdtemp(3), with an entry in the ledger before the directory exists.
 fn make_unique(
     parent: &Path,
     prefix: &str,

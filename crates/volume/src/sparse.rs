@@ -23,7 +23,7 @@ impl Range {
     }
 }
 
-/// The data ranges of the first `size` bytes, in order. A file system without holes gives one range.
+/// Returns the data ranges of the first `size` bytes, in order. A file system without holes gives one range.
 pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, TargetError> {
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
@@ -137,7 +137,7 @@ fn copy_through_memory(from: Named, to: Named, range: Range, skip_zeroes: bool) 
     Ok(())
 }
 
-/// The parts of a buffer to write: all of it, or the runs of 4 KiB blocks that are not all zero.
+/// Returns the parts of a buffer to write: all of it, or the runs of 4 KiB blocks that are not all zero.
 pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<usize>> {
     if !skip_zeroes {
         return std::iter::once(0..buffer.len()).collect();
@@ -168,8 +168,8 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
     Ok(copied)
 }
 
-/// The offset of the first difference within the first `size` bytes; holes read as zero. Fails if a file ends inside
-/// the other's data.
+/// Returns the offset of the first difference within the first `size` bytes; holes read as zero. Fails if a file ends
+/// inside the other's data.
 #[cfg(test)]
 pub(crate) fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_directory_is_read_where_it_is_a_file() {
+    fn recorded_directory_is_read_even_if_path_is_a_file() {
         let recorded = serde_json::from_str::<TargetSpec>("\"Cargo.toml\"").unwrap();
         assert_eq!(recorded, TargetSpec::Directory("Cargo.toml".into()));
         assert!(matches!("Cargo.toml".parse::<TargetSpec>(), Err(TargetError::Usage(_))));

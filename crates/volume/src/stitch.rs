@@ -102,7 +102,7 @@ fn hold(name: &str) -> Result<(PathBuf, File), TargetError> {
     Ok((path, handle))
 }
 
-/// `/dev/dm-0`, from the kernel; names in /dev/mapper come from udev, which may not run.
+/// Returns `/dev/dm-0`, from the kernel; names in /dev/mapper come from udev, which may not run.
 pub(crate) fn node(name: &str) -> Option<PathBuf> {
     let devices = fs::read_dir("/sys/block").ok()?.flatten();
     let found = devices
@@ -111,7 +111,8 @@ pub(crate) fn node(name: &str) -> Option<PathBuf> {
     Some(Path::new("/dev").join(found.file_name()))
 }
 
-/// One line per slice: start and length on the new device, `linear`, the large device, start there; all in sectors.
+/// Formats one line per slice: start and length on the new device, `linear`, the large device, start there; all in
+/// sectors.
 fn table(slices: &[Slice], device: (u32, u32)) -> String {
     let mut start = 0;
     let mut text = String::new();

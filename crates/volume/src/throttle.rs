@@ -37,7 +37,7 @@ struct Rule {
 }
 
 impl RateLimit {
-    /// [`TargetError::Missing`] without the io controller of control groups (or blkio of version 1).
+    /// Applies the limit. [`TargetError::Missing`] without the io controller of control groups (or blkio of version 1).
     pub fn apply(self, device: &BlockDevice) -> Result<AppliedRateLimit, TargetError> {
         if self == Self::default() {
             return Ok(AppliedRateLimit::default());

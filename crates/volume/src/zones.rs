@@ -5,7 +5,7 @@ use senesce_sys::zones::ZoneReport;
 use std::fs::File;
 use std::path::Path;
 
-/// The number of non-empty zones in words; `None` if all are empty. ENOTTY for a device without zones.
+/// Returns the number of non-empty zones in words; `None` if all are empty. ENOTTY for a device without zones.
 pub(crate) fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     let mut report = ZoneReport::default();
     let (mut sector, mut total, mut held, mut first) = (0, 0, 0, None);
@@ -26,7 +26,7 @@ pub(crate) fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetEr
     Ok(first.map(|first| format!("data: {held} of {total} zones are not empty, the first is zone {first}")))
 }
 
-/// Not for zones without a write pointer (conventional), empty or offline ones.
+/// Returns whether a zone holds data: not if it has no write pointer (conventional), is empty or offline.
 fn holds_data(condition: u8) -> bool {
     const NOT_WRITE_POINTER: u8 = 0;
     const EMPTY: u8 = 1;

@@ -146,8 +146,8 @@ impl Bench {
         })
     }
 
-    /// Name of the first flowop that creates or deletes files or directories. Several processes cannot run it on one file set,
-    /// because each only knows its own changes.
+    /// Returns the name of the first flowop that creates or deletes files or directories. Several processes cannot run
+    /// it on one file set, because each only knows its own changes.
     pub fn changes_names(workload: &Workload) -> Option<String> {
         use FlowopKind as K;
         let programs = Programs::compile(workload);
@@ -156,8 +156,8 @@ impl Bench {
         found.map(|(name, _)| name.clone())
     }
 
-    /// Warning about flowops whose `directio` has no effect, because an `openfile` or `createfile` without it opened their
-    /// descriptor before.
+    /// Warns about flowops whose `directio` has no effect, because an `openfile` or `createfile` without it opened
+    /// their descriptor before.
     pub fn directio_warning(workload: &Workload) -> Option<String> {
         use FlowopKind as K;
         let opens = |kind| matches!(kind, K::OpenFile | K::CreateFile);
@@ -303,7 +303,7 @@ impl Bench {
         Ok(Finished { repetition, histograms })
     }
 
-    /// Whether a file set may contain files that no operation created.
+    /// Returns whether a file set may contain files that no operation created.
     fn has_foreign_files(&self) -> bool {
         self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree)
     }
@@ -336,7 +336,7 @@ pub fn draw(workload: &Workload, options: &Options) -> Result<Vec<FilesetSummary
     Ok(layouts.iter().map(summary).collect())
 }
 
-/// Whether a flowop depends on totals over all threads.
+/// Returns whether a flowop depends on totals over all threads.
 fn needs_totals(programs: &Programs) -> bool {
     use FlowopKind as K;
     programs.each().any(|flowop| {
@@ -348,7 +348,7 @@ fn needs_totals(programs: &Programs) -> bool {
     })
 }
 
-/// Thread memory must fit, otherwise the run would measure swapping.
+/// Checks that thread memory fits; otherwise the run would measure swapping.
 fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
     let of_one = |program: &Program| program.instances.saturating_mul(program.memsize);
     let wanted = programs.list.iter().map(of_one).fold(0, u64::saturating_add);
@@ -361,7 +361,7 @@ fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
     }
 }
 
-/// Every slot of every thread may be open at the same time.
+/// Raises the descriptor limit, because every slot of every thread may be open at the same time.
 fn raise_descriptor_limit(programs: &Programs) -> Vec<String> {
     let slots = |program: &crate::engine::program::Program| {
         let mut slots: Vec<usize> = program.flowops().map(|flowop| flowop.spec.fd).collect();

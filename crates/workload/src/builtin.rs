@@ -62,7 +62,8 @@ pub const PERSONALITIES: &[Personality] = &[
     ),
 ];
 
-/// A built-in personality. `scale` multiplies its file sets (1: as published), except for variables in `overrides`.
+/// Returns a built-in personality. `scale` multiplies its file sets (1: as published), except for variables in
+/// `overrides`.
 pub fn builtin(name: &str, scale: f64, overrides: &BTreeMap<String, String>) -> Result<Workload, WorkloadError> {
     let Some(personality) = PERSONALITIES.iter().find(|personality| personality.name == name) else {
         let names: Vec<&str> = PERSONALITIES.iter().map(|personality| personality.name).collect();

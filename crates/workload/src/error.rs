@@ -43,7 +43,7 @@ fn remedy(source: &io::Error) -> &'static str {
 }
 
 impl WorkloadError {
-    /// For `map_err`: `WorkloadError::io("create", path)`.
+    /// Returns a closure for `map_err`: `WorkloadError::io("create", path)`.
     pub(crate) fn io<E: Into<io::Error>>(
         operation: impl Into<String>,
         path: impl Into<PathBuf>,

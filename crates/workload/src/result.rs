@@ -196,7 +196,7 @@ impl Repetition {
         if seconds > 0.0 { bytes as f64 / MEGABYTE / seconds } else { 0.0 }
     }
 
-    /// Breakdown and summary line in Filebench's format, for scripts that parse its logs.
+    /// Formats the breakdown and summary line as Filebench does, for scripts that parse its logs.
     pub fn filebench_lines(&self) -> String {
         let mut text = format!("{:.3}: Per-Operation Breakdown\n", self.seconds);
         for (name, flowop) in &self.flowops {

@@ -120,7 +120,7 @@ pub enum ZoneFault {
     Errno(i32),
 }
 
-/// Text of generic statuses and media errors (NVMe Base Specification; NVME_SC_* of include/linux/nvme.h).
+/// Returns the text of generic statuses and media errors (NVMe Base Specification; NVME_SC_* of include/linux/nvme.h).
 fn status_words(status: u16) -> &'static str {
     match status {
         0x004 => ", data transfer error",

@@ -45,8 +45,8 @@ pub trait ZonedDevice {
         false
     }
 
-    /// Whether the kernel tracks write pointers itself (zone write plugging, since Linux 6.10). It does not notice
-    /// commands sent by another path; only a command by this path corrects its pointer.
+    /// Returns whether the kernel tracks write pointers itself (zone write plugging, since Linux 6.10). It does not
+    /// notice commands sent by another path; only a command by this path corrects its pointer.
     fn host_keeps_pointers(&self) -> bool {
         false
     }

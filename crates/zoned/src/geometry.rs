@@ -50,7 +50,7 @@ impl ZoneState {
         }
     }
 
-    /// The codes are the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
+    /// Decodes a state. The codes are the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::Conventional,
@@ -94,7 +94,7 @@ pub struct ZoneInfo {
 }
 
 impl ZoneInfo {
-    /// Written logical blocks according to the report: a full zone counts up to its capacity.
+    /// Returns the written logical blocks according to the report: a full zone counts up to its capacity.
     pub fn written(&self) -> u64 {
         match self.state {
             ZoneState::Full => self.capacity,
@@ -103,7 +103,7 @@ impl ZoneInfo {
         }
     }
 
-    /// Whether the guard must assume that it holds data.
+    /// Returns whether the guard must assume that the zone holds data.
     pub(crate) fn may_hold_data(&self) -> bool {
         !matches!(self.state, ZoneState::Empty | ZoneState::Offline)
     }
@@ -160,7 +160,7 @@ impl Geometry {
         self.capacity_blocks * u64::from(self.block_bytes)
     }
 
-    /// The smaller of both limits, or all zones.
+    /// Returns the smaller of both limits, or all zones.
     pub fn writable_at_once(&self) -> u32 {
         [self.max_open, self.max_active].into_iter().filter(|limit| *limit > 0).min().unwrap_or(self.zones)
     }

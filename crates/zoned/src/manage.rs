@@ -82,7 +82,7 @@ impl Outcome {
         )
     }
 
-    /// One line per zone; adjacent zones in the same state share a line.
+    /// Returns one line per zone; adjacent zones in the same state share a line.
     pub fn rows(&self) -> Vec<String> {
         let alike = |a: &ZoneInfo, b: &ZoneInfo| a.state == b.state && a.written() == b.written();
         let groups = self.zones.chunk_by(alike);

@@ -35,7 +35,8 @@ fn index(state: ZoneState) -> i32 {
     ZoneState::ALL.iter().position(|known| *known == state).map_or(-1, |index| index as i32)
 }
 
-/// Empty zones are drawn as full cells of the empty colour; a cell without height would be invisible.
+/// Returns the filled share of a cell. Empty zones are drawn as full cells of the empty colour; a cell without height
+/// would be invisible.
 fn fill(zone: &ZoneInfo) -> f32 {
     if zone.state.is_active() { zone.written() as f32 / zone.capacity.max(1) as f32 } else { 1.0 }
 }

@@ -19,7 +19,7 @@ pub struct NullDevice {
 }
 
 impl NullDevice {
-    /// Blocks of 512 or 4096 B.
+    /// Creates a drive with blocks of 512 or 4096 B.
     pub fn new(block_bytes: Option<u32>) -> Result<Self, ZonedError> {
         let block_bytes = block_bytes.unwrap_or(4096);
         let formats = [512, 4096].into_iter().enumerate();

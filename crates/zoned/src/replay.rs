@@ -57,7 +57,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Seconds from the first submission to the last completion.
+    /// Returns the seconds from the first submission to the last completion.
     pub fn seconds(&self) -> f64 {
         let first = self.times.first().map_or(0, |times| times.submitted_ns);
         let last = self.times.iter().map(|times| times.completed_ns).max().unwrap_or(first);
@@ -94,7 +94,7 @@ pub fn replay(device: &mut dyn ZonedDevice, recorded: &[Recorded], host_share: f
     player.finish()
 }
 
-/// Maximum number of commands in flight in the recording, an upper bound for the replay.
+/// Returns the maximum number of commands in flight in the recording, an upper bound for the replay.
 fn most_open(recorded: &[Recorded]) -> u32 {
     let mut open = BinaryHeap::new();
     let (mut most, mut never) = (0, 0);

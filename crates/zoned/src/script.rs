@@ -26,7 +26,7 @@ pub enum Opening {
 impl Opening {
     pub const ALL: [Self; 4] = [Self::Explicit, Self::ImplicitWrite, Self::ImplicitAppend, Self::ExplicitAppend];
 
-    /// (first transfer, steady transfers, close, transfer that opens again); an empty name is not timed.
+    /// Returns (first transfer, steady transfers, close, transfer that opens again); an empty name is not timed.
     fn names(self) -> [&'static str; 4] {
         match self {
             Self::Explicit => [
@@ -55,7 +55,7 @@ impl Opening {
     }
 }
 
-/// Blocks and commands of a round, including its reset.
+/// Returns blocks and commands of a round, including its reset.
 pub fn cost_of_round(geometry: &Geometry, opening: Opening) -> (u64, u64) {
     let [.., close, _] = opening.names();
     let last = geometry.capacity_blocks - 1;
@@ -70,8 +70,8 @@ fn fill_blocks(geometry: &Geometry) -> u64 {
     u64::from((geometry.transfer_limit.min(FILL_BYTES) / geometry.block_bytes).max(1))
 }
 
-/// One round on an empty zone, as in the CLUSTER 2023 study: open, write all but the last block, close, write the last
-/// block, reset.
+/// Runs one round on an empty zone, as in the CLUSTER 2023 study. A round opens, writes all but the last block, closes,
+/// writes the last block, and resets.
 pub fn open_close_round(
     device: &mut dyn ZonedDevice,
     zone: u32,

@@ -65,7 +65,7 @@ impl Session {
         result
     }
 
-    /// Call after a refused command or failed job: the content can no longer be attributed to this run.
+    /// Marks the content as changed after a refused command or failed job: it can no longer be attributed to this run.
     pub fn distrust(&mut self) {
         self.is_disturbed = true;
         if let Some(drive) = &mut self.claimed {
@@ -89,7 +89,8 @@ impl Session {
         drive.open(RingOptions::default())
     }
 
-    /// Fingerprint of this run's data on a real drive; `None` before the claim and for drives without persistent data.
+    /// Returns the fingerprint of this run's data on a real drive; `None` before the claim and for drives without
+    /// persistent data.
     pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
         let left = self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()?;
         Ok(left.map(|left| if self.is_disturbed { left.vouching_for_nothing() } else { left }))

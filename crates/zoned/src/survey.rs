@@ -96,7 +96,7 @@ impl Survey {
         Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways })
     }
 
-    /// The longest run of zones that can be written in sequence and read; all regions of a conventional drive.
+    /// Returns the longest run of zones that can be written in sequence and read; all regions of a conventional drive.
     pub fn usable(&self) -> Range<u32> {
         let usable = |info: &&ZoneInfo| match info.state {
             ZoneState::ReadOnly | ZoneState::Offline => false,
@@ -122,8 +122,8 @@ impl Survey {
         }
     }
 
-    /// Bytes per block that a job may choose: all formats if the format is selectable per run, otherwise the current
-    /// one.
+    /// Returns the bytes per block that a job may choose: all formats if the format is selectable per run, otherwise
+    /// the current one.
     pub fn block_sizes(&self) -> Vec<u32> {
         match self.nature {
             Nature::Simulated => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
@@ -150,8 +150,8 @@ impl Survey {
         (geometry, self.zones.iter().map(zone).collect())
     }
 
-    /// Name in the published tables: "WD ZN540" for the zoned drive, "nvme-a" for the conventional one, or their
-    /// models.
+    /// Returns the name in the published tables: "WD ZN540" for the zoned drive, "nvme-a" for the conventional one, or
+    /// their models.
     pub fn published_name(&self) -> Option<&'static str> {
         let capacity = self.geometry.capacity_bytes();
         match self.nature {
@@ -165,7 +165,7 @@ impl Survey {
     }
 }
 
-/// Whether this model name belongs to software: QEMU, null_blk, scsi_debug, a paravirtual or a stacked disk.
+/// Returns whether this model name belongs to software: QEMU, null_blk, scsi_debug, a paravirtual or a stacked disk.
 fn is_software(model: &str) -> bool {
     let name = model.to_lowercase();
     let words = ["qemu", "nullb", "scsi_debug", "virtual", "virtio", "loop", "dm-", "zram", "ublk", "vbox"];

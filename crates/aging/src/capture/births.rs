@@ -48,7 +48,7 @@ impl BirthOrder {
         self.births.extend(other.births.iter().take(room));
     }
 
-    /// The locality in the order of births, or of inodes if some births are unknown.
+    /// Returns the locality in the order of births, or of inodes if some births are unknown.
     pub(super) fn locate(&self) -> Located {
         let by_inode = self.some_unknown;
         if self.files > self.births.len() {

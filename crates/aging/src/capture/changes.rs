@@ -23,7 +23,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// The later of birth and last modification.
+    /// Returns the later of birth and last modification.
     pub fn newest(&self) -> (i64, u32) {
         self.born.unwrap_or(self.modified).max(self.modified)
     }
@@ -82,7 +82,8 @@ impl ClassChanges {
         self.appends + self.truncations + self.overwrites + self.renames
     }
 
-    /// Whether more files were changed per created file than a profile allows, so that the rates are lower than observed.
+    /// Returns whether more files were changed per created file than a profile allows, so that the rates are lower than
+    /// observed.
     pub fn exceeds_churn(&self) -> bool {
         self.changed() > self.created * u64::from(MOST_CHANGES)
     }
@@ -118,12 +119,12 @@ impl Observed {
         }
     }
 
-    /// Whether the snapshots seem to be swapped: most files of both are newer in the earlier one.
+    /// Returns whether the snapshots seem to be swapped: most files of both are newer in the earlier one.
     pub(crate) fn is_reversed(&self) -> bool {
         self.older > self.newer
     }
 
-    /// The rates of a profile; empty without changes.
+    /// Returns the rates of a profile; empty without changes.
     pub(crate) fn rows(&self) -> Vec<ChangeRow> {
         let any = self.classes.iter().any(|class| class.changed() > 0);
         if any { self.classes.iter().map(ClassChanges::row).collect() } else { Vec::new() }
@@ -141,8 +142,8 @@ pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
 
 type Pair = (Option<FileState>, Option<FileState>);
 
-/// Every file once, with its earlier and its later state. A file with several names counts once, with the path whose hash is
-/// smallest. Without a `key` it does not match.
+/// Returns every file once, with its earlier and its later state. A file with several names counts once, with the path
+/// whose hash is smallest. Without a `key` it does not match.
 fn pairs<K: Eq + Hash>(before: &[FileState], after: &[FileState], key: impl Fn(&FileState) -> Option<K>) -> Vec<Pair> {
     let mut files: HashMap<K, Pair> = HashMap::new();
     let earlier =

@@ -57,7 +57,7 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(rest.split_at(end))
 }
 
-/// The latest time of a list, to which ages are relative.
+/// Returns the latest time of a list, to which ages are relative.
 ///
 /// # Errors
 /// [`ListError`] with the number of an invalid line, or an I/O error.
@@ -87,7 +87,7 @@ fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |cut| &path[..cut])
 }
 
-/// A number in the order of times; negative ones are before 1970.
+/// Maps a time to a number that sorts in the order of times. Negative times are before 1970.
 fn in_order(time: f64) -> u64 {
     let bits = time.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }

@@ -74,8 +74,9 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
     of_tree(top, walk::walk(top, options, now(), false)?, options)
 }
 
-/// Like [`capture`] for the `later` of two snapshots, with the changes since the `earlier` one. Ages are relative to the latest
-/// time of the later snapshot that is not in the future. For copies, whose births are those of the copying, births are ignored.
+/// Makes a profile like [`capture`] from the `later` of two snapshots, with the changes since the `earlier` one. Ages
+/// are relative to the latest time of the later snapshot that is not in the future. For copies, whose births are those
+/// of the copying, births are ignored.
 ///
 /// # Errors
 /// Those of [`capture`]; most files of both trees are newer in the earlier one.

@@ -135,14 +135,14 @@ impl Tally {
         self.seen.extend(&other.seen);
     }
 
-    /// Mean length of the names; `None` if they were not counted.
+    /// Returns the mean length of the names; `None` if they were not counted.
     fn mean_name(&self) -> Option<u8> {
         let mean = (self.name_bytes + self.files / 2).checked_div(self.files)?;
         u8::try_from(mean).ok().filter(|mean| *mean > 0)
     }
 
-    /// The profile, and the cost of each age edge. Edges that would make a plan longer than `most_per_file` operations per live
-    /// file are omitted.
+    /// Returns the profile, and the cost of each age edge. Edges that would make a plan longer than `most_per_file`
+    /// operations per live file are omitted.
     ///
     /// # Errors
     /// [`AgingError::Profile`] without a regular file.
@@ -194,7 +194,7 @@ fn count(counts: &mut Vec<u64>, index: usize, by: u64) {
     counts[index] += by;
 }
 
-/// Power of two and the next three bits below it, so that a bin is at most 12.5 % wide.
+/// Returns the bin of an age: its power of two and the next three bits, so that a bin is at most 12.5 % wide.
 fn age_bin(age: u64) -> usize {
     let power = age.ilog2() as usize;
     let step = if power >= 3 { (age >> (power - 3)) & 7 } else { (age << (3 - power)) & 7 };

@@ -65,7 +65,7 @@ pub(crate) fn walk(top: &Path, options: &CaptureOptions, now: i64, keep: bool) -
     Ok(total)
 }
 
-/// Device and mount id: a bind mount has the same device as the file system around it.
+/// Returns the device and mount id: a bind mount has the same device as the file system around it.
 fn place(found: &Statx) -> (u32, u32, u64) {
     let mount = if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 };
     (found.stx_dev_major, found.stx_dev_minor, mount)
@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The time of birth, or of the last modification if unknown.
+    /// Returns the time of birth, or of the last modification if unknown.
     fn born(&self, found: &Statx, tally: &mut Tally) -> i64 {
         match birth(found) {
             Some((seconds, _)) => {

@@ -40,8 +40,8 @@ pub struct Cleared {
     done: Reconciled,
 }
 
-/// First half of [`reconcile`]: creates the directories, then removes extra files from all of them before any file is created,
-/// so that it needs no more space than the plan.
+/// Creates the directories, then removes extra files from all of them. This is the first half of [`reconcile`]. It
+/// creates no file before all extra files are gone, so it needs no more space than the plan.
 ///
 /// # Errors
 /// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
@@ -83,7 +83,7 @@ pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Sha
 }
 
 impl Cleared {
-    /// Second half: creates the missing files. All ranks should be cleared before.
+    /// Creates the missing files, which is the second half of [`reconcile`]. All ranks should be cleared before.
     ///
     /// # Errors
     /// [`AgingError::Io`] when a file cannot be created, even after a commit of the deletes.

@@ -28,7 +28,7 @@ fn deletes_later(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
 pub(crate) struct Deletes(OwnedFd);
 
 impl Deletes {
-    /// `None` if deletes are complete when they return, or if waiting needs root.
+    /// Returns `None` if deletes are complete when they return, or if waiting needs root.
     pub(crate) fn of(directory: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
         match deletes_later(directory)? && finish_deletes_of_xfs(directory)? {
             true => Ok(Some(Self(

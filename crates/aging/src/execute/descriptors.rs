@@ -15,8 +15,8 @@ const RESERVE: usize = 48;
 const MOST: usize = 32_768;
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of descriptors of each of `threads` caches, if each thread also holds `files`. Raises the soft limit of the
-/// process to its hard limit.
+/// Returns the maximum number of descriptors of each of `threads` caches, if each thread also holds `files`. Raises the
+/// soft limit of the process to its hard limit.
 pub(crate) fn budget(threads: usize, files: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -49,7 +49,7 @@ struct CachedDescriptor {
 }
 
 impl Descriptors {
-    /// An empty cache over the aged directory `top`.
+    /// Creates an empty cache over the aged directory `top`.
     pub(crate) fn new(plan: Arc<AgingPlan>, top: OwnedFd, top_path: PathBuf, capacity: usize) -> Self {
         let entry_of = vec![NONE; plan.directories().count() as usize];
         Self { plan, top, top_path, entry_of, entries: Vec::new(), capacity, clock: 0 }

@@ -63,7 +63,8 @@ impl<'a> DirectoryTarget<'a> {
             .map_err(|errno| explain("open directory", self.path(), errno))
     }
 
-    /// With a clock, the layout must not depend on the load of the machine; without one it does anyway.
+    /// Returns a handle that waits for deletes, if the plan has a clock. With a clock, the layout must not depend on the
+    /// load of the machine; without one it does anyway.
     fn deletes(&self) -> Result<Option<Deletes>, AgingError> {
         if self.plan.spec().clock.is_none() {
             return Ok(None);

@@ -79,7 +79,7 @@ fn write_at(opened: &OwnedFd, mut rest: &[u8], mut offset: u64) -> Result<(), Er
     Ok(())
 }
 
-/// The plain system call: the C library's posix_fallocate writes zeros if the file system cannot allocate.
+/// Makes the plain system call: the C library's posix_fallocate writes zeros if the file system cannot allocate.
 fn allocate(opened: &OwnedFd, mode: FallocateFlags, from: u64, bytes: u64) -> Result<(), Errno> {
     loop {
         match rustix::fs::fallocate(opened.as_fd(), mode, from, bytes) {

@@ -87,7 +87,7 @@ pub struct ExecuteOptions {
 }
 
 impl ExecuteOptions {
-    /// Time after the start at which the operation arrives that has `before` operations before it.
+    /// Returns the arrival time, after the start, of the operation that has `before` operations before it.
     pub fn arrival(&self, before: u64) -> Duration {
         let burst = self.burst.max(1);
         let seconds = self.pace.map_or(0.0, |pace| (before / burst * burst) as f64 / pace);
@@ -191,7 +191,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
     }
 
-    /// A single thread plans and executes, without queues or context switches.
+    /// Plans and executes in a single thread, without queues or context switches.
     fn play_alone(&mut self) -> Result<Stop, AgingError> {
         let mut hands = hands(self.backends, 1)?;
         let stop = self.play_rounds(&mut hands)?;
@@ -251,7 +251,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(())
     }
 
-    /// Every operation below `position` is done.
+    /// Records that every operation below `position` is done.
     fn complete(&mut self, position: u64) {
         self.completed = position;
         self.pace.reached(position);
@@ -271,7 +271,8 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(None)
     }
 
-    /// Half a window, the operations that the pace allows between checks for an interrupt, or those of a tick in virtual time.
+    /// Returns the operations of a round: half a window, or fewer if the pace or virtual time requires it. The pace
+    /// limits the time between checks for an interrupt; virtual time limits a round to a tick.
     fn round(&self) -> u64 {
         let most = match self.options.pace {
             Some(pace) => (pace * LONGEST_PAUSE.as_secs_f64()) as u64,
@@ -315,8 +316,8 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(())
     }
 
-    /// The first operation after the next round. Rounds end at the same operations in all shards, so a commit, which only the
-    /// first part of a divided plan knows, does not end one.
+    /// Returns the first operation after the next round. Rounds end at the same operations in all shards. A commit,
+    /// which only the first part of a divided plan knows, therefore does not end one.
     fn next_end(&self) -> u64 {
         let (round, from) = (self.round(), self.from.1);
         let begun = (self.parts.position() - from) / round;

@@ -10,7 +10,7 @@ pub trait Pace: Sync {
     /// Reports that every operation of this shard below `position` is done.
     fn reached(&self, position: u64);
 
-    /// Whether the other shards have done everything below `position`; asked after this shard has.
+    /// Returns whether the other shards have done everything below `position`; asked after this shard has.
     fn earlier_done(&self, position: u64) -> bool;
 }
 

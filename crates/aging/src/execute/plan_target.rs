@@ -12,7 +12,7 @@ pub trait PlanTarget: Sync {
     /// [`AgingError::Io`] with the directory that cannot be created.
     fn prepare(&self) -> Result<(), AgingError>;
 
-    /// The hand of one of `threads` threads.
+    /// Creates the hand of one of `threads` threads.
     ///
     /// # Errors
     /// Missing resources of the thread, typically descriptors.

@@ -33,8 +33,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether there is nothing to wait for: every earlier operation is done, here and in the other shards, or one has failed.
-    /// Other shards may be informed only of completed operations.
+    /// Returns whether there is nothing to wait for: every earlier operation is done, here and in the other shards, or
+    /// one has failed. Other shards may be informed only of completed operations.
     fn earlier_done(&self, sequence: u64, pace: &dyn Pace) -> bool {
         let all = || self.reached.iter().all(|reached| reached.load(Ordering::Acquire) >= sequence);
         self.failed.load(Ordering::Relaxed) || all() && pace.earlier_done(sequence)

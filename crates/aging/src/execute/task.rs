@@ -93,12 +93,12 @@ impl Task {
         }
     }
 
-    /// The removal of a file, in place of this task.
+    /// Returns the removal of a file, which replaces this task.
     pub(crate) fn removal(&self, file: File) -> Self {
         self.operation(OperationKind::Delete, file)
     }
 
-    /// The creation of a changed file as it was before the change.
+    /// Returns the creation of a changed file as it was before the change.
     pub(crate) fn restored(&self) -> Self {
         let before = match self.act {
             Act::Change(change) => change.before(),

@@ -11,8 +11,8 @@ pub struct CommitWitness {
 }
 
 impl CommitWitness {
-    /// The count of the file system of an open directory. `None` if it has none (xfs, f2fs, network file systems) or is not on
-    /// one block device.
+    /// Returns the count of the file system of an open directory. `None` if it has none (xfs, f2fs, network file
+    /// systems) or is not on one block device.
     pub fn of(directory: BorrowedFd<'_>) -> Option<Self> {
         let device = rustix::fs::fstat(directory).ok()?.st_dev;
         let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
@@ -24,7 +24,7 @@ impl CommitWitness {
         }
     }
 
-    /// Whether an fsync of a new file counts: ext4 commits its journal, btrfs writes a separate log.
+    /// Returns whether an fsync of a new file counts: ext4 commits its journal, btrfs writes a separate log.
     pub fn counts_fsync(&self) -> bool {
         self.counts_fsync
     }
@@ -34,7 +34,7 @@ impl CommitWitness {
     }
 }
 
-/// The journal of ext4 on the device `name`: `/proc/fs/jbd2/loop0-8/info`, where 8 is the inode of the journal.
+/// Finds the journal of ext4 on the device `name`: `/proc/fs/jbd2/loop0-8/info`, where 8 is the inode of the journal.
 fn journal_of(journals: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(journals).ok()?.flatten();
     let of_device = |entry: &fs::DirEntry| {
@@ -44,7 +44,7 @@ fn journal_of(journals: &Path, name: &str) -> Option<PathBuf> {
     entries.into_iter().find(of_device).map(|entry| entry.path().join("info"))
 }
 
-/// `/sys/fs/btrfs/UUID/commit_stats` (Linux 6.1) of the file system mounted at this directory.
+/// Finds `/sys/fs/btrfs/UUID/commit_stats` (Linux 6.1) of the file system mounted at this directory.
 fn btrfs_of(file_systems: &Path, directory: BorrowedFd<'_>) -> Option<PathBuf> {
     let source = source_of(directory)?;
     let name = Path::new(&source).file_name()?.to_owned();

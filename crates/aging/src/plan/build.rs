@@ -83,7 +83,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The segments of a run that represents `operations`, in the order of time, and their positions.
+    /// Returns the segments of a run that represents `operations`, in the order of time, and their positions.
     pub(crate) fn segments(&self, operations: u64) -> Result<(Vec<Segment>, Timeline), AgingError> {
         let files = self.sizes.total_files;
         if operations < files {
@@ -128,7 +128,8 @@ impl<'a> Draft<'a> {
         wide
     }
 
-    /// One segment per age bin that overlaps the fill. The bin's stayers come from the fill in proportion to its creates.
+    /// Creates one segment per age bin that overlaps the fill. The bin's stayers come from the fill in proportion to
+    /// its creates.
     fn fill_segments(
         &self,
         spans: &[Span],
@@ -155,8 +156,8 @@ impl<'a> Draft<'a> {
         Ok(segments)
     }
 
-    /// One segment of deletes and creates per age bin. Deletes per class follow the churn by error diffusion: a deficit of one
-    /// bin is compensated in the next.
+    /// Creates one segment of deletes and creates per age bin. Deletes per class follow the churn by error diffusion: a
+    /// deficit of one bin is compensated in the next.
     fn churn_segments(
         &self,
         spans: &[Span],

@@ -64,12 +64,12 @@ pub(crate) const UNDER_WAY: f64 = 0.01;
 const PART_OF_ONE_FILE: u64 = 4;
 pub(crate) const OVERWRITTEN_BLOCKS: u64 = 256;
 
-/// Maximum number of blocks by which one pending file may differ from its planned size.
+/// Returns the maximum number of blocks by which one pending file may differ from its planned size.
 pub(crate) fn blocks_of_one_file(budget: u64) -> u64 {
     budget / PART_OF_ONE_FILE / BLOCK
 }
 
-/// Expected changes of `created` files of each class, with the maximum bytes that they can take.
+/// Computes the expected changes of `created` files of each class, with the maximum bytes that they can take.
 pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
     let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
     let mut all = ChangeCounts::default();

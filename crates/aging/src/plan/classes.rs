@@ -63,7 +63,7 @@ pub(super) fn classes(spec: &PlanSpec, sizes: &Sizes, fullness: f64) -> (Vec<Cla
     (classes, shortfall)
 }
 
-/// Allowed deviation of the fullness from its target, in bytes: the largest file, or 1 % of the capacity.
+/// Returns the allowed deviation of the fullness from its target, in bytes: the largest file, or 1 % of the capacity.
 fn band(classes: &[Class], capacity: f64) -> f64 {
     let live = classes.iter().filter(|class| class.files > 0);
     live.map(|class| class.allocated).fold(0.01 * capacity, f64::max)

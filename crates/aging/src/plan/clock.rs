@@ -24,7 +24,7 @@ impl CommitShare {
     /// Smaller shares no longer change the layout (measurement in docs/verbs/age.md).
     pub const DEFAULT: Self = Self { percent: Some(5.0) };
 
-    /// A share of the free space, above 0; 1 is all of it.
+    /// Creates a share of the free space, above 0; 1 is all of it.
     pub fn of(share: f64) -> Option<Self> {
         // Floating-point products may differ slightly from the intended number.
         let percent = (share * 1e11).round() / 1e9;
@@ -138,8 +138,8 @@ impl Ticks {
         Self { between, every, next: (between, every), commits: 0 }
     }
 
-    /// Whether a commit follows the operation after which `turnover` bytes were freed (or created in the fill) and `operations`
-    /// are done.
+    /// Returns whether a commit follows the operation after which `turnover` bytes were freed (or created in the fill)
+    /// and `operations` are done.
     #[inline]
     pub(crate) fn tick(&mut self, turnover: u64, operations: u64) -> bool {
         let (by_bytes, by_count) = (turnover >= self.next.0, operations >= self.next.1);

@@ -91,7 +91,7 @@ impl Timeline {
         self.points.last().map_or(0, |(_, operations)| *operations)
     }
 
-    /// First birth of each age bin (oldest first) when `played` operations are executed.
+    /// Returns the first birth of each age bin (oldest first) when `played` operations are executed.
     pub(crate) fn starts(&self, bins: &[AgeBin], played: u64) -> Vec<u64> {
         if self.classes.is_empty() {
             return bins.iter().map(|bin| first_birth(bin.begin, played)).collect();

@@ -25,8 +25,9 @@ struct Choice<'a> {
     most_square: f64,
 }
 
-/// Files of each bin: the floor or ceiling of its share with the sum `total`, bytes near `target`, and an RMSE of at most 0.5 /
-/// K. All roundings of the largest bins are tried, the others by largest remainder; then pairs of bins are exchanged.
+/// Chooses the number of files of each bin: the floor or ceiling of its share. The sum is `total`, the bytes are near
+/// `target`, and the RMSE is at most 0.5 / K. All roundings of the largest bins are tried, the others by largest
+/// remainder; then pairs of bins are exchanged.
 pub(crate) fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -> Vec<u64> {
     let exact: Vec<f64> = bins.iter().map(|bin| bin.share * total as f64).collect();
     let floors: Vec<f64> = exact.iter().map(|exact| (exact + 1e-9).floor()).collect();
@@ -49,8 +50,8 @@ pub(crate) fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity:
 }
 
 impl Choice<'_> {
-    /// Penalty of an excess in bytes. Leaving the band of fullness counts most: too little when the largest file is deleted,
-    /// too much when small ones are added.
+    /// Returns the penalty of an excess in bytes. Leaving the band of fullness counts most: too little when the largest
+    /// file is deleted, too much when small ones are added.
     fn distance(&self, excess: f64) -> f64 {
         let below = (self.largest - excess.min(0.0) - self.band).max(0.0);
         let above = (excess - self.band / 2.0).max(0.0);

@@ -10,7 +10,7 @@ pub struct DirectoryTree {
 }
 
 impl DirectoryTree {
-    /// The tree for a profile, down to its deepest file; a level without a listed directory gets one.
+    /// Creates the tree for a profile, down to its deepest file; a level without a listed directory gets one.
     pub(crate) fn new(profile: &Profile) -> Self {
         let deepest = profile.depths.iter().filter(|row| row.weight > 0.0).map(|row| row.depth).max().unwrap_or(0);
         let mut first = vec![0, 1];
@@ -34,12 +34,12 @@ impl DirectoryTree {
         (first, self.first[level as usize + 1] - first)
     }
 
-    /// Level of a directory (0: the top).
+    /// Returns the level of a directory (0: the top).
     pub fn level_of(&self, directory: u32) -> u32 {
         self.first.partition_point(|first| *first <= directory) as u32 - 1
     }
 
-    /// The directory above; `None` for the top.
+    /// Returns the directory above; `None` for the top.
     pub(crate) fn parent(&self, directory: u32) -> Option<u32> {
         let level = self.level_of(directory);
         let (above, width) = self.level(level.checked_sub(1)?);
@@ -52,7 +52,7 @@ impl DirectoryTree {
         format!("d{:x}", directory - first)
     }
 
-    /// Path relative to the top, each component followed by `/`; empty for the top.
+    /// Returns the path relative to the top, each component followed by `/`; empty for the top.
     pub fn path(&self, directory: u32) -> String {
         let mut names = Vec::new();
         let mut at = directory;
@@ -74,7 +74,7 @@ impl DirectoryTree {
         number.is_some_and(|number| above + number % width == directory && self.name(first + number).as_bytes() == name)
     }
 
-    /// Rank of every directory when all paths of files are sorted bytewise.
+    /// Returns the rank of every directory when all paths of files are sorted bytewise.
     pub(crate) fn ranks(&self) -> Vec<u32> {
         let paths: Vec<String> = (0..self.count()).map(|directory| self.path(directory) + "f").collect();
         let mut order: Vec<u32> = (0..self.count()).collect();
@@ -87,7 +87,8 @@ impl DirectoryTree {
     }
 }
 
-/// Name of a file, from the operation that created it, without padding. All names have the same length, so they sort by birth.
+/// Returns the name of a file, from the operation that created it, without padding. All names have the same length, so
+/// they sort by birth.
 pub fn file_name(birth: u64) -> String {
     format!("f{birth:012x}")
 }
@@ -101,7 +102,7 @@ pub(crate) const MOST_NAME_BYTES: usize = 255 - RENAMED.len();
 /// Fills names up to the mean length of a profile.
 pub(crate) const PADDING: u8 = b'_';
 
-/// Bytes of [`PADDING`] in each name of a plan.
+/// Returns the number of bytes of [`PADDING`] in each name of a plan.
 pub(crate) fn padding(profile: &Profile) -> u8 {
     let bytes = usize::from(profile.name_bytes.unwrap_or(0)).min(MOST_NAME_BYTES);
     bytes.saturating_sub(NAME_BYTES) as u8

@@ -10,8 +10,8 @@ use crate::chi_square::ChiSquare;
 use crate::error::AgingError;
 use senesce_core::Bytes;
 
-/// Candidate numbers of operations, of which the plan uses the one closest to its limit; a single one unless no tried length
-/// creates exactly the requested bytes.
+/// Returns candidate numbers of operations, of which the plan uses the one closest to its limit. It is a single one
+/// unless no tried length creates exactly the requested bytes.
 pub(super) fn operations(draft: &Draft<'_>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     match draft.spec.limit {
@@ -35,8 +35,8 @@ fn at_bound(draft: &Draft<'_>) -> u64 {
 
 pub(super) const MOST_STEPS: u64 = 1 << 46;
 
-/// Bytes of `times` the capacity. Refuses non-positive numbers, and values beyond any plan whose pairs create `mean_pair`
-/// bytes.
+/// Converts `times` the capacity to bytes. Refuses non-positive numbers, and values beyond any plan whose pairs create
+/// `mean_pair` bytes.
 pub(super) fn target_bytes(times: f64, capacity: Bytes, mean_pair: f64) -> Result<f64, AgingError> {
     let most = MOST_STEPS as f64 * mean_pair / capacity.0 as f64;
     if times > 0.0 && times < most {
@@ -45,8 +45,8 @@ pub(super) fn target_bytes(times: f64, capacity: Bytes, mean_pair: f64) -> Resul
     Err(AgingError::Plan(format!("{times} overwrites cannot be planned; give a number above 0 and below {most:.0}")))
 }
 
-/// The lengths whose created bytes are closest to `times` the capacity; with the maximum `most` of operations, the longest one
-/// with no more bytes.
+/// Returns the lengths whose created bytes are closest to `times` the capacity; with the maximum `most` of operations,
+/// the longest one with no more bytes.
 fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     let mean_pair: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
@@ -129,15 +129,16 @@ pub(super) fn bytes_created(classes: &[Class], segments: &[Segment]) -> f64 {
     segments.iter().map(of).sum()
 }
 
-/// Whether files of each age bin, oldest first, pass the test of live files. It starts at the youngest bin, because the pooling
-/// of bins depends on the start.
+/// Returns whether files of each age bin, oldest first, pass the test of live files. It starts at the youngest bin,
+/// because the pooling of bins depends on the start.
 pub(super) fn ages_pass(files: &[u64], shares: &[f64], p: f64) -> bool {
     let files: Vec<u64> = files.iter().rev().copied().collect();
     let shares: Vec<f64> = shares.iter().rev().copied().collect();
     ChiSquare::new(&files, &shares).p >= p
 }
 
-/// The first multiple of K/10 operations at which the reachable ages pass the test; sizes and depths do at any length.
+/// Returns the first multiple of K/10 operations at which the reachable ages pass the test; sizes and depths do at any
+/// length.
 fn for_confidence(draft: &Draft<'_>, p: f64) -> Result<u64, AgingError> {
     if !(p > 0.0 && p < 1.0) {
         return Err(AgingError::Plan(format!("confidence is {p}; it must lie between 0 and 1, both excluded")));

@@ -34,7 +34,7 @@ impl Births {
         births
     }
 
-    /// The same for directories named by hashes.
+    /// Counts like [`Self::of`] for directories named by hashes.
     pub(crate) fn of_hashes(directories: impl Iterator<Item = u64>) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let sequence: Vec<u32> = directories
@@ -67,7 +67,7 @@ impl Births {
         self.any_same += other.any_same;
     }
 
-    /// The locality; `None` if it is undefined.
+    /// Returns the locality; `None` if it is undefined.
     pub fn locality(&self) -> Option<f64> {
         if self.any_same == self.any_pairs || self.pairs == 0 {
             return None;
@@ -88,7 +88,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// For `files` of each of the `depths`; `None` in a single directory.
+    /// Computes the bounds for `files` of each of the `depths`; returns `None` in a single directory.
     pub(crate) fn new(tree: &DirectoryTree, depths: &[(u32, f64)], files: &[u64]) -> Option<Self> {
         let (mut same, mut used) = (0, 0);
         for ((depth, _), files) in depths.iter().zip(files) {
@@ -105,12 +105,12 @@ impl Bounds {
         Some(Self { chance, most: (all - used) as f64 / (all - 1) as f64 })
     }
 
-    /// Largest locality.
+    /// Returns the maximum locality.
     pub(crate) fn most(&self) -> f64 {
         (self.most - self.chance) / (1.0 - self.chance)
     }
 
-    /// Share of successive births in the same directory at a locality, at most [`Self::most`].
+    /// Returns the share of successive births in the same directory at a locality, at most [`Self::most`].
     pub(crate) fn share(&self, locality: f64) -> f64 {
         self.chance + locality.min(self.most()) * (1.0 - self.chance)
     }

@@ -130,8 +130,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Bytes that a volume of this capacity should have created in the end, and whether they are a maximum; `None` without such
-    /// a limit.
+    /// Returns the bytes that a volume of this capacity should have created in the end, and whether they are a maximum.
+    /// Returns `None` without such a limit.
     pub(crate) fn bytes(self, capacity: Bytes) -> Option<(f64, bool)> {
         let (times, at_most) = match self {
             Self::Overwrites(times) => (times, false),
@@ -209,7 +209,7 @@ impl AgingPlan {
         self.summary.below_bound = (self.operations as f64) < self.summary.t_bound.floor();
     }
 
-    /// Rows of the profile's size histogram that fit the volume, with their target shares.
+    /// Returns the rows of the profile's size histogram that fit the volume, with their target shares.
     pub(crate) fn size_rows(&self) -> &[(usize, f64)] {
         &self.size_rows
     }

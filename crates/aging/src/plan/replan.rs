@@ -333,7 +333,7 @@ impl Budget {
     }
 }
 
-/// `total` in proportion to the given counts, or all of them if there are fewer.
+/// Divides `total` in proportion to the given counts, or returns all of them if there are fewer.
 fn fit_part(counts: &[u64], total: u64) -> Vec<u64> {
     let sum: u64 = counts.iter().sum();
     let targets: Vec<f64> = counts.iter().map(|count| *count as f64 / sum.max(1) as f64 * total as f64).collect();

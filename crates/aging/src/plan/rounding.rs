@@ -9,13 +9,13 @@ pub(crate) fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     fit(&shares, &vec![0; weights.len()], &high, total).unwrap_or_default()
 }
 
-/// The whole numbers nearest to `targets` (least squares) between `low` and `high` with the sum `total`; `None` if the bounds
-/// exclude it.
+/// Returns the whole numbers nearest to `targets` (least squares) between `low` and `high` with the sum `total`.
+/// Returns `None` if the bounds exclude it.
 pub(crate) fn fit(targets: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     fit_scaled(targets, &vec![1.0; targets.len()], low, high, total)
 }
 
-/// Like [`fit`], with the difference shared in proportion to `scales`.
+/// Rounds like [`fit`], with the difference shared in proportion to `scales`.
 pub(crate) fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     if low.iter().zip(high).any(|(low, high)| low > high) {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u
     Some(fitted)
 }
 
-/// The shift of all targets after which the clamped targets sum to `total` (the projection on the simplex).
+/// Returns the shift of all targets after which the clamped targets sum to `total` (the projection on the simplex).
 fn common_shift(count: usize, total: f64, clamped: &impl Fn(f64, usize) -> f64) -> f64 {
     let sum = |shift: f64| (0..count).map(|index| clamped(shift, index)).sum::<f64>();
     if (sum(0.0) - total).abs() < 1e-9 * total.max(1.0) {
@@ -79,8 +79,8 @@ fn settle(exact: &[f64], low: &[u64], high: &[u64], total: u64, fitted: &mut [u6
     }
 }
 
-/// Controlled rounding (Cox 1987, JASA 82:398): the table `rows[i] * columns[j] / total` rounded so that every cell is its
-/// floor or ceiling and every row and column keeps its sum. Both margins must have the same sum.
+/// Rounds the table `rows[i] * columns[j] / total` (controlled rounding, Cox 1987, JASA 82:398). Every cell becomes its
+/// floor or ceiling, and every row and column keeps its sum. Both margins must have the same sum.
 pub(crate) fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
     let total: u64 = rows.iter().sum();
     debug_assert_eq!(total, columns.iter().sum::<u64>());
@@ -103,8 +103,8 @@ pub(crate) fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
     table
 }
 
-/// A closed walk over fractional cells that alternates between rows and columns. It exists because rows and columns have whole
-/// sums, so no row or column has a single fractional cell.
+/// Finds a closed walk over fractional cells that alternates between rows and columns. It exists because rows and
+/// columns have whole sums, so no row or column has a single fractional cell.
 fn find_cycle(rest: &[Vec<u64>], row: usize) -> Vec<(usize, usize)> {
     // Even positions of the walk are rows, odd ones are columns.
     let mut walk = vec![row];

@@ -26,8 +26,8 @@ pub(crate) fn age_bins(profile: &Profile) -> Vec<AgeBin> {
     (0..profile.ages.len()).rev().map(bin).collect()
 }
 
-/// Minimum number of operations in which `files` live files can reach the age histogram if half of the operations after the
-/// fill are creates (Geriatrix, CMU-PDL-16-105, Theorem A.1).
+/// Returns the minimum number of operations in which `files` live files can reach the age histogram (Geriatrix,
+/// CMU-PDL-16-105, Theorem A.1). Half of the operations after the fill are assumed to be creates.
 pub(crate) fn bound(bins: &[AgeBin], files: u64) -> f64 {
     let files = files as f64;
     let young = bins.iter().skip(1).map(|bin| 2.0 * files * bin.share / bin.time);
@@ -67,7 +67,7 @@ pub(crate) fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
         .collect()
 }
 
-/// First operation of a bin with the exact start `exact`, and its leading deletes.
+/// Returns the first operation of a bin with the exact start `exact`, and its leading deletes.
 fn edge(exact: f64, fill: u64) -> (u64, u8) {
     let first = whole_up(exact);
     let Some(after) = first.checked_sub(fill) else { return (first, 0) };
@@ -75,12 +75,12 @@ fn edge(exact: f64, fill: u64) -> (u64, u8) {
     if after.is_multiple_of(2) { (first, 1) } else { (first - 1, if on_edge { 2 } else { 1 }) }
 }
 
-/// The next whole number, tolerating floating-point errors of products.
+/// Rounds up to the next whole number, tolerating floating-point errors of products.
 fn whole_up(exact: f64) -> u64 {
     (exact - 1e-13 * exact).ceil() as u64
 }
 
-/// First birth in the bin that starts at the share `begin` of a run of `operations`.
+/// Returns the first birth in the bin that starts at the share `begin` of a run of `operations`.
 pub(crate) fn first_birth(begin: f64, operations: u64) -> u64 {
     whole_up(begin * operations as f64)
 }
@@ -98,12 +98,12 @@ pub(crate) fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -
     (least..=most.max(least)).step_by(step as usize).find(enough).unwrap_or(least)
 }
 
-/// The smallest number of operations, at least `operations`, that is the fill and whole pairs.
+/// Returns the smallest number of operations, at least `operations`, that is the fill and whole pairs.
 pub(crate) fn whole_pairs(operations: u64, fill: u64) -> u64 {
     fill + operations.saturating_sub(fill).next_multiple_of(2)
 }
 
-/// Files of each bin that stay: as close to their shares as the operations of the bins allow.
+/// Returns the number of files of each bin that stay: as close to their shares as the operations of the bins allow.
 pub(crate) fn stayers(bins: &[AgeBin], most: &[u64], files: u64) -> Option<Vec<u64>> {
     let targets: Vec<f64> = bins.iter().map(|bin| bin.share * files as f64).collect();
     fit(&targets, &vec![0; bins.len()], most, files)

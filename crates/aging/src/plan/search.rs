@@ -17,8 +17,8 @@ pub(super) struct Search {
 type Tried = (u64, f64);
 
 impl Search {
-    /// The lengths worth planning from the `first` guess, where a step creates about `mean` bytes: one, or the nearest on both
-    /// sides of the target. Empty if even the minimum length creates too much.
+    /// Returns the lengths worth planning from the `first` guess, where a step creates about `mean` bytes. It is one
+    /// length, or the nearest on both sides of the target. Empty if even the minimum length creates too much.
     pub(crate) fn lengths(
         &self,
         first: u64,

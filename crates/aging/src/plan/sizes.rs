@@ -139,7 +139,7 @@ fn too_large(spec: &PlanSpec, room: f64, first: &SizeRow, cut: &[&SizeRow]) -> A
     ))
 }
 
-/// Mean of the size in whole blocks, for sizes spread log-uniformly over (`low`, `high`].
+/// Returns the mean size in whole blocks, for sizes spread log-uniformly over (`low`, `high`].
 pub(crate) fn mean_allocated(low: u64, high: u64) -> f64 {
     if low == high {
         return Bytes(high).round_up(BLOCK).0 as f64;

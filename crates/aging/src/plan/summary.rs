@@ -86,7 +86,7 @@ impl PlannedLocality {
     /// Difference that the text does not show.
     const ROUNDING: f64 = 0.005;
 
-    /// A warning if the directories allow less than requested.
+    /// Returns a warning if the directories allow less than requested.
     pub fn limited(self) -> Option<String> {
         self.is_limited().then(|| {
             format!(
@@ -146,17 +146,17 @@ impl Summary {
         })
     }
 
-    /// Represented over executed operations.
+    /// Returns the ratio of represented to executed operations.
     pub fn saved_factor(&self) -> f64 {
         self.virtual_t as f64 / self.t_end.max(1) as f64
     }
 
-    /// Maximum RMSE caused by rounding to whole files: 0.5 / K with the K files of a part.
+    /// Returns the maximum RMSE caused by rounding to whole files: 0.5 / K with the K files of a part.
     pub fn rounding_bound(&self) -> f64 {
         0.5 * f64::from(self.parts) / self.files.max(1) as f64
     }
 
-    /// Upper bound of the memory of the planners of this plan, or of `parts` of its parts.
+    /// Returns an upper bound of the memory of the planners of this plan, or of `parts` of its parts.
     pub fn planner_bytes(&self, parts: u32) -> Bytes {
         let files = self.files_at_most.div_ceil(u64::from(self.parts.max(1))) * u64::from(parts);
         let neighbours = self.locality.map_or(0, |_| NEIGHBOUR_BYTES * u64::from(self.directories));

@@ -45,7 +45,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// The file before the change.
     pub fn before(&self) -> File {
         match self.kind {
             ChangeKind::Append { from } | ChangeKind::Truncate { from } => File { size: from, ..self.file },
@@ -163,7 +162,7 @@ impl Changes {
         Fate { draw, count: whole as u32 + u32::from(unit(draw) < total - whole) }
     }
 
-    /// Index of the kind of a file's change `number`, in the order of [`ChangeRow::rates`].
+    /// Returns the index of the kind of a file's change `number`, in the order of [`ChangeRow::rates`].
     fn kind(&self, class: usize, fate: Fate, number: u32) -> Option<usize> {
         let sums = &self.rates[class];
         let place = match total(sums) {
@@ -173,8 +172,8 @@ impl Changes {
         sums.iter().position(|sum| place < *sum)
     }
 
-    /// A file's change `number`, which leaves it at `size` bytes; `planned` is its planned size. `None` if it is impossible,
-    /// such as an append to an empty file.
+    /// Returns a file's change `number`, which leaves it at `size` bytes; `planned` is its planned size. `None` if it
+    /// is impossible, such as an append to an empty file.
     fn change(&self, class: usize, fate: Fate, number: u32, size: u64, planned: u64) -> Option<ChangeKind> {
         let (most, has) = (blocks_of_one_file(self.budget), blocks(size));
         let (least, most) = (blocks(planned).saturating_sub(most), blocks(planned) + most);
@@ -195,7 +194,7 @@ impl Changes {
         }
     }
 
-    /// The form of a `planned` file after `done` of its changes, and its next change.
+    /// Returns the form of a `planned` file after `done` of its changes, and its next change.
     fn after(&self, class: usize, planned: File, fate: Fate, done: u32) -> (File, Option<ChangeKind>) {
         let (mut size, mut next) = (planned.size, None);
         for number in (done..fate.count).rev() {
@@ -215,7 +214,7 @@ impl Changes {
         self.after(class, planned, fate, done).0
     }
 
-    /// A file of the plan is created; returns its initial form.
+    /// Registers a file that the plan created and returns its initial form.
     pub(crate) fn born(&mut self, class: usize, file: File) -> File {
         let fate = self.fate(class, file.birth);
         if (0..fate.count).all(|done| self.after(class, file, fate, done).1.is_none()) {
@@ -233,7 +232,7 @@ impl Changes {
         self.waiting.push_back(Waiting { birth: file.birth, due, class: class as u16, directory });
     }
 
-    /// A file of the plan is deleted; returns its current form.
+    /// Forgets a file that the plan deleted and returns its current form.
     pub(crate) fn gone(&mut self, class: usize, file: File) -> File {
         let now = self.now(class, file);
         if self.pending.remove(&file.birth).is_some() {
@@ -276,7 +275,7 @@ impl Changes {
         }
     }
 
-    /// A file's next change after `done`, with those that are impossible before it.
+    /// Makes a file's next change after `done`, and skips those that are impossible before it.
     fn step(&mut self, now: u64, class: usize, planned: File, mut done: u32) {
         let fate = self.fate(class, planned.birth);
         let (before, mut kind) = self.after(class, planned, fate, done);
@@ -314,7 +313,8 @@ impl Changes {
         self.pending.len() as u64
     }
 
-    /// Bytes by which live files are larger (negative: smaller) than planned, and bytes freed in addition to deletes.
+    /// Returns the bytes by which live files are larger (negative: smaller) than planned, and the bytes freed in
+    /// addition to deletes.
     pub(crate) fn bytes(&self) -> (i64, i64) {
         (self.extra as i64 - self.missing as i64, self.freed)
     }

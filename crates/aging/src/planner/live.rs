@@ -45,8 +45,8 @@ impl Slots {
 /// Records in half a megabyte, the private cache of a processor (L2).
 const CACHED_RECORDS: usize = (512 << 10) / size_of::<Record>();
 
-/// Memory for `len` records, in huge pages if available: records are accessed at random, and each access would otherwise miss
-/// the TLB.
+/// Allocates memory for `len` records, in huge pages if available: records are accessed at random, and each access
+/// would otherwise miss the TLB.
 fn arena(len: usize) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::with_capacity(len);
     let spare = records.spare_capacity_mut();
@@ -61,6 +61,8 @@ fn arena(len: usize) -> Vec<Record> {
     records
 }
 
+/// Asks the kernel for huge pages.
+///
 /// # Safety
 /// The range must be the caller's own memory, without initialized data.
 #[cfg(not(miri))]
@@ -69,7 +71,7 @@ unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
     let _ = unsafe { rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
 }
 
-/// Miri does not support madvise(2); it checks that the range may be written.
+/// Writes the range instead, because Miri does not support madvise(2), and so checks that it may be written.
 ///
 /// # Safety
 /// As above.

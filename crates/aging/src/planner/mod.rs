@@ -196,7 +196,7 @@ impl Planner {
         while self.totals.operations < position && self.next().is_some() {}
     }
 
-    /// Allocated bytes of live files over the capacity.
+    /// Returns the allocated bytes of live files over the capacity.
     pub fn fullness(&self) -> f64 {
         self.totals.live_now() as f64 / self.plan.spec.capacity.0 as f64
     }

@@ -67,7 +67,7 @@ impl Walk {
 }
 
 impl Neighbours {
-    /// `None` without locality, and in a single directory.
+    /// Returns `None` without locality, and in a single directory.
     pub(super) fn new(plan: &AgingPlan) -> Option<Box<Self>> {
         let locality = plan.spec.locality.filter(|locality| *locality > 0.0)?;
         let shares: Vec<f64> = plan.depths.iter().map(|(_, share)| *share).collect();
@@ -96,7 +96,7 @@ impl Neighbours {
         Some(next)
     }
 
-    /// The directory of a file that stays.
+    /// Chooses the directory of a file that stays.
     pub(super) fn staying(&mut self, depths: &Alias) -> u32 {
         self.start();
         let wants_same = self.is_most || self.staying.wants_same(self.share, &mut self.random);
@@ -117,7 +117,7 @@ impl Neighbours {
         self.births += 1;
     }
 
-    /// A directory in use other than `here`, or `here` if it is the only one.
+    /// Chooses a directory in use other than `here`, or `here` if it is the only one.
     fn other(&mut self, here: Option<usize>) -> Option<usize> {
         let others = self.in_use.len() - usize::from(here.is_some());
         if others == 0 {
@@ -137,13 +137,13 @@ impl Neighbours {
         directory
     }
 
-    /// A directory drawn by the depths of the profile.
+    /// Returns a directory drawn by the depths of the profile.
     fn any(&mut self, depths: &Alias) -> u32 {
         let (first, width) = self.levels[depths.draw(&mut self.random)];
         first + below(&mut self.random, u64::from(width)) as u32
     }
 
-    /// The directory of a file that will be deleted.
+    /// Chooses the directory of a file that will be deleted.
     pub(super) fn passing(&mut self, depths: &Alias) -> u32 {
         let wants_same = self.passing.wants_same(self.share, &mut self.random);
         let same = self.passing.directory.filter(|_| wants_same);
@@ -152,7 +152,7 @@ impl Neighbours {
     }
 }
 
-/// All directories that get files: each of a depth the same number, or one more.
+/// Returns all directories that get files: each of a depth gets the same number, or one more.
 fn directories(plan: &AgingPlan, files: &[u64]) -> Vec<Open> {
     let of_depth = |((depth, _), files): (&(u32, f64), &u64)| {
         let (first, width) = plan.tree.level(*depth);
@@ -177,7 +177,7 @@ fn schedule(mut directories: Vec<Open>, files: u64, random: &mut Pcg64) -> Vec<O
     directories
 }
 
-/// A number above 0 and below 1.
+/// Draws a number above 0 and below 1.
 fn unit(random: &mut Pcg64) -> f64 {
     // Signed numbers are converted by a single instruction.
     ((random.next_u64() >> 11).cast_signed() as f64 + 0.5) / (1u64 << 53) as f64

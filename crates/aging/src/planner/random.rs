@@ -3,7 +3,7 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-/// A number below `bound` (> 0) by multiplication (Lemire 2019); the bias is below `bound / 2^64`.
+/// Draws a number below `bound` (> 0) by multiplication (Lemire 2019); the bias is below `bound / 2^64`.
 pub(crate) fn below(generator: &mut Pcg64, bound: u64) -> u64 {
     scale(generator.next_u64(), bound)
 }
@@ -40,7 +40,7 @@ impl Draws {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes the bits with the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -79,7 +79,7 @@ pub(crate) struct Alias {
 }
 
 impl Alias {
-    /// At least one share must be above 0.
+    /// Builds the table for these shares, of which at least one must be above 0.
     pub(crate) fn new(shares: &[f64]) -> Self {
         let sum: f64 = shares.iter().sum();
         let mut scaled: Vec<f64> = shares.iter().map(|share| share / sum * shares.len() as f64).collect();
@@ -154,7 +154,7 @@ impl Fenwick {
         }
     }
 
-    /// The index for `place`, which must be below the total.
+    /// Returns the index for `place`, which must be below the total.
     pub(crate) fn find(&self, mut place: u64) -> usize {
         let mut at = 0;
         let mut step = (self.tree.len() - 1) / 2;

@@ -51,8 +51,8 @@ impl Planner {
         }
     }
 
-    /// A class of very large files that must be deleted now: they can only be deleted while other files fill the gap that
-    /// rounding left below the target.
+    /// Returns a class of very large files that must be deleted now. They can only be deleted while other files fill
+    /// the gap that rounding left below the target.
     fn urgent(&self) -> Option<usize> {
         if self.large_deletes_left == 0 {
             return None;
@@ -63,7 +63,7 @@ impl Planner {
         (self.plan.large..self.left.len()).rev().find(can_go)
     }
 
-    /// A class to delete from, drawn by the remaining deletes, unless that leaves the band.
+    /// Chooses a class to delete from, drawn by the remaining deletes, unless that leaves the band.
     fn delete(&mut self) -> Option<Choice> {
         let total = self.deletable.total();
         if total == 0 {
@@ -73,7 +73,7 @@ impl Planner {
         (!self.leaves_band(class)).then_some(Choice::Delete(class))
     }
 
-    /// The smallest class to delete from, within the band or, as a last resort, outside of it.
+    /// Chooses the smallest class to delete from, within the band or, as a last resort, outside of it.
     fn delete_smallest(&mut self, within_band: bool) -> Option<Choice> {
         let may_go = |class: &usize| self.left[*class].deletes > 0 && self.live.class(*class).passing > 0;
         let class = (0..self.left.len()).find(may_go)?;
@@ -81,7 +81,7 @@ impl Planner {
         (!leaves).then_some(Choice::Delete(class))
     }
 
-    /// Whether a delete from a class could go further below the target than the band allows.
+    /// Returns whether a delete from a class could go further below the target than the band allows.
     fn leaves_band(&self, class: usize) -> bool {
         let deficit = self.band.target - self.totals.bytes_live as i64;
         deficit + self.sizes.allocated_most(class) as i64 > self.band.most
@@ -127,7 +127,7 @@ impl Planner {
         }
     }
 
-    /// The class of the next file, drawn by the empty slots.
+    /// Chooses the class of the next file, drawn by the empty slots.
     fn create(&mut self) -> Option<Choice> {
         while !self.empty.is_empty() {
             let slot = self.choose_slot.below(self.empty.len() as u64) as usize;
@@ -164,8 +164,9 @@ impl Planner {
         Operation { kind: OperationKind::Create, file }
     }
 
-    /// Whether the next file of a class stays to the end. The probability is the share of stayers among the remaining creates:
-    /// 1 if only stayers are left, 0 if it would take the last slot that deletes still need or lie on the edge of an age bin.
+    /// Draws whether the next file of a class stays to the end. The probability is the share of stayers among the
+    /// remaining creates. It is 1 if only stayers are left. It is 0 if it would take the last slot that deletes still
+    /// need or lie on the edge of an age bin.
     fn draw_stay(&mut self, class: usize) -> bool {
         let left = &mut self.left[class];
         if left.stay == 0 {

@@ -90,7 +90,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Profile {
-    /// A built-in profile.
+    /// Loads a built-in profile.
     ///
     /// # Errors
     /// [`AgingError::Profile`] for an unknown name, with the nearest one and a list of all.
@@ -107,7 +107,7 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// A built-in profile by name, or a TOML file by path (with a `/` or the suffix `.toml`).
+    /// Loads a built-in profile by name, or a TOML file by path (with a `/` or the suffix `.toml`).
     ///
     /// # Errors
     /// Those of [`Self::builtin`] and [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.

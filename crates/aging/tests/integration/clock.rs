@@ -225,7 +225,7 @@ fn failed_commit_ends_the_run_after_completed_operations() {
 }
 
 #[test]
-fn pace_ends_rounds_early_so_that_a_signal_is_noticed() {
+fn pace_shortens_rounds_to_notice_signals() {
     let plan = plan(Clock::NONE);
     let witness = Witness::default();
     let options = ExecuteOptions { pace: Some(10_000.0), ..ExecuteOptions::default() };

@@ -113,7 +113,7 @@ fn parts_are_equal_whole_blocks_with_distinct_names_and_seeds() {
 }
 
 #[test]
-fn files_are_those_of_the_parts_for_any_threads_and_ranks() {
+fn threads_and_ranks_do_not_change_the_files_of_the_parts() {
     let (parts, capacity, limit) = (3, Bytes::mib(60), Limit::Operations(1500));
     for (ranks, threads) in [(1, 1), (1, 2), (2, 1), (3, 2), (5, 1)] {
         let (room, target) = claimed();

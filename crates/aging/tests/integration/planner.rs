@@ -213,7 +213,7 @@ fn limits_below_the_bound_are_planned_as_closely_as_possible() {
 }
 
 #[test]
-fn streams_are_fixed() {
+fn operation_streams_match_golden_digests() {
     let golden = [
         ("agrawal", false, "d86332381c0229780d83e56f9b93de800519ae300a415f185e2edf7b7f1746e1"),
         ("meyer", true, "6bf60ec73f51802802e8fbe1478acc64727ad8490e91d1b6781a5cea58fac4a4"),

@@ -25,7 +25,7 @@ fn by_size(planner: &Planner) -> BTreeMap<u64, u64> {
 }
 
 #[test]
-fn new_overwrites_during_the_fill_make_no_more_files_of_a_size_than_the_plan() {
+fn new_overwrites_during_the_fill_respect_planned_files_per_size() {
     let plan = plan();
     let (files, fill) = (plan.summary().files, plan.summary().bytes_live.0 as f64);
     let full = by_size(&reached(&plan, files));

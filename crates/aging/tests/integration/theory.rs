@@ -51,7 +51,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn half_of_the_operations(profile in profiles()) {
+    fn creates_and_deletes_are_equal_after_the_fill(profile in profiles()) {
         let plan = plan(&spec(&profile));
         let fill = plan.summary().files;
         let (mut creates, mut deletes) = (0, 0);

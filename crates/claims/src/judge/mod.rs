@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
     pub rows: &'a [Row],
 }
 
-/// The cases of a rule; empty if nothing that it needs was measured.
+/// Evaluates the cases of a rule; empty if nothing that it needs was measured.
 pub(crate) fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
     match rule {
         Rule::Value { of, within } => points::value(of, within, context),

@@ -42,7 +42,7 @@ pub(crate) fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit,
         .collect()
 }
 
-/// One case per pair of pairs that agree in every condition that both leave free.
+/// Returns one case per pair of pairs that agree in every condition that both leave free.
 pub(crate) fn interaction(
     (of, to): (&Selection, &Selection),
     (than_of, than_to): (&Selection, &Selection),
@@ -71,7 +71,7 @@ pub(crate) fn interaction(
     found.into_iter().map(judged).collect()
 }
 
-/// One case per neighbouring pair; empty if one of the selections was not measured.
+/// Returns one case per neighbouring pair; empty if one of the selections was not measured.
 pub(crate) fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
     let pairs: Vec<Vec<(Cell, Cell)>> = of.windows(2).map(|two| context.evidence.pairs(&two[0], &two[1])).collect();
     if pairs.iter().any(Vec::is_empty) {
@@ -90,7 +90,7 @@ pub(crate) fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Cas
 
 type Quartet = [Cell; 4];
 
-/// One case over all pairs of systems; empty if fewer than two systems were measured in both states.
+/// Returns one case over all pairs of systems; empty if fewer than two systems were measured in both states.
 pub(crate) fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, context: &Context<'_>) -> Vec<Case> {
     let both = context.evidence.pairs(from, to);
     let mut quartets: Vec<Quartet> = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) fn value(of: &Selection, within: &Bounds, context: &Context<'_>) -> V
 /// Pairs of values under equal conditions.
 type Points = Vec<(Sample, Sample)>;
 
-/// One case over all points, or one per value of `each`.
+/// Returns one case over all points, or one per value of `each`.
 pub(crate) fn correlation(
     of: &Selection,
     with: &Selection,
@@ -50,8 +50,8 @@ pub(crate) fn correlation(
     groups.into_iter().map(judged).collect()
 }
 
-/// Fisher's z of the coefficient of each image; `None` if a point has a single image. The points are the same in all images
-/// (file systems, rounds), so the images are the independent values, not the points.
+/// Computes Fisher's z of the coefficient of each image; `None` if a point has a single image. The points are the same
+/// in all images (file systems, rounds), so the images are the independent values, not the points.
 fn over_images(points: &Points) -> Option<Sample> {
     let samples = || points.iter().flat_map(|(x, y)| [x, y]);
     if points.len() < LEAST_PAIRS || samples().any(|sample| sample.images.len() < 2) {

@@ -42,7 +42,7 @@ fn stated(interval: &Interval, from: f64, to: f64) -> String {
     format!("{} from {from} to {to}", crate::text::interval(interval, "times"))
 }
 
-/// One case per series of at least two points (three for bends).
+/// Returns one case per series of at least two points (three for bends).
 pub(crate) fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
     let least = if matches!(shape, Shape::BendsUp | Shape::BendsDown) { 3 } else { 2 };
     let all: Vec<(Condition, Series)> =
@@ -98,7 +98,7 @@ fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), L
     Ok((Truth::all(truths), text))
 }
 
-/// Slope of the second half minus that of the first; they share the middle point.
+/// Subtracts the slope of the first half from that of the second; they share the middle point.
 fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
     let (first, last) = (&series[0], &series[series.len() - 1]);
     let middle = &series[series.len() / 2];
@@ -117,7 +117,7 @@ fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lac
     Ok((Truth::above(&difference, 0.0), message))
 }
 
-/// One case per series with both points and at least one other.
+/// Returns one case per series with both points and at least one other.
 pub(crate) fn step(
     of: &Selection,
     along: &str,
@@ -164,7 +164,7 @@ fn stepped(
     Ok((truth, quotient(after, before, alpha)?))
 }
 
-/// One case per series of at least four points. Equal values neither rise nor fall.
+/// Returns one case per series of at least four points. Equal values neither rise nor fall.
 pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
     let all: Vec<(Condition, Series)> =
         series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).collect();

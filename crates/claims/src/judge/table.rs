@@ -62,7 +62,7 @@ pub(crate) fn table(
     vec![Case { key, truth, measured }]
 }
 
-/// The errors of the means, without intervals.
+/// Formats the errors of the means, without intervals.
 fn estimated(measured: &[(&Point<'_>, Sample)], lack: &Lack, points: usize) -> String {
     let errors: Vec<f64> =
         measured.iter().map(|(point, sample)| ((sample.mean() - point.value) / point.value).abs() * 100.0).collect();
@@ -71,8 +71,8 @@ fn estimated(measured: &[(&Point<'_>, Sample)], lack: &Lack, points: usize) -> S
     format!("{:.1} % on average, {worst}; {} of {points} points measured", mean(&errors), errors.len())
 }
 
-/// The points of rows, with the mean of repeated rows. Rows with value zero are omitted, because their relative error is
-/// undefined.
+/// Groups rows into points, with the mean of repeated rows. Rows with value zero are omitted, because their relative
+/// error is undefined.
 fn points<'a>(rows: impl Iterator<Item = &'a Row>, beside: &[String]) -> Vec<Point<'a>> {
     let mut found: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
     for row in rows {
@@ -102,7 +102,7 @@ fn measured(point: &Point<'_>, context: &Context<'_>) -> Option<Sample> {
     cells.pop().filter(|_| is_it).map(|cell| cell.sample)
 }
 
-/// The absolute relative error, with its minimum and maximum over the interval.
+/// Returns the absolute relative error, with its minimum and maximum over the interval.
 fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, Lack> {
     let found = contrast(&[(1.0, sample)], Scale::Linear, alpha)?;
     let relative = |value: f64| (value - point.value) / point.value;

@@ -30,7 +30,7 @@ impl Drop for Shares {
 }
 
 impl Shares {
-    /// The folders for this verb with these arguments, called in the folder `here`.
+    /// Returns the folders for this verb with these arguments, called in the folder `here`.
     ///
     /// # Errors
     /// The folder of an output is missing, or its name is taken.
@@ -130,7 +130,7 @@ fn is_below(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder) && !path.components().any(|part| part == Component::ParentDir)
 }
 
-/// Whether `--out` of this verb names a file; otherwise it names a run directory.
+/// Returns whether `--out` of this verb names a file; otherwise it names a run directory.
 fn is_file(verb: &str, arguments: &ArgMatches) -> bool {
     let mut root = crate::command();
     root.build();

@@ -76,13 +76,13 @@ struct Start {
     dry_run: bool,
 }
 
-/// The ids of the arguments of a type.
 fn ids<A: Args>() -> impl Iterator<Item = String> {
     let command = A::augment_args(Command::new(""));
     command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>().into_iter()
 }
 
-/// A resumed run has its specification. Only its [`Limits`] may change.
+/// Refuses the specification together with `--resume`, because a resumed run has its own. Only its [`Limits`] may
+/// change.
 fn not_with_resume(resume: Arg) -> Arg {
     let limits: Vec<String> = ids::<Limits>().collect();
     let fixed = ids::<Start>().chain(ids::<AgeSpec>()).filter(|id| !limits.contains(id));
@@ -129,8 +129,8 @@ impl Verb for Age {
 /// Maximum time to count the files of `--like`.
 const LIKE_TIME: Duration = Duration::from_secs(60);
 
-/// The specification with the profile of the files below `top`, which is kept next to the runs. A new image is as large as these
-/// files need. No names are kept.
+/// Returns the specification with the profile of the files below `top`, which is kept next to the runs. A new image is
+/// as large as these files need. No names are kept.
 fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn Progress) -> Result<AgeSpec, Failure> {
     let options = CaptureOptions { name: "like".into(), most_time: Some(LIKE_TIME), ..CaptureOptions::default() };
     let captured = capture(top, &options)?;
@@ -181,7 +181,7 @@ fn term(key: &str) -> String {
     term.map_or_else(|| key.replace('_', " "), |(_, term)| (*term).to_string())
 }
 
-/// A line for each single value of a plan.
+/// Formats a line for each single value of a plan.
 fn numbers_of(plan: &Value) -> String {
     let shown = |value: &Value| match value {
         Value::Number(number) if number.is_f64() => number.as_f64().map(significant),
@@ -235,7 +235,7 @@ impl Age {
         }
     }
 
-    /// Rank 0 does what a single process would do, with the others; these print nothing.
+    /// Runs the aging on all ranks. Rank 0 does what a single process would do, with the others, which print nothing.
     fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
         let profile = Profile::load(&self.spec.profile).ok().map(|profile| profile_hash(&profile));
         let Some((cluster, interrupt)) = ranks::join(&format!("profile {}", profile.unwrap_or_default()))? else {

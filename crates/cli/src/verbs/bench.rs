@@ -144,7 +144,7 @@ impl Bench {
         show(outcome, self.json, session)
     }
 
-    /// With `--check`, the workload is enough.
+    /// Returns target and workload. With `--check`, the workload is enough.
     fn names(&self) -> Result<(Option<String>, String), Failure> {
         match (&self.target, &self.workload) {
             (target, Some(workload)) => Ok((target.clone(), workload.clone())),

@@ -137,7 +137,7 @@ impl Simulate {
     }
 }
 
-/// A few lines for readers, without values that do not apply.
+/// Formats a few lines for readers, without values that do not apply.
 fn text_of(outcome: &Outcome) -> String {
     let mut lines =
         vec![format!("modelled on {}: {} requests in {:.6} s", outcome.device, outcome.requests, outcome.seconds)];

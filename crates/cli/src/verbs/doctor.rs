@@ -88,7 +88,7 @@ fn explain(check: &mut Check, packaged: &[String], is_root: bool) {
     }
 }
 
-/// One row for each check, and below a missing one its remedy.
+/// Writes one row for each check, and below a missing one its remedy.
 fn write_checks(out: &mut impl Write, checks: &[Check], limit: usize) -> io::Result<()> {
     let row = |check: &Check| {
         let mark = if check.state == State::Works { "ok" } else { "missing" };

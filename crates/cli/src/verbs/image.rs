@@ -111,7 +111,7 @@ impl OrderWord {
         }
     }
 
-    /// The recorded order; none is needed by address.
+    /// Loads the recorded order. Writing by address needs none.
     fn writes(self, image: &Path, history: &[PathBuf]) -> Result<LastWrites, Failure> {
         match (self, history) {
             (Self::Address, _) => Ok(LastWrites::new(0)),

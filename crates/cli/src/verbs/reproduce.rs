@@ -74,7 +74,7 @@ fn all_arguments() -> [Arg; 3] {
     .map(|arg| arg.help_heading("Measurement"))
 }
 
-/// `command`, which is named like an experiment, with the experiment's flags.
+/// Adds the experiment's flags to `command`, which is named like an experiment.
 fn with_flags(command: Command) -> Command {
     let command = match REGISTRY.experiment(command.get_name()) {
         Ok(experiment) => experiment.arguments(command).mut_args(|arg| arg.help_heading("Parameters")),

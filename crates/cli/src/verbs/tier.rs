@@ -263,7 +263,7 @@ fn repair(nvm: &Path, cold: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a mounted file system is sound.
+/// Checks whether a mounted file system is sound.
 fn scrub(mount_point: &Path, json: bool, session: &Session) -> Result<bool, Failure> {
     let found = serve::scrub(mount_point, &session.interrupt()?)?;
     if json {
@@ -281,7 +281,7 @@ fn scrub(mount_point: &Path, json: bool, session: &Session) -> Result<bool, Fail
     Ok(found.damaged_metadata == 0 && found.damaged_blocks == 0)
 }
 
-/// Whether an unmounted file system is sound.
+/// Checks whether an unmounted file system is sound.
 fn check_pair(nvm: &Path, cold: &Path, json: bool) -> Result<bool, Failure> {
     let report = pair::check_pair(nvm, cold)?;
     if json {

@@ -95,7 +95,7 @@ impl Verb for Trace {
 }
 
 impl Trace {
-    /// Before the command runs. The device number at the start of the text is not known yet.
+    /// Checks the outputs before the command runs. The device number at the start of the text is not known yet.
     fn check_places(&self) -> Result<(), Failure> {
         if let Some(out) = &self.out {
             trace::refuse_record(out)?;
@@ -106,7 +106,7 @@ impl Trace {
         self.check_outputs(None)
     }
 
-    /// Before anything is written; the text is checked as far as it is known.
+    /// Checks the outputs before anything is written; the text is checked as far as it is known.
     fn check_outputs(&self, text: Option<&[u8]>) -> Result<(), Failure> {
         let trace = BlockTrace::new("", 0).to_bytes();
         let text_file = self.text.as_deref().filter(|_| text.is_some());
@@ -147,7 +147,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Whether senesce mounts the target for the command, so that no other program uses it.
+    /// Returns whether senesce mounts the target for the command, so that no other program uses it.
     fn has_own_mount(&self) -> Result<bool, Failure> {
         Ok(!matches!(TargetSpec::existing(&self.target)?, TargetSpec::Directory(_)))
     }

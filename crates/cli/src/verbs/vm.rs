@@ -103,7 +103,8 @@ struct Run {
 }
 
 impl Run {
-    /// The engine that the options imply: drives and accelerators are QEMU's, virtual time is that of user-mode Linux.
+    /// Returns the engine that the options imply: drives and accelerators are QEMU's, virtual time is that of user-mode
+    /// Linux.
     fn engine(&self) -> Option<Engine> {
         match self.engine.as_deref() {
             Some("qemu") => Some(Engine::Qemu),
@@ -214,7 +215,7 @@ fn engine_name(kernel: &Kernel) -> &'static str {
     if kernel.is_user_mode() { "uml" } else { "qemu" }
 }
 
-/// The runs directory, created like by any verb with a record.
+/// Creates the runs directory, as every verb with a record does.
 fn runs_folder(here: &Path) -> Result<PathBuf, Failure> {
     let folder = here.join(crate::session::runs_directory());
     output::directory(&folder)?;

@@ -50,7 +50,7 @@ impl Drop for Drive {
 
 #[test]
 #[ignore = "needs loop devices, XFS"]
-fn drive_is_measured_once_its_loss_is_allowed() {
+fn drive_is_measured_after_data_loss_is_confirmed() {
     let directory = temporary_directory();
     let drive = Drive::on(directory.path(), 600 << 20);
     let formatted = Command::new("mkfs.ext4").args(["-q", "-F", &drive.0]).status().expect("mkfs");

@@ -38,7 +38,7 @@ fn drawing() -> Vec<String> {
 }
 
 #[test]
-fn crates_use_only_crates_of_lower_floors_of_the_drawing() {
+fn crates_depend_only_on_lower_layers_of_the_diagram() {
     let used = dependencies();
     let drawn = drawing();
     let rows = drawn.iter().filter_map(|line| line.trim().strip_prefix('│')?.split_once('│'));
@@ -55,7 +55,7 @@ fn crates_use_only_crates_of_lower_floors_of_the_drawing() {
 }
 
 #[test]
-fn functions_of_the_walk_exist() {
+fn functions_of_the_walkthrough_exist() {
     let page = page();
     let walk = page.split_once("## One parameter").expect("the walk").1;
     let mut steps = 0;
@@ -84,7 +84,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// In crates/aging: plan, planner, measure; each uses only the ones before it.
 #[test]
-fn modules_of_aging_form_no_circle() {
+fn modules_of_aging_have_no_cycle() {
     for (module, later) in [("plan", &["planner", "measure"][..]), ("planner", &["measure"])] {
         let mut files = Vec::new();
         sources(&root().join("crates/aging/src").join(module), &mut files);

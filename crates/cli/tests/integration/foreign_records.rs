@@ -66,7 +66,7 @@ fn links_in_a_record_are_not_followed() {
 }
 
 #[test]
-fn run_may_be_named_through_a_link_but_not_found_through_one() {
+fn run_behind_a_link_opens_by_path_but_is_not_listed() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir_all(folder.join("elsewhere")).unwrap();

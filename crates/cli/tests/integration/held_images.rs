@@ -30,7 +30,7 @@ const BENCH: &str = "bench image:mnt/disk.img reads.f --erase mnt/disk.img --tim
 
 #[test]
 #[ignore = "needs root, FUSE, loop devices"]
-fn image_on_fuse_that_something_uses_is_refused() {
+fn image_in_use_on_fuse_is_refused() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::write(folder.join("reads.f"), READS).unwrap();
@@ -91,7 +91,7 @@ fn nothing_is_written_to_an_image_below_a_read_only_root() {
 /// A set-user-ID program loses the signal that a dying parent sends (PR_SET_PDEATHSIG).
 #[test]
 #[ignore = "needs root, loop devices"]
-fn setuid_command_ends_before_its_mount_goes() {
+fn setuid_command_ends_before_unmounting() {
     use std::os::unix::fs::{PermissionsExt, chown};
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path();

@@ -45,7 +45,7 @@ fn runs_are_listed_by_date_from_any_directory() {
 }
 
 #[test]
-fn step_is_found_and_a_baseline_shows_it() {
+fn history_detects_a_step_and_a_worse_value_than_the_baseline() {
     let directory = sixteen_runs();
     let found = json_of(directory.path(), "runs history nightly --trend --baseline main --json");
     let courses = found["courses"].as_array().expect("courses");

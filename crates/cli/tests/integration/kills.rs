@@ -169,7 +169,7 @@ impl Tally {
 
 #[test]
 #[ignore = "long: a hundred runs, killed at random moments; needs loop devices, FUSE"]
-fn hundred_kills_leave_nothing() {
+fn hundred_killed_runs_leave_no_resources() {
     let (directory, other) = (temporary_directory(), temporary_directory());
     let (folder, rounds) = (directory.path(), number("KILLS", 100) as usize);
     set_scene(folder);

@@ -103,7 +103,7 @@ fn changes_of_a_command_are_rolled_back_exactly() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn copies_and_packs_have_every_byte() {
+fn copied_and_unpacked_images_are_identical() {
     let directory = temporary_directory();
     let before = std::fs::read(aged_image(directory.path())).expect("read");
     for words in

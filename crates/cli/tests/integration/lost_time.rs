@@ -111,7 +111,7 @@ fn stop_thread(thread: i32, time: Duration) {
 }
 
 #[test]
-fn making_directories_until_none_is_left_is_a_result() {
+fn exhausted_directory_fileset_gives_a_valid_result() {
     let directory = with_workload(
         "define fileset name=dirs, path=$dir, size=0, leafdirs=200, dirwidth=100
 define process name=p { thread name=t, instances=4 { flowop makedir name=mk, filesetname=dirs } }

@@ -46,7 +46,7 @@ fn prognosis_has_the_documented_fields_and_changes_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn twin_is_private_and_reports_what_was_tried() {
+fn twin_is_private_and_its_trial_is_reported() {
     use std::os::unix::fs::MetadataExt;
     let directory = temporary_directory();
     let image = image(directory.path());

@@ -348,7 +348,7 @@ fn time_scale_compares_agings_of_virtual_time() {
 
 #[test]
 #[ignore = "long: a kernel of vm build; needs the user-mode kernel"]
-fn open_questions_age_in_guests_of_their_own() {
+fn kernel_and_defragmentation_experiments_use_separate_guests() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["reproduce", "kernels", "--scale", "smoke", "--kernels", "6.12", "--json", "--out", "kernels"];
     let result = json(&senesce(folder.path(), &words));
@@ -407,7 +407,7 @@ const GATE: &str = "name = 't'\nsize = '64M'\n[gate]\npairs = 3\nmax_pairs = 3\n
 
 #[test]
 #[ignore = "long: a minute, and a kernel of vm build; needs the user-mode kernel"]
-fn gate_finds_a_worse_variant_and_names_what_failed() {
+fn gate_detects_a_worse_variant_and_reports_failures() {
     let folder = tempfile::tempdir().unwrap();
     let gate = |variant: &str| -> (Option<i32>, Value) {
         std::fs::write(folder.path().join("gate.toml"), format!("{GATE}{variant}\n")).unwrap();

@@ -20,7 +20,7 @@ fn drive() -> String {
 
 #[test]
 #[ignore = "needs a zoned drive"]
-fn drive_passes_the_body() {
+fn drive_passes_all_zone_checks() {
     let path = drive();
     for word in std::env::var(WAYS).unwrap().split_whitespace() {
         match word {
@@ -122,7 +122,7 @@ fn interrupted_run_continues_only_over_its_own_zones() {
 
 fn in_guest(directory: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
-    let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::drive_passes_the_body \
+    let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::drive_passes_all_zone_checks \
         zoned_drive::interrupted_runs_on_a_drive_are_handled";
     // Null_blk does not keep data, so it cannot be distinguished from another's.
     let script = script.replace("CUT_OFF", "zoned_drive::interrupted_run_continues_only_over_its_own_zones");
@@ -162,7 +162,7 @@ fn passed(output: &Output, ways: &[&str], tests: u32) {
 
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the guest"]
-fn zns_drive_of_the_guest_passes_the_body() {
+fn zns_drive_in_the_guest_passes_all_zone_checks() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS CUT_OFF");
     passed(&in_guest(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"], 3);
@@ -170,7 +170,7 @@ fn zns_drive_of_the_guest_passes_the_body() {
 
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the guest"]
-fn zoned_null_blk_in_the_guest_passes_the_body() {
+fn zoned_null_blk_in_the_guest_passes_all_zone_checks() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "/run/senesce-guest/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \

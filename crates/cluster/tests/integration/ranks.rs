@@ -15,7 +15,7 @@ const QUICK: Timing = Timing {
     nap: Duration::from_millis(2),
 };
 
-/// Simulated ranks on separate hosts, so that processes are not checked.
+/// Returns a rank on a separate host, so that processes are not checked.
 fn hello(rank: u32) -> Hello {
     Hello { version: "1".into(), arguments: "age".into(), host: format!("node{rank}"), process: 1 }
 }

@@ -33,7 +33,7 @@ fn leap_is_more_than_one_percent_of_the_pace() {
 }
 
 #[test]
-fn late_beat_after_waiting_for_a_processor_is_no_loss() {
+fn late_beat_after_waiting_for_a_processor_is_not_a_loss() {
     let begin = beat(1000, 1000, 5, Some(70));
     assert_eq!(gaps(begin, beat(1018, 1018, 5, Some(70))), []);
     assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(1070))), []);
@@ -90,7 +90,7 @@ fn one_percent_is_the_limit() {
 }
 
 #[test]
-fn stop_outside_of_the_measured_part_is_no_loss() {
+fn stop_outside_measured_part_is_not_a_loss() {
     let stopped = watched(&[(Cause::Stopped, 2000, 5000)], None);
     assert_eq!(stopped.lost_between(MS * 5000, MS * 11_000), None);
     let lost = stopped.lost_between(MS * 4000, MS * 10_000).unwrap();
@@ -110,7 +110,7 @@ fn warm_up_and_measured_part_each_have_the_limit() {
     assert_eq!(lost(2900, 3100), Some(Cause::Stopped), "across both");
 }
 
-/// Two clocks as they advance over a phase in which the machine sleeps once.
+/// Simulates two clocks over a phase in which the machine sleeps once.
 #[test]
 fn machine_that_sleeps_makes_a_phase_invalid() {
     let beats: Vec<Beat> = (0..500u32)
@@ -172,7 +172,7 @@ fn wait_for(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &st
     lines.find_map(|line| line.unwrap().strip_prefix(word).map(str::to_string)).unwrap()
 }
 
-/// The cause reported by a child that was stopped and continued `times` times.
+/// Returns the cause reported by a child that was stopped and continued `times` times.
 fn cause_after_stops(times: u32, stop: Duration, between: Duration) -> String {
     use std::io::BufRead;
     let mut child = phase(1000);

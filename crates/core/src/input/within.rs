@@ -28,7 +28,7 @@ impl Within {
         Ok(Self { folder: rustix::fs::openat(CWD, path, flags, Mode::empty())? })
     }
 
-    /// The same for a folder that is written.
+    /// Opens a folder that is also written.
     pub(crate) fn of(folder: &crate::output::Folder) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self { folder: rustix::fs::openat(folder, ".", flags, Mode::empty())? })
@@ -76,7 +76,7 @@ impl Within {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
     }
 
-    /// The same for a file to be held in memory; returns its size as well.
+    /// Opens a file to be held in memory; returns its size as well.
     ///
     /// # Errors
     /// As [`Self::file`] and [`super::open_for_memory`].
@@ -92,7 +92,7 @@ impl Within {
         whole(self.file_for_memory(path)?)
     }
 
-    /// All of a regular file in it or below; none if it is larger than `most`.
+    /// Reads all of a regular file in it or below; none if it is larger than `most`.
     ///
     /// # Errors
     /// As [`Self::file`]; those of read(2).
@@ -106,7 +106,7 @@ impl Within {
         Ok((bytes.len() as u64 <= most.0).then_some(bytes))
     }
 
-    /// Names and types of its entries; links are not resolved.
+    /// Lists names and types of its entries; links are not resolved.
     ///
     /// # Errors
     /// As getdents(2) and stat(2).
@@ -122,7 +122,7 @@ impl Within {
         Ok(found)
     }
 
-    /// Some file systems do not list the type.
+    /// Returns the type of an entry, which some file systems do not list.
     fn kind(&self, name: &OsStr, stated: FileType) -> io::Result<FileType> {
         if stated != FileType::Unknown {
             return Ok(stated);

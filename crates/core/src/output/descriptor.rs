@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
-/// The number for exactly these names. Any other name that leads to a descriptor is a link: its creator may have opened for
-/// reading only a file that this program could write.
+/// Returns the number for exactly these names. Any other name that leads to a descriptor is a link. Its creator may
+/// have opened for reading only a file that this program could write.
 pub(super) fn descriptor(path: &Path) -> Option<u32> {
     match path.to_str()? {
         "/dev/stdout" => Some(1),
@@ -41,7 +41,7 @@ pub(super) fn open(number: u32, path: &Path) -> Result<File, OutputError> {
     }
 }
 
-/// Reason why a descriptor is not written to, and a remedy.
+/// Returns the reason why a descriptor is not written to, and a remedy.
 fn unfit(kind: FileType, flags: OFlags) -> Option<(&'static str, &'static str)> {
     if kind == FileType::BlockDevice {
         return Some((super::BLOCK_DEVICE, super::INSTEAD_OF_DEVICE));

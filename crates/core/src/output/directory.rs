@@ -19,7 +19,6 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// Exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         if self.planted { ExitCode::Refused } else { ExitCode::Usage }
     }

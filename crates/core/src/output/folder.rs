@@ -40,7 +40,7 @@ impl Planted {
         }
     }
 
-    /// The refused link that caused an error, if any.
+    /// Returns the refused link that caused an error, if any.
     pub(crate) fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
@@ -52,7 +52,7 @@ impl From<Planted> for io::Error {
     }
 }
 
-/// Whether a process with these rights, started by this caller, follows a link.
+/// Returns whether a process with these rights, started by this caller, follows a link.
 fn is_followed((rights, caller): (u32, u32), owner: u32, behind: u32) -> bool {
     rights != 0 || [0, caller, behind].contains(&owner)
 }
@@ -84,8 +84,8 @@ impl Folder {
         Walk { links: 0, makes: true, caller: None }.begin(path)
     }
 
-    /// The same. A folder that root under sudo(8) creates in a folder of sudo's caller is given to the caller, who could not write
-    /// there otherwise.
+    /// Opens it and creates missing folders, like [`Self::make`]. A folder that root under sudo(8) creates in a folder
+    /// of sudo's caller is given to the caller. Otherwise the caller could not write there.
     ///
     /// # Errors
     /// As [`Self::make`].
@@ -151,7 +151,7 @@ impl Folder {
         Ok(Self(rustix::fs::openat(&self.0, name, STEP | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// stat(2) data of an entry, without following a link.
+    /// Returns the stat(2) data of an entry, without following a link.
     pub(crate) fn stat_of(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -165,7 +165,7 @@ impl Folder {
     }
 }
 
-/// An empty path is the current folder.
+/// Returns the current folder for an empty path.
 fn whole_or_here(path: Option<&Path>) -> PathBuf {
     match path {
         Some(path) if !path.as_os_str().is_empty() => path.into(),
@@ -307,7 +307,7 @@ impl Walk {
     }
 }
 
-/// Whether it is in /proc.
+/// Returns whether it is in /proc.
 fn is_of_processes(link: &OwnedFd) -> Result<bool, Errno> {
     Ok(rustix::fs::fstatfs(link)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
@@ -326,7 +326,8 @@ mod tests {
         (found.st_dev, found.st_ino) == (there.dev(), there.ino())
     }
 
-    /// Two folders, and another user's link in the first to the second; `None` if file ownership cannot be changed.
+    /// Creates two folders, and another user's link in the first to the second; `None` if file ownership cannot be
+    /// changed.
     fn scene() -> Option<(tempfile::TempDir, PathBuf, PathBuf)> {
         let room = tempfile::tempdir().unwrap();
         let (theirs, ours) = (room.path().join("theirs"), room.path().join("ours"));

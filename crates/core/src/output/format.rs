@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Name in messages.
+    /// Returns the name for messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Html => "HTML",
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// Remedy if another format exists.
+    /// Returns the remedy if another format exists.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::Log => "choose another name",
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Whether the `old` first bytes are of this format. `new` are the first bytes of the replacement.
+    /// Returns whether the `old` first bytes are of this format. `new` are the first bytes of the replacement.
     pub(super) fn is_same(self, old: &[u8], new: &[u8]) -> bool {
         let text = String::from_utf8_lossy(old.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(old));
         let text = text.trim_start().to_ascii_lowercase();
@@ -72,7 +72,7 @@ impl Format {
     }
 }
 
-/// An object, or an array of JSON values (RFC 8259): not every text in brackets.
+/// Returns whether the text is an object or an array of JSON values (RFC 8259): not every text in brackets.
 fn is_json(text: &str) -> bool {
     let mut characters = text.chars().filter(|c| !c.is_whitespace());
     match (characters.next(), characters.next()) {
@@ -82,7 +82,7 @@ fn is_json(text: &str) -> bool {
     }
 }
 
-/// Up to the first separator after a letter or digit: `# Comparison`, `run`, `name`.
+/// Returns the text up to the first separator after a letter or digit: `# Comparison`, `run`, `name`.
 fn first_word(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(&bytes[..bytes.len().min(256)]);
     // The last character may be incomplete.

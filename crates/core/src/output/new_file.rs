@@ -29,7 +29,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// A file that will be named `path`, created in the same folder.
+    /// Creates a file that will be named `path`, in the same folder.
     ///
     /// # Errors
     /// As open(2); [`super::Planted`] for a link in its path that root does not follow.
@@ -38,8 +38,8 @@ impl NewFile {
         Self::with_mode(folder, name, 0o666)
     }
 
-    /// The same with mode 0600 from the start. A guest that shows the owners of the host may be unable to change modes, and has no
-    /// other users: there it has the mode of the file that it replaces.
+    /// Creates a file like [`Self::beside`], with mode 0600 from the start. A guest that shows the owners of the host
+    /// may be unable to change modes, and has no other users. There it has the mode of the file that it replaces.
     ///
     /// # Errors
     /// As [`Self::beside`].
@@ -48,7 +48,7 @@ impl NewFile {
         Self::private_within(&folder, &name)
     }
 
-    /// The same in an open folder.
+    /// Creates the private file in an open folder.
     pub(super) fn private_within(folder: &Folder, name: &OsStr) -> io::Result<Self> {
         let old = folder.stat_of(name).ok().filter(|_| shows_owners_of_host());
         let of_file = |old: Stat| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile;
@@ -77,12 +77,12 @@ impl NewFile {
         Ok(Self { file: file.into(), folder, name, hidden: Some(hidden) })
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// stat(2) data of the file with its name, without following a link; `None` if missing or unknown.
+    /// Returns the stat(2) data of the file with its name, without following a link; `None` if missing or unknown.
     pub fn in_its_place(&self) -> Option<Stat> {
         self.folder.stat_of(&self.name).ok()
     }
@@ -146,7 +146,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// The same with another name in its folder.
+    /// Makes it durable and gives it another name in its folder.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -155,7 +155,7 @@ impl NewFile {
         self.put()
     }
 
-    /// The same, replacing the existing file or link itself, never a link's target.
+    /// Makes it durable and replaces the existing file or link itself, never a link's target.
     ///
     /// # Errors
     /// As rename(2); the existing file is kept then.
@@ -200,18 +200,19 @@ fn random() -> Result<u64, Errno> {
     if length == bytes.len() { Ok(u64::from_ne_bytes(bytes)) } else { Err(Errno::IO) }
 }
 
-/// Path of an open descriptor of this process.
+/// Returns the path of an open descriptor of this process.
 pub(super) fn by_descriptor(open: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()).into()
 }
 
-/// Whether the result may belong to the owner of the replaced `old` file. It may not if root writes it and others may create
-/// files there: one of them may have planted it to own root's output.
+/// Returns whether the result may belong to the owner of the replaced `old` file. It may not if root writes it and
+/// others may create files there: one of them may have planted it to own root's output.
 pub(super) fn may_keep_owner(folder: &Folder, old: &Stat) -> bool {
     !rustix::process::geteuid().is_root() || !may_be_planted(folder, old)
 }
 
-/// Whether another user may have planted a file: it belongs neither to root nor to this user, and others may create files there.
+/// Returns whether another user may have planted a file. Such a file belongs neither to root nor to this user, and
+/// others may create files there.
 fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
     let owner = owner_here(old.st_uid);
     if owner == 0 || owner == rustix::process::geteuid().as_raw() {
@@ -220,8 +221,8 @@ fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
     !rustix::fs::fstat(folder).is_ok_and(|folder| belongs_there(owner, owner_here(folder.st_uid), folder.st_mode))
 }
 
-/// Whether a pipe belongs to another user and was not created by root: its creator could read the output, or block this process
-/// forever.
+/// Returns whether a pipe belongs to another user and was not created by root. Its creator could read the output, or
+/// block this process forever.
 pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
     let of_root_alone = |folder: &Stat| owner_here(folder.st_uid) == 0 && folder.st_mode & 0o022 == 0;
     let owner = owner_here(pipe.st_uid);
@@ -230,8 +231,8 @@ pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
         && !rustix::fs::fstat(folder).is_ok_and(|folder| of_root_alone(&folder))
 }
 
-/// Whether a file of this owner is where only root or that owner could have put it. In a user's own folder, only a group with
-/// write permission creates files of other owners.
+/// Returns whether a file of this owner is where only root or that owner could have put it. In a user's own folder,
+/// only a group with write permission creates files of other owners.
 fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     match folder_owner {
         0 => folder_mode & 0o022 == 0,
@@ -239,7 +240,7 @@ fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     }
 }
 
-/// linkat(2): by descriptor with CAP_DAC_READ_SEARCH, otherwise through /proc.
+/// Links the file with linkat(2): by descriptor with CAP_DAC_READ_SEARCH, otherwise through /proc.
 fn link(file: &File, folder: &Folder, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::linkat(file.as_fd(), "", folder, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM) => {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 
 const HTML: &[u8] = b"<!doctype html><title>new</title>";
 
-/// Type, inode, mode, owner and bytes (of a regular file).
+/// Returns type, inode, mode, owner and bytes (of a regular file).
 fn state(path: &Path) -> (u32, u64, u32, Option<Vec<u8>>) {
     let found = path.symlink_metadata().unwrap();
     let bytes = found.is_file().then(|| fs::read(path).unwrap());
@@ -117,7 +117,7 @@ fn block_device_is_always_refused() {
     }
 }
 
-/// As a shell passes a descriptor to a program.
+/// Passes a descriptor as a shell passes it to a program.
 fn inherited(file: File) -> File {
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
     file
@@ -188,7 +188,7 @@ fn read_only_descriptor_is_not_written() {
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
 }
 
-/// An access list (linux/posix_acl_xattr.h): the owner and user 65534 read and write, the group nothing.
+/// Builds an access list (linux/posix_acl_xattr.h): the owner and user 65534 read and write, the group nothing.
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, permissions: u16, id: u32| {
         [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -199,7 +199,7 @@ fn access_list() -> Vec<u8> {
 }
 
 #[test]
-fn access_list_is_kept_and_gives_the_group_nothing() {
+fn access_list_is_kept_without_group_access() {
     const NAME: &str = "system.posix_acl_access";
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");

@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Data(Box<RawValue>);
 
 impl Data {
-    /// The decoded values.
+    /// Returns the decoded values.
     ///
     /// # Panics
     /// Never: the text was decoded when it was read.

@@ -108,7 +108,7 @@ fn other_format(found: &str) -> String {
     }
 }
 
-/// What this user can type if a run belongs to another one.
+/// Returns the remedy for this user if a run belongs to another user.
 pub(super) fn remedy_of_owner(owner: u32) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!(

@@ -29,8 +29,9 @@ pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordE
     })
 }
 
-/// Size of the counts according to the header; the library allocates it before it reads them. The plain form (V2) begins with a cookie
-/// and this size; the compressed form has a cookie and its own length before a deflated plain form.
+/// Reads the size of the counts from the header; the library allocates it before it reads them. The plain form (V2)
+/// begins with a cookie and this size. The compressed form has a cookie and its own length before a deflated plain
+/// form.
 fn stated_bytes(bytes: &[u8]) -> io::Result<u64> {
     const COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
     let mut head = [0; 8];

@@ -35,7 +35,7 @@ pub(super) const MOST_FORMAT: Bytes = Bytes(64);
 /// A stored histogram, compressed, and its counts after that.
 pub(super) const MOST_HISTOGRAM: Bytes = Bytes::mib(16);
 
-/// Limit of a file of a run directory that is read or written whole.
+/// Returns the limit of a file of a run directory that is read or written whole.
 pub(super) fn of_file(name: &str) -> Bytes {
     match name {
         "plan.toml" => MOST_PLAN,
@@ -60,7 +60,7 @@ pub(super) fn check_file(name: &str, path: &Path, bytes: &[u8]) -> Result<(), Re
 /// Text whose values cannot exceed [`MOST_VALUES`]: a byte of JSON takes less than 64 bytes of memory.
 const SURELY_SMALL: usize = (MOST_VALUES.0 / 64) as usize;
 
-/// Whether the values of a text do not fit in memory when they are read back.
+/// Returns whether the values of a text do not fit in memory when they are read back.
 fn exceed_memory(text: &[u8]) -> bool {
     text.len() > SURELY_SMALL && data::check_values(text).is_err()
 }
@@ -73,7 +73,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The same with more lines of text.
+    /// Adds lines of text.
     ///
     /// # Errors
     /// [`RecordError::TooLong`] with the line that passes a limit.
@@ -89,7 +89,7 @@ impl Held {
         Ok(held)
     }
 
-    /// As [`Self::and`], for lines that are written: those whose values would not be read back are refused too.
+    /// Adds lines that are written, as [`Self::and`] does: those whose values would not be read back are refused too.
     pub(crate) fn and_written(self, lines: &[u8], path: &Path) -> Result<Self, RecordError> {
         let too_many = lines.split_inclusive(|byte| *byte == b'\n').position(exceed_memory);
         match too_many {

@@ -21,7 +21,8 @@ pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> Strin
     signed(&Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 })
 }
 
-/// Lines of events that contain their kind, with the current time. They are recorded all or none: each but the last is marked.
+/// Formats lines of events that contain their kind, with the current time. They are recorded all or none: each but the
+/// last is marked.
 pub(super) fn named_lines(started: Instant, events: &[impl Serialize]) -> String {
     let t = started.elapsed().as_secs_f64();
     let values = events.iter().map(|event| serde_json::to_value(event).expect("event data are plain"));
@@ -46,7 +47,7 @@ fn named_line(t: f64, event: Value, more: bool) -> String {
     signed(&Timed { t, kind, data, more })
 }
 
-/// The line of an event with its checksum.
+/// Returns the line of an event with its checksum.
 fn signed(event: &impl Serialize) -> String {
     let body = serde_json::to_string(event).expect("an event is plain");
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
@@ -68,7 +69,7 @@ pub(super) struct Lines {
     pub held: Held,
 }
 
-/// All events of the run directory `path`; drops a torn last line and an incomplete last batch.
+/// Reads all events of the run directory `path`; drops a torn last line and an incomplete last batch.
 pub(super) fn read_events(folder: &Within, path: &Path) -> Result<Lines, RecordError> {
     let path = &path.join(EVENTS);
     let (file, size) = match folder.file(Path::new(EVENTS)).and_then(|file| Ok((file.metadata()?.len(), file))) {
@@ -132,7 +133,7 @@ struct EarlierLines {
 const PLACES: usize = 7;
 
 impl EarlierLines {
-    /// The number of an earlier line with the same content.
+    /// Returns the number of an earlier line with the same content.
     fn repeated(&mut self, line: &[u8], event: &Event, batch: usize, number: usize) -> Option<usize> {
         let is_exact = event.t.to_string().split_once('.').is_some_and(|(_, places)| places.len() >= PLACES);
         let (of_batch, first) = *self.by_hash.entry(self.hasher.hash_one(line)).or_insert((batch, number));
@@ -140,7 +141,7 @@ impl EarlierLines {
     }
 }
 
-/// An event, and whether more of its batch follow.
+/// Decodes an event, and whether more of its batch follow.
 fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     #[derive(Deserialize)]
     struct Body {

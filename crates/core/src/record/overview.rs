@@ -52,12 +52,12 @@ impl Overview {
         Ok(Self { path: path.into(), plan, environment, summary })
     }
 
-    /// Whether the run is incomplete.
+    /// Returns whether the run is incomplete.
     pub fn is_partial(&self) -> bool {
         self.summary.is_none()
     }
 
-    /// A text fact of its environment.
+    /// Returns a text fact of its environment.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.0.get(name)?.as_str().filter(|text| !text.is_empty())
     }
@@ -66,7 +66,7 @@ impl Overview {
 /// Missing part reported for directories that are not runs.
 const FIRST: &str = "file 'format'";
 
-/// Content of a small file of the run directory `path`, or the reason why it cannot be read.
+/// Reads a small file of the run directory `path`, or returns the reason why it cannot be read.
 ///
 /// # Errors
 /// [`RecordError::TooLarge`] for a file beyond its limit.
@@ -83,12 +83,12 @@ pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
     Within::open(path).map_err(|error| not_a_run(path, &error))
 }
 
-/// An unreadable directory is not a run directory.
+/// Returns the error for an unreadable directory, which is not a run directory.
 pub(super) fn not_a_run(path: &Path, error: &io::Error) -> RecordError {
     RecordError::NotARun { path: path.into(), missing: unread(FIRST, error) }
 }
 
-/// The missing file, and the reason if it exists but is unreadable.
+/// Returns the missing file, and the reason if it exists but is unreadable.
 fn unread(called: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => called.into(),

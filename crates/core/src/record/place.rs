@@ -70,7 +70,7 @@ impl RunFolder {
         }
     }
 
-    /// The same folder for reading.
+    /// Opens the same folder for reading.
     pub(super) fn within(&self) -> Result<Within, RecordError> {
         Within::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
     }
@@ -125,7 +125,7 @@ impl RunFolder {
         locked.ok_or_else(|| RecordError::InUse { path: self.path.clone() })
     }
 
-    /// An untrusted run directory: does not write through links or wait for a pipe.
+    /// Opens a file in an untrusted run directory: does not write through links or wait for a pipe.
     fn open_own(&self, name: &str, how: OFlags, mode: u32) -> Result<File, RecordError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = rustix::fs::openat(&self.folder, name, how | flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode));
@@ -144,7 +144,7 @@ impl RunFolder {
         write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
     }
 
-    /// The same in its folder of histograms, which must not be a link.
+    /// Writes a file into its folder of histograms, which must not be a link.
     pub(super) fn write_histogram(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         let path = self.path.join(HISTOGRAMS).join(name);
         let new = self

@@ -110,7 +110,7 @@ fn batched_events_are_recorded_all_or_none() {
     assert_eq!(data, [json!(1), json!(1), json!(4)]);
 }
 
-/// A resumed run must continue from exactly the same numbers.
+/// Ensures that a resumed run continues from exactly the same numbers.
 #[test]
 fn numbers_are_read_back_exactly() {
     let directory = tempfile::tempdir().unwrap();
@@ -161,7 +161,7 @@ fn links_in_a_run_directory_are_not_written_through() {
 }
 
 #[test]
-fn links_in_a_run_directory_are_not_followed_but_one_to_it_is() {
+fn link_to_run_directory_is_followed_but_not_links_inside() {
     use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().unwrap();
     let (path, named, outside) =

@@ -58,7 +58,7 @@ impl Pages {
         Self { first: (range.start / PAGE) as u32, count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
-    /// All bits set for one of these pages, and possibly for another.
+    /// Returns all bits set for one of these pages, and possibly for another.
     fn mask(self, page: u32) -> u32 {
         mask(page.wrapping_sub(self.first) < self.count)
     }
@@ -88,7 +88,7 @@ impl Rough {
         (ns * self.steps_per_ns) as i64 as u32 % ROTATION
     }
 
-    /// `near`: addresses that need an exact time.
+    /// Returns the view of the window from this head position. `near`: addresses that need an exact time.
     pub(crate) fn view(&self, here: &Here, head_ns: f64, near: &Range<u64>) -> View {
         View {
             band: (here.cylinder >> self.shift) as u32,
@@ -99,7 +99,7 @@ impl Rough {
         }
     }
 
-    /// Maximum steps of a candidate that may be reached at or before a time.
+    /// Returns the maximum steps of a candidate that may be reached at or before a time.
     fn until(&self, view: &View, ns: f64) -> i32 {
         let steps = ((ns - view.commanded_ns) * self.steps_per_ns) as u32;
         // The padding of the last chunk is later than all of these.
@@ -125,7 +125,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// An empty window of at most `most` candidates.
+    /// Returns an empty window of at most `most` candidates.
     pub(crate) fn of(most: u32) -> Self {
         let [bands, angles, pages] = Default::default();
         Self { most: most.max(1) as usize, bands, angles, pages, steps: Vec::new(), least: 0 }
@@ -190,7 +190,8 @@ impl Window {
         self.steps.resize(count.next_multiple_of(CHUNK), BEHIND_ALL);
     }
 
-    /// The estimated candidate that is reached first (the oldest if tied) and its time; `reached` returns exact times.
+    /// Returns the estimated candidate that is reached first (the oldest if tied) and its time. `reached` returns exact
+    /// times.
     pub(crate) fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
         let guess = self.until(self.least).next().unwrap_or(0);
         let (mut best, mut soonest) = (guess, reached(guess));

@@ -87,13 +87,13 @@ impl Layout {
         }
     }
 
-    /// The last sector before the byte address `end`, and the stream coordinate at which it has passed.
+    /// Returns the last sector before the byte address `end`, and the stream coordinate at which it has passed.
     pub(crate) fn end(&self, end: u64) -> (SectorPosition, f64) {
         let last = self.place(end.saturating_sub(SECTOR));
         (last, last.stream_ns + self.bands[last.zone as usize].sector_ns)
     }
 
-    /// The same for a range from `start` with known position, which usually ends on that track.
+    /// Works like `end`, but for a range from `start` with known position, which usually ends on that track.
     pub(crate) fn end_from(&self, place: &SectorPosition, start: u64, end: u64) -> (SectorPosition, f64) {
         let band = &self.bands[place.zone as usize];
         let sector = u64::from(place.sector) + ((end - start) / SECTOR).saturating_sub(1);
@@ -106,13 +106,14 @@ impl Layout {
         (SectorPosition { stream_ns, sector: sector as u32, ..*place }, stream_ns + band.sector_ns)
     }
 
-    /// First byte address that has not passed at a stream coordinate, with cylinder and head. `near` is a position that is
-    /// probably on that track.
+    /// Returns the first byte address that has not passed at a stream coordinate, with cylinder and head. `near` is a
+    /// position that is probably on that track.
     pub(crate) fn reached(&self, stream_ns: f64, near: &SectorPosition) -> (u64, u64, u32) {
         self.reached_on_track(stream_ns, near).unwrap_or_else(|| self.reached_anywhere(stream_ns))
     }
 
-    /// The same without division by tracks and cylinders, if the coordinate is on the track of `near` and not at its edges.
+    /// Works like `reached` without division by tracks and cylinders, if the coordinate is on the track of `near` and
+    /// not at its edges.
     fn reached_on_track(&self, stream_ns: f64, near: &SectorPosition) -> Option<(u64, u64, u32)> {
         let band = &self.bands[near.zone as usize];
         let within = stream_ns + 1.0 - band.first_ns;
@@ -149,18 +150,19 @@ impl Layout {
         (number * SECTOR, band.first_cylinder + cylinder, head as u32)
     }
 
-    /// Time to move the arm between two different cylinders.
+    /// Returns the time to move the arm between two different cylinders.
     pub(crate) fn seek_ns(&self, from: u64, to: u64) -> f64 {
         self.seek.ns(from.abs_diff(to))
     }
 
-    /// Lower bound of seek times over this distance or longer.
+    /// Returns a lower bound of seek times over this distance or longer.
     pub(crate) fn least_seek_ns(&self, distance: u64) -> f64 {
         self.seek.curve.as_ref().map_or(0.0, |curve| curve.least_ms(distance as f64 / self.seek.stroke) * 1e6)
     }
 }
 
-/// Quotient and remainder, with `inverse` = `u64::MAX / divisor`: several times faster than an integer division.
+/// Returns quotient and remainder. `inverse` = `u64::MAX / divisor` makes this several times faster than an integer
+/// division.
 fn divided(value: u64, divisor: u64, inverse: u64) -> (u64, u64) {
     let quotient = ((u128::from(value) * u128::from(inverse)) >> 64) as u64;
     let rest = value - quotient * divisor;

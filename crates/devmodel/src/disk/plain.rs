@@ -65,7 +65,7 @@ fn drives() -> impl Strategy<Value = Disk> {
 /// Operation, position (up to 1: share of the span; above: small distance after the previous), pages, pause in ns.
 type Step = (u32, f64, u64, u64);
 
-/// Completion times with `depth` open requests; `None`: at their issue times.
+/// Returns the completion times with `depth` open requests; `None`: at their issue times.
 fn times(disk: &Disk, steps: &[Step], span: f64, depth: Option<u64>, is_plain: bool) -> Vec<(u64, u64)> {
     let mut drive = disk.start();
     drive.is_plain = is_plain;

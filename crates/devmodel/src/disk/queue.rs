@@ -31,13 +31,13 @@ struct Open {
 }
 
 impl Waiting {
-    /// An empty queue with a window of at most `queue_depth`.
+    /// Returns an empty queue with a window of at most `queue_depth`.
     pub(crate) fn of(queue_depth: u32) -> Self {
         let window = Window::of(queue_depth);
         Self { requests: VecDeque::new(), window, count: 0, flushes: 0, compared: 0, changes: 0 }
     }
 
-    /// Number of requests that may be chosen at `at`.
+    /// Returns the number of requests that may be chosen at `at`.
     fn choosable(&self, at: f64) -> usize {
         let mut among = self.window.len();
         while among > 0 && self.requests[among - 1].issued_ns as f64 > at {
@@ -53,13 +53,13 @@ impl Waiting {
 }
 
 impl DiskState {
-    /// When the drive chooses: it is free, and a request is waiting.
+    /// Returns when the drive chooses: it is free, and a request is waiting.
     fn choosing(&self) -> Option<f64> {
         let oldest = self.waiting.requests.front()?;
         Some((oldest.issued_ns as f64).max(self.free_ns))
     }
 
-    /// The next request, and when the head is there if known.
+    /// Returns the next request, and when the head is there if known.
     fn choose(&mut self, at: f64) -> (usize, Option<f64>) {
         let among = self.disk.queue_depth.max(1) as usize;
         let oldest = self.waiting.requests.front().map_or(0.0, |oldest| oldest.issued_ns as f64);
@@ -102,7 +102,7 @@ impl DiskState {
         (*compared, *changes) = (among.max(*compared), self.segments.changes());
     }
 
-    /// When a request would get its first sector.
+    /// Returns when a request would get its first sector.
     fn estimate(&self, number: usize, here: &Here) -> f64 {
         let Open { request, place, .. } = &self.waiting.requests[number];
         let in_cache = |start, end| self.waiting.window.is_exact(number) && self.segments.holding(start, end).is_some();

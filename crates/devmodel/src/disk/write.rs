@@ -70,7 +70,7 @@ impl DiskState {
         }
     }
 
-    /// The cached write that the head reaches first, among those present at `begin`, and when.
+    /// Returns the cached write that the head reaches first, among those present at `begin`, and when.
     fn choose_write(&mut self, begin: f64) -> (usize, f64) {
         #[cfg(test)]
         if self.is_plain {

@@ -20,7 +20,8 @@ pub struct Recorded {
 /// Another request, and the think time after its completion.
 type Dependence = Option<(usize, u64)>;
 
-/// Each request depends on the one that completed last before it was issued; the first ones on none.
+/// Returns what each request depends on: the request that completed last before it was issued. The first ones depend on
+/// none.
 fn dependences(trace: &[Recorded]) -> Vec<Dependence> {
     let mut open = BinaryHeap::new();
     let mut last = None;

@@ -28,10 +28,10 @@ pub(crate) trait Queue {
     /// Submits a request that reaches the device at `at_ns`, not before the last submitted one.
     fn submit(&mut self, command: &Command, at_ns: u64);
 
-    /// The next request to complete, if any is open. A device that reorders chooses among those submitted.
+    /// Returns the next request to complete, if any is open. A device that reorders chooses among those submitted.
     fn next(&mut self) -> Option<Finished>;
 
-    /// The same, but only if it does not depend on later submissions, at or after `ns`.
+    /// Works like `next`, but only if the result does not depend on later submissions, at or after `ns`.
     fn next_before(&mut self, ns: u64) -> Option<Finished>;
 }
 

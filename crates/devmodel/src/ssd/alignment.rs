@@ -83,8 +83,9 @@ pub fn measure_alignment(probe: &mut impl Probe, reads: usize, seed: Seed) -> Re
     Ok(Alignment { mb_per_s, stripe_bytes, die_bytes })
 }
 
-/// Stripe: the smallest alignment with the lowest rate. Die: reads at every second die's start meet half of the dies, so the
-/// smallest alignment with a dip is two dies' worth (with an even number of dies).
+/// Returns the sizes of stripe and die. Stripe: the smallest alignment with the lowest rate. Die: with an even number
+/// of dies, the smallest alignment with a dip is two dies' worth. Reads at every second die's start meet half of the
+/// dies.
 fn granularity(rates: &[(u64, f64)]) -> (Option<u64>, Option<u64>) {
     let mut sorted: Vec<f64> = rates.iter().map(|point| point.1).collect();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -5,9 +5,9 @@ use super::parameters::{Collection, Firmware, Flash, Geometry, PAGE, Placement, 
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
-/// Write amplification of first-in-first-out cleaning under uniform random writes, with `ratio` = physical / logical size above
-/// 1: a / (a + W(-a e^-a)) with Lambert's function W (Desnoyers, "Analytic models of SSD write performance", ACM Transactions on
-/// Storage 10(2), 2014). Infinite for a ratio of 1 or below.
+/// Returns the write amplification of first-in-first-out cleaning under uniform random writes. `ratio` = physical /
+/// logical size above 1. The formula is a / (a + W(-a e^-a)) with Lambert's function W. Source: Desnoyers, "Analytic
+/// models of SSD write performance", ACM Transactions on Storage 10(2), 2014. Infinite for a ratio of 1 or below.
 pub fn desnoyers(ratio: f64) -> f64 {
     if ratio.is_nan() || ratio <= 1.0 {
         return f64::INFINITY;
@@ -39,8 +39,8 @@ pub struct Uniform {
     pub seed: Seed,
 }
 
-/// Write amplification of the model: the drive is filled in order, then overwritten randomly. Moved pages go to the same blocks
-/// as the host's, as in the formula.
+/// Returns the write amplification of the model: the drive is filled in order, then overwritten randomly. Moved pages
+/// go to the same blocks as the host's, as in the formula.
 pub fn measured(uniform: &Uniform) -> f64 {
     let flash = one_die(uniform);
     let (mut map, logical) = (Map::new(&flash), flash.logical_pages());
@@ -62,7 +62,7 @@ pub fn measured(uniform: &Uniform) -> f64 {
     1.0 + (after.moved_pages - before.moved_pages) as f64 / host.max(1) as f64
 }
 
-/// A drive of a single die; its times are irrelevant.
+/// Returns a drive of a single die; its times are irrelevant.
 fn one_die(uniform: &Uniform) -> Flash {
     let physical = u64::from(uniform.blocks) * u64::from(uniform.pages_per_block);
     Flash {
@@ -106,8 +106,8 @@ fn one_die(uniform: &Uniform) -> Flash {
 mod tests {
     use super::*;
 
-    /// Another way to solve the formula: with v the share of valid pages in the cleaned block, v = exp(-a (1 - v)), and WA = 1 /
-    /// (1 - v).
+    /// Solves the formula in another way. With v the share of valid pages in the cleaned block, v = exp(-a (1 - v)).
+    /// Then WA = 1 / (1 - v).
     #[test]
     fn the_formula_agrees_with_its_fixed_point() {
         for spare in [0.05, 0.07, 0.15, 0.28, 0.4] {

@@ -19,7 +19,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// An idle bus; rate in MiB/s.
+    /// Returns an idle bus; the rate is in MiB/s.
     pub(crate) fn new(mib_per_s: f64) -> Self {
         Self { ns_per_byte: 1e9 / (mib_per_s * f64::from(1u32 << 20)), first: 0, left: VecDeque::new() }
     }
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn data_ready_earlier_go_first_even_if_requested_later() {
+    fn bus_transfers_data_in_the_order_they_are_ready() {
         let mut bus = Bus::new(1000.0);
         bus.transfer(100_000, (1 << 20) / 100);
         assert_eq!(bus.transfer(0, (1 << 20) / 100), 10_000);
     }
 
     #[test]
-    fn a_bus_is_never_faster_than_its_rate() {
+    fn bus_does_not_exceed_its_rate() {
         let mut bus = Bus::new(800.0);
         let last = (0..1000u64).map(|index| bus.transfer(index % 7 * 1300, 16 << 10)).max().unwrap_or(0);
         let least = 1000.0 * 16384.0 / (800.0 * 1048576.0) * 1e9;

@@ -40,7 +40,7 @@ impl Closed {
         }
     }
 
-    /// A full block has lost a valid page; `valid` are left.
+    /// Records that a full block has lost a valid page; `valid` are left.
     pub(crate) fn lost_a_page(&mut self, block: u32, valid: u32) {
         if self.policy == Policy::Greedy {
             self.unlink(block, valid + 1);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_follows_blocks_that_lose_pages() {
+    fn greedy_cleans_blocks_with_fewest_valid_pages() {
         let mut closed = Closed::new(Policy::Greedy, 4, 8);
         for block in 0..4 {
             closed.add(block, 8);

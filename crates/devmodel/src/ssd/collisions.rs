@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn even_reads_have_index_one_and_reads_of_one_die_the_number_of_dies() {
+    fn collision_index_is_one_for_even_reads_and_maximal_on_one_die() {
         let index = |die: fn(u32) -> u32| {
             let mut collisions = Collisions::new(8);
             (0..320).for_each(|read| collisions.read(die(read)));

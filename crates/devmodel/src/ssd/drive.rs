@@ -31,7 +31,7 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// An empty drive; its parameters must have been checked.
+    /// Creates an empty drive; its parameters must have been checked.
     pub fn new(flash: &Flash) -> Self {
         let translations = flash.logical_pages().div_ceil(MappingCache::ENTRIES);
         Self {
@@ -53,7 +53,7 @@ impl Drive {
         self.map.counters()
     }
 
-    /// Die-collision index of the reads so far; `None` if the flash was not read.
+    /// Returns the die-collision index of the reads so far; `None` if the flash was not read.
     pub fn collision_index(&self) -> Option<f64> {
         self.collisions.index()
     }
@@ -90,14 +90,14 @@ impl Drive {
         self.last_done = 0;
     }
 
-    /// Die-collision index of sequential reads of these pages; `None` if the flash would not be read.
+    /// Returns the die-collision index of sequential reads of these pages; `None` if the flash would not be read.
     pub fn collision_index_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Option<f64> {
         let mut collisions = Collisions::new(self.flash.geometry.dies());
         self.dies_of(runs).into_iter().for_each(|die| collisions.read(die));
         collisions.index()
     }
 
-    /// The die of each flash read when these pages are read in sequence.
+    /// Returns the die of each flash read when these pages are read in sequence.
     pub fn dies_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Vec<u32> {
         let mut dies = Vec::new();
         for pages in runs {
@@ -252,7 +252,7 @@ impl Drive {
         ready
     }
 
-    /// Garbage collection between commands, as far as it fits into the gap before `until`.
+    /// Collects garbage between commands, as far as it fits into the gap before `until`.
     fn clean_while_idle(&mut self, until: u64) {
         let wanted = self.flash.collection.idle_ready_blocks as usize;
         let from = self.last_done.max(self.units.programmed) + ns(self.flash.collection.idle_after_ms * 1e3);
@@ -272,7 +272,7 @@ impl Drive {
 }
 
 impl Device for Drive {
-    /// A trace of a larger device wraps around.
+    /// Serves a request; a trace of a larger device wraps around.
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let sectors = (self.flash.capacity_bytes / SECTOR).max(1);
         let start_sector = request.start_sector % sectors;

@@ -74,7 +74,7 @@ impl Units {
         self.now = now;
     }
 
-    /// Index of the unit that reads a physical page together with others.
+    /// Returns the index of the unit that reads a physical page together with others.
     pub(crate) fn read_unit(&self, physical: u32) -> u32 {
         physical / self.pages_per_read
     }
@@ -124,7 +124,7 @@ impl Units {
         self.dies[die] = self.channels[channel].transfer(self.dies[die].max(at), PAGE) + self.program;
     }
 
-    /// When the write buffer has space for `bytes`, not before `at`; reserves it.
+    /// Returns when the write buffer has space for `bytes`, not before `at`; reserves it.
     pub(crate) fn buffer(&mut self, bytes: u64, at: u64) -> u64 {
         let mut when = at;
         while let Some(Reverse((time, freed))) = self.buffered.peek().copied() {

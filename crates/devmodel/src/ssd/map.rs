@@ -45,17 +45,17 @@ impl Shape {
         u64::from(self.units) * u64::from(self.blocks) * u64::from(self.block_pages())
     }
 
-    /// Number of the program of a physical page, counted over the drive.
+    /// Returns the number of the program of a physical page, counted over the drive.
     pub(crate) fn program(&self, physical: u32) -> u32 {
         physical / self.slots
     }
 
-    /// Counted over all units.
+    /// Returns the block of a physical page, counted over all units.
     pub(crate) fn block(&self, physical: u32) -> u32 {
         physical / self.block_pages()
     }
 
-    /// Counted over all units; neighbours are on different channels.
+    /// Returns the die of a physical page, counted over all units; neighbours are on different channels.
     pub(crate) fn die(&self, physical: u32) -> u32 {
         self.block(physical) / self.blocks * self.dies + self.program(physical) % self.dies
     }
@@ -66,10 +66,10 @@ impl Shape {
 }
 
 pub(crate) trait Work {
-    /// The last page of a program has been filled; `physical` is any of its pages, `host_pages` came from the host, the others
-    /// were moved.
+    /// Accounts for a program whose last page has been filled. `physical` is any of its pages. `host_pages` came from
+    /// the host, the others were moved.
     fn program(&mut self, _shape: &Shape, _physical: u32, _slc: bool, _host_pages: u32) {}
-    /// `pages` of the program of `physical` are read to be moved.
+    /// Accounts for reads of `pages` of the program of `physical`, to be moved.
     fn read(&mut self, _shape: &Shape, _physical: u32, _pages: u32, _slc: bool) {}
     fn erase(&mut self, _shape: &Shape, _block: u32) {}
 }
@@ -133,7 +133,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty drive; its parameters must have been checked.
+    /// Creates an empty drive; its parameters must have been checked.
     pub(crate) fn new(flash: &Flash) -> Self {
         let shape = Shape::of(flash);
         let unit = |unit: u32| Unit {
@@ -176,21 +176,21 @@ impl Map {
         self.blocks.iter().map(|block| block.erases)
     }
 
-    /// Memory per mapped page over all tables, bytes.
+    /// Returns the memory per mapped page over all tables, in bytes.
     pub fn bytes_per_mapped_page(&self) -> f64 {
         let tables = (self.forward.len() + self.back.len()) * size_of::<u32>();
         let blocks = self.blocks.len() * (size_of::<Block>() + 3 * size_of::<u32>());
         (tables + blocks) as f64 / self.forward.len().max(1) as f64
     }
 
-    /// Whether the program of a page is still being filled, so that its pages are in memory.
+    /// Returns whether the program of a page is still being filled, so that its pages are in memory.
     pub(crate) fn is_buffered(&self, physical: u32) -> bool {
         let block = &self.blocks[self.shape.block(physical) as usize];
         let within = physical % self.shape.block_pages();
         !block.full && within / self.shape.slots == block.written / self.shape.slots
     }
 
-    /// Whether a page is in a block with one bit per cell.
+    /// Returns whether a page is in a block with one bit per cell.
     pub(crate) fn is_slc(&self, physical: u32) -> bool {
         self.blocks[self.shape.block(physical) as usize].slc
     }
@@ -239,13 +239,13 @@ impl Map {
         true
     }
 
-    /// Whether to clean in idle time: too few erased blocks, or blocks with one bit per cell to empty.
+    /// Returns whether to clean in idle time: too few erased blocks, or blocks with one bit per cell to empty.
     pub(crate) fn wants_cleaning(&self, unit: u32, erased: usize) -> bool {
         let unit = &self.units[unit as usize];
         unit.free.len() < erased || !unit.slc.is_empty()
     }
 
-    /// The unit itself, or the one with the fewest valid pages if cleaning would no longer find space in it.
+    /// Returns the unit itself, or the one with the fewest valid pages if cleaning would no longer find space in it.
     fn with_space(&self, unit: u32) -> u32 {
         let valid = |unit: &u32| self.units[*unit as usize].valid;
         if valid(&unit) < self.most_valid {
@@ -254,7 +254,7 @@ impl Map {
         (0..self.shape.units).min_by_key(valid).unwrap_or(unit)
     }
 
-    /// The stream of the host's next page; cleans if a block had to be opened for it.
+    /// Returns the stream of the host's next page; cleans if a block had to be opened for it.
     fn make_space(&mut self, unit: u32, work: &mut impl Work) -> Stream {
         let stream = self.host_stream(unit);
         if self.units[unit as usize].open[stream as usize].is_none() {

@@ -28,7 +28,7 @@ impl MappingCache {
     /// Entries per page of the map, four bytes each.
     pub(crate) const ENTRIES: u64 = PAGE / 4;
 
-    /// An empty cache of `bytes` for a map of `pages` pages of entries.
+    /// Creates an empty cache of `bytes` for a map of `pages` pages of entries.
     pub(crate) fn new(bytes: u64, pages: u64) -> Self {
         Self {
             state: vec![ABSENT; pages as usize],

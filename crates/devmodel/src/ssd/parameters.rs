@@ -153,7 +153,7 @@ pub struct SlcCache {
 }
 
 impl Collection {
-    /// Blocks kept ready, as cleaning may open a block before it frees one.
+    /// Returns the number of blocks kept ready, as cleaning may open a block before it frees one.
     pub(crate) fn ready(&self) -> u32 {
         self.ready_blocks.max(1 + u32::from(self.separate_stream))
     }
@@ -164,12 +164,12 @@ impl Geometry {
         self.channels * self.dies_per_channel
     }
 
-    /// Mapped pages fetched by one read of a die: a page on all planes.
+    /// Returns the number of mapped pages that one read of a die fetches: a page on all planes.
     pub(crate) fn pages_per_read(&self) -> u32 {
         (self.page_bytes * u64::from(self.planes_per_die) / PAGE) as u32
     }
 
-    /// Bytes of all blocks; `None` on overflow.
+    /// Returns the bytes of all blocks; `None` on overflow.
     pub fn bytes(&self) -> Option<u64> {
         [self.channels, self.dies_per_channel, self.planes_per_die, self.blocks_per_plane, self.pages_per_block]
             .into_iter()
@@ -178,7 +178,7 @@ impl Geometry {
 }
 
 impl Flash {
-    /// Mapped pages visible to the host.
+    /// Returns the number of mapped pages visible to the host.
     pub fn logical_pages(&self) -> u64 {
         self.capacity_bytes / PAGE
     }
@@ -284,7 +284,7 @@ impl Flash {
         geometry.page_bytes * u64::from(geometry.planes_per_die) * u64::from(geometry.pages_per_program)
     }
 
-    /// Blocks of each die without data: those being filled, those kept ready, and one for cleaning to gain.
+    /// Returns the blocks of each die without data: those being filled, those kept ready, and one for cleaning to gain.
     pub(crate) fn kept_blocks(&self) -> u32 {
         self.collection.ready().saturating_add(3 + u32::from(self.slc_cache.is_some()))
     }

@@ -4,9 +4,9 @@ use super::parameters::{Flash, PAGE};
 use crate::error::ModelError;
 
 impl Flash {
-    /// The same drive with a capacity of at least `bytes` and at most a few blocks more. It has fewer blocks, and smaller ones if
-    /// the spare area could not hold the blocks kept ready. Dies, channels, page sizes and times are unchanged; an SLC cache
-    /// shrinks with the capacity.
+    /// Returns the same drive with a capacity of at least `bytes` and at most a few blocks more. It has fewer blocks,
+    /// and smaller ones if the spare area could not hold the blocks kept ready. Dies, channels, page sizes and times
+    /// are unchanged; an SLC cache shrinks with the capacity.
     pub fn sized(&self, bytes: u64, name: &str) -> Result<Self, ModelError> {
         if bytes > self.capacity_bytes {
             let problem = format!("{bytes} bytes exceed its {} bytes", self.capacity_bytes);

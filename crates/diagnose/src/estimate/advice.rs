@@ -82,7 +82,7 @@ impl Advice {
         }
     }
 
-    /// No file can be moved, or no space is left for it.
+    /// Returns the reason if no file can be moved, or no space is left for it.
     fn by_files(&self, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
         let moves = seen.ideal_moves(|file| self.moves(file));
         if moves.is_empty() && !self.immovable.is_empty() {
@@ -133,7 +133,7 @@ fn reason(known: FileSystem, encoded: bool, attributes: impl FnOnce() -> Option<
     .map(|(_, reason)| reason)
 }
 
-/// `FS_IOC_GETFLAGS`; `None` if it fails.
+/// Reads the attributes with `FS_IOC_GETFLAGS`; `None` if it fails.
 fn attributes(path: &Path) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;

@@ -83,8 +83,8 @@ pub(super) fn breaks(seen: &CostedLayout) -> Breaks {
     found
 }
 
-/// For a whole file system the used bytes outside of the examined files; for a directory of it the share of directories
-/// and files that may not be opened.
+/// Estimates the share of data that was not examined. For a whole file system these are the used bytes outside of the
+/// examined files. For a directory it is the share of directories and files that may not be opened.
 pub(super) fn unseen_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
     let summary = &seen.summary;
     if summary.denied == 0 {
@@ -149,7 +149,7 @@ fn limits(space: &FileSystemSpace) -> Option<&'static str> {
     }
 }
 
-/// A caveat if the data does not fit on the modelled drive, which maps addresses beyond its end to others.
+/// Returns a caveat if the data does not fit on the modelled drive, which maps addresses beyond its end to others.
 pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     (reach > capacity).then(|| {
         format!(
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(place_of_commands(&format!("{text}.img")), "MOUNTPOINT");
     }
 
-    /// No tool moves files of ext2 and ext3.
+    /// Expects caveats because no tool moves files of ext2 and ext3.
     #[test]
     fn ext_without_extents_gives_caveats() {
         let with = |extents| {

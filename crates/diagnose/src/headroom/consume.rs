@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_the_limit_or_the_extents(
+        fn files_fit_the_limit_and_the_extents(
             lengths in prop::collection::vec(1u64..500, 0..60), data in 1u64..300, limit in 0.0f64..20_000.0
         ) {
             let appetite = Appetite { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };

@@ -67,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// Names in this number of blocks; more than `most` are not counted one by one.
+    /// Returns the number of names in this number of blocks; more than `most` are not counted one by one.
     fn names_in(&self, blocks: f64, most: f64) -> f64 {
         let needed = self.blocks(most);
         if needed <= blocks {
@@ -148,7 +148,8 @@ fn by_blocks(
     (files, (beside * files / limit.max(1.0)).min(1.0))
 }
 
-/// Names that an index with a third level takes (feature `large_dir`; fs/ext4/namei.c, ext4_dir_htree_level).
+/// Estimates the names that an index with a third level takes (feature `large_dir`; fs/ext4/namei.c,
+/// ext4_dir_htree_level).
 fn third_level(block_size: u64, ext: &Ext, name_bytes: u64) -> Option<Estimate> {
     let shape = Shape::of(block_size, name_bytes, ext.metadata_checksums, true);
     let names = 0.6 * shape.fullest();

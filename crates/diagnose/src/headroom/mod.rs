@@ -112,7 +112,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// `share` to both sides, and a file.
+    /// Creates an estimate with an interval of `share` and a file to both sides.
     fn within(files: f64, share: f64, ends_by: EndsBy) -> Self {
         let files = files.max(0.0);
         let (low, high) = ((files * (1.0 - share) - 1.0).max(0.0), files * (1.0 + share) + 1.0);
@@ -125,7 +125,7 @@ impl Estimate {
     }
 }
 
-/// All sizes, for users and for root, with names of this length. Empty without a rule for the file system.
+/// Estimates all sizes, for users and for root, with names of this length. Empty without a rule for the file system.
 pub(crate) fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
     let all = SIZES.map(|size| NewFiles { size, name_bytes });
     let of = |user: User| in_order(all.into_iter().filter_map(|new| one(space, new, user)).collect());
@@ -164,7 +164,7 @@ pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<Creatab
     Some(Creatable { size, files, low, high, ends_by, ends_by_after_sync: after_sync, user })
 }
 
-/// Free blocks that a mount for writing would not show.
+/// Returns the free blocks that a mount for writing would not show.
 pub(crate) fn not_set_aside(space: &FileSystemSpace) -> u64 {
     match &space.kind {
         Particulars::Xfs(xfs) => xfs.to_set_aside,
@@ -172,8 +172,8 @@ pub(crate) fn not_set_aside(space: &FileSystemSpace) -> u64 {
     }
 }
 
-/// The number that df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the
-/// free inodes.
+/// Returns the number that df suggests: free bytes for this user over the size, each rounded up to blocks. For empty
+/// files it is the number of free inodes.
 pub(crate) fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option<u64> {
     let blocks = if user == User::Root { space.free_blocks } else { space.user_blocks };
     let blocks = blocks.saturating_sub(not_set_aside(space));
@@ -196,7 +196,8 @@ pub struct LongestFree {
     pub bytes: u64,
 }
 
-/// Free blocks that no allocation gets: reserved by the kernel, now or later, or needed for the call itself.
+/// Returns the free blocks that no allocation gets: reserved by the kernel, now or later, or needed for the call
+/// itself.
 fn held_back(space: &FileSystemSpace) -> u64 {
     match &space.kind {
         Particulars::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
@@ -205,15 +206,15 @@ fn held_back(space: &FileSystemSpace) -> u64 {
     }
 }
 
-/// Whether files can be preallocated (fallocate). Not possible for files of ext2 and ext3, which are mapped block by
-/// block.
+/// Returns whether files can be preallocated (fallocate). Not possible for files of ext2 and ext3, which are mapped
+/// block by block.
 pub(crate) fn can_preallocate(space: &FileSystemSpace) -> bool {
     !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
 }
 
-/// The sum of the 1, 4, 16 and 64 longest free extents, without the kernel's reserve: root can preallocate one file of
-/// that size. It may have more extents, because the kernel need not choose these. Empty if free extents are not known,
-/// no file can be preallocated, or files may lie on an XFS realtime device, whose free extents are not known.
+/// Sums the 1, 4, 16 and 64 longest free extents, without the kernel's reserve: root can preallocate one file of that
+/// size. It may have more extents, because the kernel need not choose these. Empty if free extents are not known or no
+/// file can be preallocated. Also empty if files may lie on an XFS realtime device, whose free extents are not known.
 pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
     let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space) && !has_realtime(space)) else {
         return Vec::new();
@@ -229,7 +230,7 @@ fn has_realtime(space: &FileSystemSpace) -> bool {
     matches!(&space.kind, Particulars::Xfs(found) if found.realtime)
 }
 
-/// Why a known kind of file system has no rule.
+/// Explains why a known kind of file system has no rule.
 pub(crate) fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
         Particulars::Xfs(found) if !xfs::is_known(found) => {

@@ -65,8 +65,8 @@ fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64
     FileSystemSpace { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
 }
 
-/// A fill of ext4 of 600 MiB: 26,132 files of 4 KiB and 1,641 of 64 KiB with 29,350 free blocks of which 3,072 are held
-/// back.
+/// Compares with a fill of ext4 of 600 MiB: 26,132 files of 4 KiB and 1,641 of 64 KiB. It had 29,350 free blocks, of
+/// which 3,072 are held back.
 #[test]
 fn ext4_rule_matches_measured_fill() {
     let space = ext4(pieces(29_350, 29_350, 1), 34_201, 3072, 7680);
@@ -81,7 +81,7 @@ fn ext4_rule_matches_measured_fill() {
     assert_eq!((empty.files, empty.ends_by), (34_200, EndsBy::Inodes));
 }
 
-/// Blocks of 1 KiB: 124 * 126 leaves of 44 names, and a level more with large_dir.
+/// Uses blocks of 1 KiB: 124 * 126 leaves of 44 names, and a level more with large_dir.
 #[test]
 fn index_limit_of_ext4_follows_its_features() {
     let space = |dir_index, large_dir| {
@@ -98,7 +98,8 @@ fn index_limit_of_ext4_follows_its_features() {
     }
 }
 
-/// 3 of 8 blocks punched out: 64 KiB need six pieces and so a block of the tree (measured: 3,192 with 57,046 free blocks).
+/// Punches out 3 of 8 blocks: 64 KiB need six pieces and so a block of the tree (measured: 3,192 with 57,046 free
+/// blocks).
 #[test]
 fn fragmented_ext4_matches_measured_fill() {
     let space = ext4(pieces(3, 8, 57_046 / 3), 38_388, 3072, 7680);
@@ -106,7 +107,7 @@ fn fragmented_ext4_matches_measured_fill() {
     assert!((found.files as f64 - 3192.0).abs() < 32.0, "{found:?}");
 }
 
-/// Free extents of three blocks that no chunk fits into: only existing inodes are left.
+/// Uses free extents of three blocks, which no chunk fits into: only existing inodes are left.
 #[test]
 fn xfs_without_sites_ends_at_existing_inodes() {
     let space = xfs(pieces(3, 8, 20_000), true);
@@ -117,8 +118,8 @@ fn xfs_without_sites_ends_at_existing_inodes() {
     assert_eq!(one(&space, NewFiles::of(4096), User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
-/// Punched images of 600 MiB: extents of six blocks never hold an aligned chunk, those of seven only while their
-/// group's list is full.
+/// Compares with punched images of 600 MiB. Extents of six blocks never hold an aligned chunk, those of seven only
+/// while their group's list is full.
 #[test]
 fn fragmented_xfs_matches_measured_fills() {
     let space = |length, every| {
@@ -211,8 +212,8 @@ fn bounds_of_btrfs_include_early_metadata_chunks() {
     }
 }
 
-/// On ext3 every file of 64 KiB has a block of its map, and one of 1 MiB has one with blocks of 4 KiB and five with
-/// those of 1 KiB.
+/// Counts blocks of the map on ext3: one for a file of 64 KiB. A file of 1 MiB has one with blocks of 4 KiB and five
+/// with those of 1 KiB.
 #[test]
 fn files_without_extents_need_map_blocks_and_cannot_be_preallocated() {
     let space = |block_size, blocks| {
@@ -231,8 +232,8 @@ fn files_without_extents_need_map_blocks_and_cannot_be_preallocated() {
     }
 }
 
-/// XFS of 512 MiB filled with files that were preallocated to nine blocks and truncated: no group has an extent of
-/// seven blocks that its list of free blocks does not need. The kernel creates nothing, not even a directory.
+/// Models XFS of 512 MiB filled with files that were preallocated to nine blocks and truncated. No group has an extent
+/// of seven blocks that its list of free blocks does not need. The kernel creates nothing, not even a directory.
 #[test]
 fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
     let mut space = xfs(pieces(7, 9, 8000), true);
@@ -256,7 +257,8 @@ fn xfs_with_a_realtime_device_has_no_rule() {
     assert_eq!(longest_free(&space), []);
 }
 
-/// mkfs.xfs -n size=65536 of 320 MiB: 107,081 empty files with decimal names of 64 bytes, 163,804 with other names of 8 bytes.
+/// Compares with mkfs.xfs -n size=65536 of 320 MiB: 107,081 empty files with decimal names of 64 bytes, 163,804 with
+/// other names of 8 bytes.
 #[test]
 fn xfs_with_large_directory_blocks_is_uncertain_of_many_names() {
     let mut space = xfs(pieces(58_000, 58_000, 1), true);
@@ -279,7 +281,7 @@ fn long_names_fill_the_index_of_ext4_sooner() {
     }
 }
 
-/// Two copies of data on devices of 1 and 4 GiB: 752 MiB fitted.
+/// Compares with two copies of data on devices of 1 and 4 GiB: 752 MiB fitted.
 #[test]
 fn btrfs_pairs_unequal_devices() {
     const MIB: u64 = 1 << 20;

@@ -26,14 +26,14 @@ const SPLIT_SHARE: f64 = 0.78;
 
 const HALVINGS: u32 = 24;
 
-/// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES).
+/// Returns the blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES).
 pub(super) fn transaction(space: &FileSystemSpace, xfs: &Xfs) -> u64 {
     let directory = DIRECTORY_LEVELS * ((xfs.directory_block / space.block_size).max(1) + MAP_LEVELS);
     directory + Chunk::of(space.block_size, xfs).whole + INODE_TREES
 }
 
-/// Whether the rule supports the geometry. A realtime device cannot hold inodes or directories, and an attribute of
-/// each directory decides whether files use it.
+/// Returns whether the rule supports the geometry. A realtime device cannot hold inodes or directories, and an
+/// attribute of each directory decides whether files use it.
 pub(super) fn is_known(xfs: &Xfs) -> bool {
     !xfs.realtime
 }
@@ -52,15 +52,15 @@ pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, new: NewFiles) -> Opt
     Some(by_chunks(&counted, &needs, blocks))
 }
 
-/// The reserve for reverse maps on a read-only mount, which counts none of it as taken; 0 without them. The other trees
-/// get less than a hundredth.
+/// Returns the reserve for reverse maps on a read-only mount, which counts none of it as taken; 0 without them. The
+/// other trees get less than a hundredth.
 fn reverse_maps(xfs: &Xfs) -> f64 {
     let blocks = xfs.groups * xfs.group_blocks;
     let trees = xfs.to_set_aside.saturating_sub((blocks / 20).min(8192));
     if trees > blocks / 100 { trees as f64 } else { 0.0 }
 }
 
-/// The limit of `imaxpct`, which is compared with a counter of which every CPU keeps a part for itself
+/// Estimates the limit of `imaxpct`, which is compared with a counter of which every CPU keeps a part for itself
 /// (XFS_ICOUNT_BATCH, xfs_dialloc).
 fn by_limit(space: &FileSystemSpace) -> Estimate {
     const KEPT: f64 = 128.0;
@@ -163,7 +163,7 @@ impl Needs {
         }
     }
 
-    /// The same if data take the sites first. The directory of the files takes an inode too.
+    /// Returns the number of files if data take the sites first. The directory of the files takes an inode too.
     fn at_worst(&self, sites: Sites) -> f64 {
         let by_data = self.free / self.blocks_per_file();
         self.shared(sites, 0.0).max((self.made - 2.0).max(0.0).min(by_data))
@@ -175,13 +175,13 @@ impl Needs {
         (blocks + elsewhere + self.made * per_inode) / (per_inode + self.blocks_per_file())
     }
 
-    /// Whether the data of this number of files soon take these sites. A few chunks are made before.
+    /// Returns whether the data of this number of files soon take these sites. A few chunks are made before.
     fn soon_taken(&self, sites: Sites, files: f64) -> bool {
         sites.blocks(self.chunk) < FEW_SITES * self.free && files - self.made > FEW_CHUNKS * CHUNK as f64
     }
 }
 
-/// Data take free blocks too: at best none that a chunk could have, at worst those first.
+/// Estimates the files if data take free blocks too: at best none that a chunk could have, at worst those first.
 fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estimate {
     let sites::Counted { usable, lasting, safe, ready } = *counted;
     let made_only = (needs.made - 1.0).max(0.0);

@@ -70,7 +70,7 @@ impl Chain {
         self.without(|_, _| false)
     }
 
-    /// A small set that is expected to save this share of the total gain.
+    /// Chooses a small set that is expected to save this share of the total gain.
     pub(super) fn reaching(&self, share: f64) -> Chosen {
         let mut surplus = (1.0 - share) * self.whole().gain_ns as f64;
         self.without(|loss_ns, _| {
@@ -80,7 +80,7 @@ impl Chain {
         })
     }
 
-    /// A set within `bytes` with a large expected gain, including files without a gain.
+    /// Chooses a set within `bytes` with a large expected gain, including files without a gain.
     pub(super) fn within(&self, bytes: u64) -> Chosen {
         let mut excess = self.whole().bytes.saturating_sub(bytes);
         self.without(|_, bytes| {
@@ -90,7 +90,8 @@ impl Chain {
         })
     }
 
-    /// All movable files, except those that may be left out (loss in ns, bytes), the smallest saving per byte first.
+    /// Chooses all movable files, except those that may be left out (loss in ns, bytes), the smallest saving per byte
+    /// first.
     fn without(&self, mut may_leave: impl FnMut(f64, u64) -> bool) -> Chosen {
         let mut moved: Vec<bool> = self.links.iter().map(|link| link.bytes > 0).collect();
         let key = |moved: &[bool], index: usize| (self.density(moved, index), index);
@@ -118,7 +119,7 @@ impl Chain {
         own[0] as i64 - own[1] as i64 + next
     }
 
-    /// The loss per byte, as a whole number that keeps the order.
+    /// Returns the loss per byte, as a whole number that keeps the order.
     fn density(&self, moved: &[bool], index: usize) -> i64 {
         (self.loss_ns(moved, index) as f64 / self.links[index].bytes as f64 * 1e6) as i64
     }
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!((chain.whole().bytes, chain.whole().gain_ns), (500, 99));
     }
 
-    /// Ten files in a row, each of which saves much after a moved file: at no price a part of them is worthwhile.
+    /// Uses ten files in a row, each of which saves much after a moved file: at no price a part of them is worthwhile.
     #[test]
     fn part_of_a_group_is_chosen_for_a_byte_limit() {
         let row = (0..10).map(|file| link(file, 10, [[50, 50], [50, 20]])).collect();
@@ -198,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_keep_their_promises(
+        fn chosen_sets_respect_byte_limit_and_required_gain(
             given in prop::collection::vec((0u64..4, 0u64..100, 0u64..100, 0u64..100, 0u64..100), 1..9), share in 0.0f64..1.0
         ) {
             let links = given.iter().enumerate().map(|(file, one)| {

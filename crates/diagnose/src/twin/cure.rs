@@ -27,7 +27,8 @@ fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> 
     })
 }
 
-/// e4defrag reads it, and some containers lack it: a tool that cannot run says nothing about files.
+/// Checks that the table of mounts exists, which e4defrag reads and some containers lack. A tool that cannot run shows
+/// nothing about files.
 fn check_mounts(tool: Defragmenter, mounts: &Path) -> Result<(), TargetError> {
     if tool.command[0] != "e4defrag" || mounts.exists() {
         return Ok(());
@@ -159,7 +160,7 @@ pub(super) fn try_command(
     Ok(())
 }
 
-/// The layout after a command on the twin.
+/// Measures the layout after a command on the twin.
 fn after_command(
     setup: &TrialSetup<'_>,
     trial: &mut Trial,
@@ -224,7 +225,8 @@ fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<CostedLayout, Progno
     CostedLayout::of(directory, setup.model, setup.options)
 }
 
-/// Data of a twin read as zeros, so the checksums of btrfs must be recomputed.
+/// Prepares the twin for tools that read data. Data of a twin read as zeros, so the checksums of btrfs must be
+/// recomputed.
 fn ready_for_data(setup: &TrialSetup<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
     if setup.file_system.entry().twin != Some(TwinBy::Chunks) {
         return Ok(());
@@ -232,7 +234,7 @@ fn ready_for_data(setup: &TrialSetup<'_>, trial: &mut Trial) -> Result<(), Progn
     trial.forget_checksums()
 }
 
-/// Bytes of data at other positions than before. The files must be the same, in the same order.
+/// Counts the bytes of data at other positions than before. The files must be the same, in the same order.
 fn moved_bytes(before: &FileRuns, after: &FileRuns) -> u64 {
     (0..after.len().min(before.len())).map(|file| moved_bytes_of(before, after, file)).sum()
 }

@@ -119,7 +119,7 @@ mod tests {
     use super::super::chain::Link;
     use super::*;
 
-    /// Hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
+    /// Returns a hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
     fn whole() -> Whole {
         let link = |file: u32| {
             let moved = 100_000_000 - gain_ns(file);
@@ -177,7 +177,7 @@ mod tests {
         assert!((75..=76).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
     }
 
-    /// Files without an expected gain are moved before the last resort of moving everything.
+    /// Checks that files without an expected gain are moved before the last resort of moving everything.
     #[test]
     fn search_moves_files_without_expected_gain() {
         let gain = |file: u32| if file < 50 { 10_000_000 } else { 0 };

@@ -79,7 +79,7 @@ impl Source {
         Ok(Self { shown: target.display().to_string(), path, size, mounted, file_system })
     }
 
-    /// Mount options that affect writes; empty if not mounted.
+    /// Returns the mount options that affect writes; empty if not mounted.
     fn mount_options(&self, file_system: FileSystem) -> String {
         let wanted: &[&str] = match file_system {
             FileSystem::Ext4 => &[
@@ -128,7 +128,7 @@ impl Source {
         carried.collect::<Vec<_>>().join(",")
     }
 
-    /// The guard would take a lasting descriptor for another user of the image.
+    /// Opens the image for one use. The guard would take a lasting descriptor for another user of the image.
     fn open(&self) -> Result<File, PrognosisError> {
         File::open(&self.path).map_err(PrognosisError::io("open", &self.path))
     }
@@ -205,7 +205,7 @@ pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, Prognosis
     })
 }
 
-/// Whether not even a few blocks are free in a directory.
+/// Returns whether not even a few blocks are free in a directory.
 fn has_no_space(directory: &Path) -> bool {
     rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 64 << 10)
 }
@@ -301,8 +301,8 @@ pub(super) fn program(name: &str, arguments: &[&str], file_system: FileSystem) -
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_BYTES: u64 = 4096;
 
-/// Metadata of btrfs lie in chunks of their own. btrfs-image would turn their copies (profile DUP) into single ones,
-/// and there would be more space on the twin than on the original.
+/// Copies the chunks of metadata of btrfs, which are separate from data. The tool btrfs-image would turn their copies
+/// (profile DUP) into single ones. The twin would then have more space than the original.
 fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
     let chunks = match &source.mounted {
         Some(line) => chunks_of(&line.mount_point)?,

@@ -198,7 +198,7 @@ impl Tried {
         }
     }
 
-    /// The verdict on the tool that defragments; none if it was not tried.
+    /// Returns the verdict on the tool that defragments; `None` if it was not tried.
     pub(crate) fn verdict_on_tool(&self) -> Option<&str> {
         verdict_on_tool(self.defragmenter.as_ref(), &self.failed)
     }

@@ -46,7 +46,7 @@ impl Store {
         Self { below, above, size, places: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
-    /// Whether the scratch file had no space for something that was written.
+    /// Returns whether the scratch file had no space for something that was written.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Store {
         places.get(&(block / GROUP)).map_or(BlockIn::Below, |group| group[(block % GROUP) as usize])
     }
 
-    /// Bytes after the end of the image read as zeros.
+    /// Reads from the image and its changes. Bytes after the end of the image read as zeros.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;

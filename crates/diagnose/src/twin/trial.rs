@@ -46,7 +46,7 @@ impl Trial {
         Ok(Self { mount, device, session: Some(session), store, _fuse: fuse, _scratch: scratch })
     }
 
-    /// What went wrong, or that the scratch directory was full: then the kernel reports other errors.
+    /// Replaces an error if the scratch directory was full, because the kernel then reports other errors.
     pub(crate) fn explain(&self, error: PrognosisError) -> PrognosisError {
         of_full(&self.store, error)
     }
@@ -91,12 +91,12 @@ fn of_full(store: &Store, error: PrognosisError) -> PrognosisError {
     }
 }
 
-/// No space is left in a directory.
+/// Reports that no space is left in a directory.
 pub(super) fn full(directory: &Path) -> PrognosisError {
     PrognosisError::Full { directory: directory.into() }
 }
 
-/// A new file for its owner only; EEXIST if the name is taken.
+/// Creates a file for its owner only; EEXIST if the name is taken.
 pub(crate) fn new_private(path: &Path) -> Result<File, PrognosisError> {
     OpenOptions::new()
         .read(true)

@@ -95,7 +95,7 @@ fn files_that_the_kernel_does_not_move_are_not_in_the_plan() {
 
 #[test]
 #[ignore = "needs loop devices, e4defrag"]
-fn the_twin_of_a_mount_with_journalled_data_promises_nothing() {
+fn twin_of_journalled_data_reports_no_gain() {
     let image = scattered("ext4", "data=journal");
     let (found, tried) = tried(&image.point(), &cures());
     let shown = tried.defragmenter.unwrap();

@@ -91,7 +91,7 @@ fn mounted_directory_and_image_agree() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_unknown_drive_has_a_range_and_another_order_another_time() {
+fn unknown_drive_gives_a_range_and_read_order_changes_the_time() {
     let mut image = Image::new("ext4", 64);
     image.mount("");
     grow(&image.point(), 0.3, 0.0, 3);

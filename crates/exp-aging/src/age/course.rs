@@ -20,7 +20,7 @@ impl ExtendedSpec {
         Self { spec, replans: Vec::new() }
     }
 
-    /// The course of a run of `spec` after these events: the last specification and the limits after it.
+    /// Returns the course of a run of `spec` after these events: the last specification and the limits after it.
     pub(crate) fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
         let mut course = Self::new(spec.clone());
         for event in events {
@@ -45,7 +45,7 @@ impl ExtendedSpec {
         }
     }
 
-    /// Whether both have the same plan. A time limit only ends its execution, so it is ignored.
+    /// Returns whether both have the same plan. A time limit only ends its execution, so it is ignored.
     pub(crate) fn plans_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }

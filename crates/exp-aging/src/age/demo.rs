@@ -14,7 +14,7 @@ const FLAGS: [&str; 5] = ["--copies", "--overwrites", "8", "--truncate-sizes", "
 /// A small ext4 has no space for 80 %.
 const SMALL_FULLNESS: [&str; 2] = ["--fullness", "70%"];
 
-/// The flags of the demo on a target.
+/// Returns the flags of the demo on a target.
 pub fn flags(target: &str) -> Vec<&'static str> {
     let fullness: &[&str] = if target == TARGET { &[] } else { &SMALL_FULLNESS };
     [&FLAGS, fullness].concat()
@@ -25,13 +25,15 @@ const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
 /// The same for [`SMALL`] in a user-mode kernel, which writes back at other moments.
 const GUEST_SEEDS: &str = include_str!("../../../../data/demo/seeds-guest.csv");
 
+/// Returns the specification of the demo on a target.
+///
 /// # Errors
 /// The profile cannot be read.
 pub fn spec(target: &str) -> Result<AgeSpec, Failure> {
     AgeSpec::of_flags(&flags(target))?.on(Some(target.parse()?))
 }
 
-/// The target of the demo with this memory: [`TARGET`], or the largest smaller one.
+/// Returns the target of the demo that fits this memory: [`TARGET`], or the largest smaller one.
 ///
 /// # Errors
 /// [`ExitCode::Missing`]: too little memory for any.
@@ -47,7 +49,7 @@ pub fn target_for(available: Bytes) -> Result<&'static str, Failure> {
     })
 }
 
-/// Two images and the program's own data are held at the same time.
+/// Returns the memory for two images and the program's own data, which are held at the same time.
 fn memory_for(mebibytes: u64) -> Bytes {
     Bytes::mib(2 * mebibytes + 128)
 }
@@ -68,7 +70,8 @@ pub(super) struct Ranges {
 /// Columns: seed, ordered, unaged, aged, pieces, sata, nvme, new_file.
 type Row = [f64; 8];
 
-/// The ranges for an aging with the flags of the demo. `None` for other agings, and for kernels and sizes without seeds.
+/// Returns the ranges for an aging with the flags of the demo. `None` for other agings, and for kernels and sizes
+/// without seeds.
 pub(super) fn ranges_of(spec: &AgeSpec, is_emulated: bool) -> Option<Ranges> {
     let (target, seeds) = if is_emulated { (SMALL, GUEST_SEEDS) } else { (TARGET, SEEDS) };
     let plain = |spec: &AgeSpec| AgeSpec { seed: Seed(0), ..spec.clone() };
@@ -76,7 +79,7 @@ pub(super) fn ranges_of(spec: &AgeSpec, is_emulated: bool) -> Option<Ranges> {
     is_demo.then(|| ranges(seeds)).flatten()
 }
 
-/// Prediction intervals for one more aging. `None` if the table is damaged.
+/// Computes prediction intervals for one more aging. `None` if the table is damaged.
 fn ranges(seeds: &str) -> Option<Ranges> {
     let rows: Option<Vec<Row>> = seeds.lines().skip(1).map(row).collect();
     let rows = rows.filter(|rows| !rows.is_empty())?;

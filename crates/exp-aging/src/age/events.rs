@@ -178,7 +178,7 @@ impl Executed {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }
 
-    /// Whether its seconds and rates are defined and valid.
+    /// Returns whether its seconds and rates are defined and valid.
     pub(crate) fn is_timed(&self) -> bool {
         self.untimed_reason().is_none()
     }
@@ -192,7 +192,7 @@ impl Executed {
         self.stopped_by == "extents-settle"
     }
 
-    /// A contradiction between the values, in words: the rate must follow from operations and seconds.
+    /// Returns a contradiction between the values, in words: the rate must follow from operations and seconds.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let (stated, rate) = (self.ops_per_second, self.measures.operations as f64 / self.execute_seconds.max(1e-9));
         let is_equal = (stated - rate).abs() <= 1e-6 * rate.abs();

@@ -40,17 +40,18 @@ pub(crate) struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    /// Whether the clock stands still while operations run.
+    /// Returns whether the clock stands still while operations run.
     fn is_timeless(&self) -> bool {
         time_is_virtual() && self.course.spec.pace().is_none()
     }
 
-    /// `passed` is the wall time of this part of the run.
+    /// Returns whether the time limit has expired; `passed` is the wall time of this part of the run.
     fn is_out_of_time(&self, passed: impl FnOnce() -> Duration) -> bool {
         self.course.limits().max_time().is_some_and(|most| passed() >= most)
     }
 
-    /// Wall time since the start of this part of the run. In virtual time the host counts it, and the part began with the guest.
+    /// Returns the wall time since the start of this part of the run. In virtual time the host counts it, and the part
+    /// began with the guest.
     fn passed(&self) -> Duration {
         match time_is_virtual() {
             false => self.begun.elapsed(),
@@ -249,7 +250,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         ControlFlow::Continue(())
     }
 
-    /// The same, counting extents too; ends when they have settled.
+    /// Samples like [`Self::look`] and also counts extents; ends when they have settled.
     fn look_with(
         &mut self,
         extents: &mut ExtentsCourse<'_>,

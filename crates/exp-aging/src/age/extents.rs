@@ -33,7 +33,8 @@ impl<'a> ExtentsCourse<'a> {
         Self { root, until, counted, seen, not_before: None }
     }
 
-    /// A new count, if the next one is due. Without a limit that needs counts, a file system that cannot report extents has none.
+    /// Returns a new count if the next one is due. Without a limit that needs counts, a file system that cannot report
+    /// extents has none.
     pub(super) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> Result<Option<ExtentsSeen>, Failure> {
         let step = step(parts.overwrites());
         let has_time = self.until.is_some() || self.not_before.is_none_or(|at| Instant::now() >= at);
@@ -66,7 +67,8 @@ fn step(overwrites: f64) -> u64 {
     (overwrites / BETWEEN) as u64
 }
 
-/// Whether the extents beyond the first of each file are steady over the last counts, or files have stayed whole for long.
+/// Returns whether the extents beyond the first of each file are steady over the last counts, or files have stayed
+/// whole for long.
 fn settled(seen: &[ExtentsSeen]) -> bool {
     let excess: Vec<f64> =
         seen.iter().map(|seen| seen.extents.saturating_sub(seen.files) as f64 / seen.files.max(1) as f64).collect();

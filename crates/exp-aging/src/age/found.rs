@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn restarted_run_has_the_course_of_its_last_start() {
+    fn samples_before_a_restart_are_ignored() {
         let operations = |events: &[Event]| -> Vec<u64> {
             RecordedAging::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
         };

@@ -73,7 +73,7 @@ impl Limits {
         Ok(plan)
     }
 
-    /// A warning if a plan misses the requested overwrites by more than its largest file.
+    /// Returns a warning if a plan misses the requested overwrites by more than its largest file.
     pub(crate) fn missed(&self, summary: &Summary) -> Option<String> {
         let asked = self.overwrites?;
         let miss = (summary.overwrites - asked).abs() * summary.capacity.0 as f64;
@@ -84,7 +84,7 @@ impl Limits {
         })
     }
 
-    /// A warning if the files at the end of a plan do not pass the requested tests.
+    /// Returns a warning if the files at the end of a plan do not pass the requested tests.
     pub(crate) fn unmet(&self, measures: &Measures) -> Option<String> {
         let (asked, reached) = (self.confidence?, measures.chi_square.least_p());
         (reached < asked).then(|| {
@@ -99,7 +99,7 @@ impl Limits {
         self.max_seconds.map(Duration::from_secs_f64)
     }
 
-    /// The limits of a run with the limits `own` after these are given to it. A time limit keeps the others.
+    /// Returns the limits of a run with the limits `own` after these are given to it. A time limit keeps the others.
     pub(super) fn given_to(&self, own: &Self) -> Self {
         if !self.plan_as(&Self::default()) {
             return self.clone();
@@ -107,7 +107,7 @@ impl Limits {
         Self { max_seconds: self.max_seconds.or(own.max_seconds), ..own.clone() }
     }
 
-    /// Whether both shape the same plan. A time limit does not shape a plan.
+    /// Returns whether both shape the same plan. A time limit does not shape a plan.
     pub(super) fn plan_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }

@@ -20,7 +20,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// The planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
+    /// Creates the planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
     pub(crate) fn new(course: &ExtendedSpec, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
         let parts = course.spec.parts;
         let numbers = match shard {
@@ -37,7 +37,8 @@ impl Own {
         Interleaved::new(self.parts, own, from, len)
     }
 
-    /// The back ends: the directory itself, or one subdirectory per part. `writers` files are written concurrently.
+    /// Creates the back ends: the directory itself, or one subdirectory per part. `writers` files are written
+    /// concurrently.
     pub(crate) fn backends<'a>(
         &self,
         root: &'a ClaimedDirectory,
@@ -149,7 +150,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Memory of this machine or of its control group; `None` if the kernel reports neither.
+    /// Returns the memory of this machine or of its control group; `None` if the kernel reports neither.
     pub(crate) fn here() -> Option<Self> {
         Self::least(machine::memory_total(), memory_left())
     }
@@ -161,8 +162,8 @@ impl Memory {
     }
 }
 
-/// A warning if the planners on this machine need more than a quarter of `memory`: `ranks` execute the plan, `here` of them on
-/// this machine.
+/// Returns a warning if the planners on this machine need more than a quarter of `memory`. `ranks` execute the plan,
+/// `here` of them on this machine.
 pub(crate) fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
     let held = if summary.parts > 1 { summary.parts.div_ceil(ranks) } else { 1 };
     let each = summary.planner_bytes(held);

@@ -48,7 +48,7 @@ struct Assignment {
 const WINDOW_OF_A_RANK: u64 = 4096;
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
-/// On rank 0: runs `lead`, which ages with this cluster in its hooks. On other ranks: follows orders and returns `None`.
+/// Runs `lead` on rank 0, where it ages with this cluster in its hooks. Other ranks follow orders and return `None`.
 ///
 /// # Errors
 /// The failure of `lead`, or the reason why another rank ended the run; the same on every rank.
@@ -103,7 +103,7 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
     }
 }
 
-/// On rank 0: checks that all ranks see `root`, and arranges that the failure of a rank is recorded.
+/// Checks on rank 0 that all ranks see `root`, and arranges that the failure of a rank is recorded.
 pub(crate) fn share(
     cluster: &Cluster,
     root: &ClaimedDirectory,
@@ -138,7 +138,7 @@ pub(crate) fn share(
     Ok(())
 }
 
-/// Only a directory is visible to several machines.
+/// Refuses other targets than a directory, because only a directory is visible to several machines.
 pub fn check_target(target: Option<&TargetSpec>) -> Result<(), Failure> {
     match target {
         Some(TargetSpec::Directory(_)) => Ok(()),
@@ -148,7 +148,7 @@ pub fn check_target(target: Option<&TargetSpec>) -> Result<(), Failure> {
     }
 }
 
-/// On rank 0: has each rank rehearse the parts of a course that it will execute.
+/// Makes each rank rehearse the parts of a course that it will execute. Runs on rank 0.
 pub(crate) fn rehearse(
     cluster: &Cluster,
     course: &ExtendedSpec,

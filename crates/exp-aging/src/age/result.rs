@@ -7,7 +7,7 @@ use super::{Age, RecordedAging, seen};
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
-/// The result of a record. Before the end of the execution only `planned` has values.
+/// Returns the result of a record. Before the end of the execution only `planned` has values.
 pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> Value {
     let mut value = match found.executed {
         Some(executed) => measures_json(rehearsal, Some(executed)),
@@ -96,8 +96,8 @@ const OF_THE_TARGET: [&str; 16] = [
     "peak_rss_bytes",
 ];
 
-/// The result without an end of the execution. Names below `planned` differ from measured ones, so that comparisons of records
-/// ignore them.
+/// Returns the result without an end of the execution. Names below `planned` differ from measured ones, so that
+/// comparisons of records ignore them.
 fn unmeasured_json(rehearsal: &Rehearsal) -> Value {
     let mut value = measures_json(rehearsal, None);
     OF_THE_TARGET.iter().for_each(|name| value[*name] = Value::Null);

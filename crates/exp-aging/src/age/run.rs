@@ -55,7 +55,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     conduct::<Age>(&spec, spec.seed, how)
 }
 
-/// The specification of the run in `path`.
+/// Reads the specification of the run in `path`.
 ///
 /// # Errors
 /// It is not the record of an aging.
@@ -73,7 +73,7 @@ fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
     Ok((record, spec))
 }
 
-/// The new request that given limits make; `None` if they change nothing.
+/// Returns the new request that given limits make; `None` if they change nothing.
 fn asked(
     course: ExtendedSpec,
     limits: &Limits,
@@ -91,7 +91,7 @@ fn asked(
     Ok(asks.then_some(Event::TimeLimit(TimeLimit { max_seconds: limits.max_seconds })))
 }
 
-/// The new limits as an event. Limits that no plan can satisfy are refused before they are recorded.
+/// Returns the new limits as an event. Limits that no plan can satisfy are refused before they are recorded.
 fn replanned(mut course: ExtendedSpec, limits: &Limits, recorded: &Recorded<Age>) -> Result<Event, Failure> {
     let reached = Start::of(&course.spec, recorded);
     if reached.continues && reached.operation > 0 {
@@ -112,7 +112,7 @@ fn was_out_of_time(recorded: &Recorded<Age>) -> bool {
     rounds(recorded).1
 }
 
-/// The number of requests (other limits, or more time), and whether the time limit has expired now.
+/// Returns the number of requests (other limits, or more time), and whether the time limit has expired now.
 pub(crate) fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
     recorded.events().fold((0, false), |(rounds, is_over), event| match event {
         Event::Replanned(_) | Event::Spec(_) => (rounds + 1, false),
@@ -169,7 +169,7 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
     Ok(Age { course, start, target: Some(target), recording })
 }
 
-/// The write order recorded by an earlier part of the run; incomplete if a part was killed.
+/// Returns the write order recorded by an earlier part of the run; incomplete if a part was killed.
 fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
     match &spec.target {
         Some(TargetSpec::Image { path, .. }) if spec.record_order && continues => write_order::load(path).map(Some),

@@ -15,7 +15,7 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 /// The metric by which agings are compared first.
 const LEAD: &str = "discontinuities";
 
-/// The layout, with the modelled times of reading if `cost`.
+/// Examines the layout, with the modelled times of reading if `cost`.
 pub(super) fn see(target: &mut MountedTarget, cost: bool) -> LayoutSeen {
     match examined(target, cost) {
         Ok(seen) => seen,
@@ -33,7 +33,7 @@ fn examined(target: &mut MountedTarget, cost: bool) -> Result<LayoutSeen, Failur
     Ok(LayoutSeen { layout: Some(layout.summary), problem: String::new(), digest, read_times })
 }
 
-/// How to examine a layout that gets a digest.
+/// Returns the options for a layout that gets a digest.
 pub(super) fn with_digest() -> Options {
     Options { runs: true, extents: true, ..Options::default() }
 }
@@ -54,7 +54,7 @@ pub(super) struct ReadModel {
 }
 
 impl ReadModel {
-    /// Reading every file once, in path order.
+    /// Models the seconds to read every file once, in path order.
     pub(super) fn seconds(&self, files: &FileRuns) -> f64 {
         let order = Order::Path.of(files);
         ReadTimes::of(&self.model, files, &order, &order).aged
@@ -65,7 +65,7 @@ pub(super) fn drives() -> Result<Vec<ReadModel>, Failure> {
     DRIVES.into_iter().map(|name| Ok(ReadModel { name: name.into(), model: DeviceModel::builtin(name)? })).collect()
 }
 
-/// Files in the order of their creation: their names begin with it.
+/// Returns the files in the order of their creation, with which their names begin.
 pub(super) fn births(files: &FileRuns) -> Vec<u32> {
     let mut sequence: Vec<u32> = (0..files.len() as u32).collect();
     sequence.sort_by_cached_key(|file| files.path(*file as usize).file_name().map(OsStr::to_os_string));
@@ -83,7 +83,8 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
-/// The discontinuities lead: they count gaps between files and inside them, and the other values mostly vary with them.
+/// Returns the values of a layout. The discontinuities lead: they count gaps between files and inside them, and the
+/// other values mostly vary with them.
 pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;

@@ -40,8 +40,8 @@ pub(crate) fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Fail
     Ok(())
 }
 
-/// Bytes of files at the maximum fullness, 0 for sparse files; and one block per directory and 64 bytes of directory entry per
-/// file.
+/// Returns the bytes of files at the maximum fullness (0 for sparse files) and of metadata. Metadata needs one block
+/// per directory and 64 bytes of directory entry per file.
 fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
     let summary = &rehearsal.summary;
     let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == Data::Sparse);
@@ -53,7 +53,7 @@ fn files(summary: &Summary) -> u64 {
     summary.files_at_most.min(summary.creates)
 }
 
-/// Upper bound of the bytes that a plan writes to an image; `None`: possibly all of it.
+/// Returns an upper bound of the bytes that a plan writes to an image. `None` means possibly all of it.
 pub(crate) fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
     match spec.data {
         Data::Write => None,
@@ -61,8 +61,8 @@ pub(crate) fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
     }
 }
 
-/// Bytes written for preallocated or sparse files: the whole log or journal, metadata of each block group, inodes and names.
-/// `None` if unknown for the file system, or if blocks are overwritten and thus written after all.
+/// Returns the bytes written for preallocated or sparse files: the whole log or journal, metadata of each block group,
+/// inodes and names. `None` if unknown for the file system, or if blocks are overwritten and thus written after all.
 pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
     let (capacity, files) = (summary.capacity.0, summary.files_at_most);
     let known = file_system.entry().metadata.filter(|_| !summary.rewrites)?;

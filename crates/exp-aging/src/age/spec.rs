@@ -164,7 +164,7 @@ fn is_one(parts: &u32) -> bool {
 }
 
 impl AgeSpec {
-    /// The specification of flags of `senesce age`.
+    /// Parses the flags of `senesce age`.
     ///
     /// # Errors
     /// A usage error with clap's words.
@@ -175,7 +175,8 @@ impl AgeSpec {
         spec.map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// The specification that the flags mean on a target: with the hash of its profile and the defaults that depend on other values.
+    /// Completes the specification for a target: with the hash of its profile and the defaults that depend on other
+    /// values.
     ///
     /// # Errors
     /// The profile cannot be read, the file system does not go with the target, or the compression is not certified.
@@ -198,18 +199,20 @@ impl AgeSpec {
         if self.compress { Self { locality: spec.locality.or(Some(0.0)), ..spec }.compressed() } else { Ok(spec) }
     }
 
-    /// The clock. A time scale that is named replaces the default one.
+    /// Returns the clock. A time scale that is named replaces the default one.
     pub(crate) fn clock(&self) -> Clock {
         let is_named = self.sync_every > 0 || self.pace().is_some();
         let default = if is_named { CommitShare::NONE } else { CommitShare::DEFAULT };
         Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
     }
 
-    /// Whether all commits follow from the plan, none from a timer of the file system.
+    /// Returns whether all commits follow from the plan, none from a timer of the file system.
     pub fn commits_by_plan(&self) -> bool {
         self.pace().is_none() && !self.clock().is_none()
     }
 
+    /// Checks the bursts and the time scale.
+    ///
     /// # Errors
     /// It has bursts without a pace, or a time scale on a machine without virtual time.
     pub fn check_clock(&self) -> Result<(), Failure> {
@@ -227,7 +230,7 @@ impl AgeSpec {
         ))
     }
 
-    /// Maximum operations per second, of the machine's clock or of a virtual one.
+    /// Returns the maximum operations per second, of the machine's clock or of a virtual one.
     pub(crate) fn pace(&self) -> Option<f64> {
         self.pace.or(self.time_scale)
     }
@@ -237,7 +240,7 @@ impl AgeSpec {
         self.burst.unwrap_or(1)
     }
 
-    /// When operations arrive.
+    /// Returns the options that decide when operations arrive.
     pub(crate) fn arrivals(&self) -> ExecuteOptions {
         ExecuteOptions { pace: self.pace(), burst: self.burst().into(), ..ExecuteOptions::default() }
     }
@@ -267,7 +270,7 @@ impl AgeSpec {
         Ok(profile)
     }
 
-    /// The declared size: as given, of the image to make, or of the device.
+    /// Returns the declared size: as given, of the image to make, or of the device.
     ///
     /// # Errors
     /// A usage error when neither `size` nor the target has a size; the device cannot be opened.
@@ -304,7 +307,7 @@ impl AgeSpec {
         )))
     }
 
-    /// The specification with the strongest compression certified for its profile and file system.
+    /// Returns the specification with the strongest compression certified for its profile and file system.
     pub(crate) fn compressed(mut self) -> Result<Self, Failure> {
         let file_system = self.file_system.ok_or_else(|| {
             Failure::usage(match self.target {
@@ -382,7 +385,7 @@ impl AgeSpec {
         }
     }
 
-    /// A planner of one part under the limits, before its first operation.
+    /// Creates a planner of one part under the limits, before its first operation.
     ///
     /// # Errors
     /// Those of [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; [`senesce_aging::AgingError`] names
@@ -397,7 +400,7 @@ impl AgeSpec {
         whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
     }
 
-    /// Whether the cost of age is modelled: only files with content take time to read.
+    /// Returns whether the cost of age is modelled: only files with content take time to read.
     pub(crate) fn has_cost(&self) -> bool {
         self.data == Data::Write && !self.no_cost
     }
@@ -475,8 +478,8 @@ impl AgeSpec {
         plan
     }
 
-    /// Bytes of content and metadata to write. An overwrite in place or a punch also writes content that was not written
-    /// before, and a truncated file is longer at first.
+    /// Returns the bytes of content and metadata to write. An overwrite in place or a punch also writes content that
+    /// was not written before, and a truncated file is longer at first.
     fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
         let changes = &summary.changes_expected;
         match self.data {

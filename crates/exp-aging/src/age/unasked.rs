@@ -36,7 +36,7 @@ impl Unasked {
         Self::counted(&ended, begun)
     }
 
-    /// The sum of the parts that completed; `begun` parts were started.
+    /// Sums up the parts that completed; `begun` parts were started.
     fn counted(ended: &[Option<u64>], begun: usize) -> Self {
         match ended.iter().copied().sum::<Option<u64>>() {
             Some(commits) if !ended.is_empty() && ended.len() >= begun => Self::Of(commits),

@@ -91,8 +91,8 @@ fn verified_layout(mount_point: &Path, expected: &str) -> Result<VerifiedLayout,
     Ok(VerifiedLayout { is_expected: digest.as_deref() == Some(expected), digest })
 }
 
-/// Whether no operation followed the last end of an execution. A run that was interrupted, resumed and then killed has an end
-/// with later checkpoints.
+/// Returns whether no operation followed the last end of an execution. A run that was interrupted, resumed and then
+/// killed has an end with later checkpoints.
 fn execution_ended(recorded: &Recorded<Age>) -> bool {
     let last = recorded.events().rev().find_map(|event| match event {
         Event::Executed(_) => Some(true),

@@ -55,7 +55,7 @@ pub(crate) fn pace(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `10 operations per second`, or `one operation per 60 s`.
+/// Formats `10 operations per second`, or `one operation per 60 s`.
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         slow if slow > 0.0 && slow < 1.0 => format!("one operation per {} s", (10.0 / slow).round() / 10.0),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_records() {
+    fn options_accept_the_words_of_records() {
         assert_eq!(read(churn(), "bins"), Some(Churn::Bins));
         assert_eq!(read(truncate(), "clamp"), Some(Truncate::Clamp));
         assert_eq!(read(data(), "fallocate"), Some(Data::Fallocate));

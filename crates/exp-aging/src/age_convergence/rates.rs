@@ -41,7 +41,8 @@ const RATED: &str = "meyer";
 const SIZE: Bytes = Bytes(400_000_000);
 const FULLNESS: f64 = 0.8;
 
-/// All combinations, each `repeats` times and in random order, so that background load affects none of them systematically.
+/// Returns all combinations, each `repeats` times and in random order, so that background load affects none of them
+/// systematically.
 pub(crate) fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
     let fallocate = Data::Fallocate;
     let ways = [(1, fallocate, false), (1, fallocate, true), (2, fallocate, false), (2, Data::Write, false)];

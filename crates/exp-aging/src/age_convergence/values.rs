@@ -68,7 +68,7 @@ pub(crate) fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     found
 }
 
-/// The least error of the ages with this number of files: the largest remainders are rounded up.
+/// Returns the minimum error of the ages with this number of files: the largest remainders are rounded up.
 fn least_error(ages: &[AgeRow], files: u64) -> Option<f64> {
     let total: f64 = ages.iter().map(|row| row.weight).sum();
     if files == 0 || total <= 0.0 {
@@ -89,7 +89,7 @@ pub(crate) const RATE: &str = "aging rate";
 /// The rate of a profile that is executed once in full, at another size.
 pub(crate) const RATE_IN_FULL: &str = "aging rate in full";
 
-/// The rate of an execution in memory, as [`RATE`] or [`RATE_IN_FULL`], because both may use one profile.
+/// Returns the rate of an execution in memory, as [`RATE`] or [`RATE_IN_FULL`], because both may use one profile.
 pub(crate) fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
     let one = Measurement::new(metric, "operations/s", Better::Higher, rate.get()).ok()?;
@@ -146,7 +146,7 @@ mod tests {
         findings.into_iter().find(|finding| finding.id == claim).unwrap()
     }
 
-    /// The verdict if every published profile has this result.
+    /// Returns the verdict if every published profile has this result.
     fn verdict(claim: &str, planned: &PlayedOut) -> Verdict {
         let of = |name: &str| PlayedOut { profile: name.into(), ..planned.clone() };
         finding(claim, &PUBLISHED_PROFILES.map(of)).verdict
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(least_error(&ages, 0), None);
     }
 
-    /// The published error is less than whole files of Meyer allow at 1 GB.
+    /// Uses a published error that is smaller than whole files of Meyer allow at 1 GB.
     #[test]
     fn error_below_rounding_is_impossible_and_not_refuted() {
         let with = |files| {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_of_earlier_versions_are_not_met() {
+    fn values_missing_in_earlier_records_have_no_measurement() {
         let mut event = serde_json::to_value(planned()).unwrap();
         let stated = event.as_object_mut().unwrap();
         for name in ["rmse_size_fill", "rmse_depth_fill", "rmse_size_greatest", "rmse_depth_greatest", "ages_met"] {

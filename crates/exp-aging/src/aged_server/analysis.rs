@@ -51,7 +51,7 @@ impl<'a> Published<'a> {
         Self { variant, drives, inverse: metric.starts_with(DRIVE_TIME), values }
     }
 
-    /// Minimum and maximum published change of throughput (percent), for each drive with a value.
+    /// Returns the minimum and maximum published change of throughput (percent), for each drive with a value.
     fn changes(&self, fs: &str) -> impl Iterator<Item = (&'static str, f64, f64)> {
         self.drives.iter().filter_map(move |drive| {
             let condition = format!("{} {drive} {fs}", self.variant);

@@ -233,7 +233,7 @@ impl<S: Server> Experiment for Aged<S> {
     }
 }
 
-/// With the default clock and without one, as published.
+/// Returns the default clock and no clock, as published.
 fn with_and_without() -> Vec<CommitShare> {
     vec![CommitShare::DEFAULT, CommitShare::NONE]
 }
@@ -292,7 +292,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     Ok(study)
 }
 
-/// The cells: the memory limit for all, and the guest for file systems that this kernel lacks.
+/// Returns the cells: the memory limit for all, and the guest for file systems that this kernel lacks.
 fn cells(systems: &[&str], memory: Option<Bytes>) -> Vec<CellSpec> {
     let limited = memory.map(|_| CellSpec { memory, ..CellSpec::default() });
     let f2fs =
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn paper_level_is_as_published() {
+    fn paper_level_has_the_published_sizes() {
         let spec = paper(|_| {}).unwrap();
         assert_eq!((spec.size, spec.state[1].fullness), (Bytes(100_000_000_000), Some(0.8)));
         assert_eq!(spec.workload[0].seconds, Some(600.0));

@@ -138,7 +138,8 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-/// One line per file system over operations per commit. Agings without a clock are placed at the number of all operations.
+/// Draws one line per file system over operations per commit. Agings without a clock are placed at the number of all
+/// operations.
 fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
     let figure = |id: &str, title: &str, axis: Axis, value: &dyn Fn(&Cell) -> f64| {
         let series = spec.fs.iter().map(|fs| {

@@ -69,8 +69,8 @@ fn certify(cells: &mut [Cell]) {
     }
 }
 
-/// The largest certified factor of each profile on each file system; 1 if none. Without a value if too few agings were compared
-/// or the reference is not stationary.
+/// Returns the largest certified factor of each profile on each file system; 1 if none. The factor has no value if too
+/// few agings were compared or the reference is not stationary.
 pub(super) fn greatest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> {
     let factor = |(profile, fs): (&String, &FileSystem)| {
         let own = || cells.iter().filter(move |cell| cell.profile == *profile && cell.file_system == fs.name());

@@ -51,7 +51,7 @@ pub(crate) struct CertificateRequest<'a> {
     pub as_measured: bool,
 }
 
-/// The strongest certified compression for these agings.
+/// Returns the strongest certified compression for these agings.
 pub(crate) fn certified(wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {
     let cells: Vec<Cell> = serde_json::from_str(MEASURED)
         .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;

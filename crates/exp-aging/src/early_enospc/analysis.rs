@@ -29,7 +29,7 @@ pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
     }
 }
 
-/// The values of all fills.
+/// Returns the values of all fills.
 pub(super) fn quantities<'a>(fills: impl IntoIterator<Item = &'a Fill>) -> Rows<&'a Fill> {
     let neither = Better::Neither;
     let first = |fill: &Fill| fill.marks.first().map(|mark| mark.said);

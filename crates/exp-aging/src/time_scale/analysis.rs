@@ -68,7 +68,7 @@ impl<'a> Group<'a> {
         means?.try_into().ok()
     }
 
-    /// The ratio of a value to that of another way, paired by seed.
+    /// Returns the ratio of a value to that of another way, paired by seed.
     fn ratio(&self, other: &Self, of: fn(&AgedImage) -> f64) -> Option<Ratio> {
         let partner = |aged: &&Aged| other.agings.iter().find(|one| one.step.seed == aged.step.seed).copied();
         let pairs: Vec<(f64, f64)> =
@@ -131,7 +131,8 @@ fn answer(spec: &Spec, cells: &[Cell], profile: &str, fs: FileSystem) -> Option<
     })
 }
 
-/// Two one-sided tests (Schuirmann 1987): the interval that is wrong with twice the error lies within the factor.
+/// Tests equality by two one-sided tests (Schuirmann 1987): the interval that is wrong with twice the error lies within
+/// the factor.
 fn is_equal(ratio: &Ratio) -> bool {
     let interval = ratio.interval(2.0 * ERROR);
     1.0 / EQUAL < interval.low && interval.high < EQUAL
@@ -144,7 +145,7 @@ fn rate(cell: &Cell) -> Option<f64> {
     }
 }
 
-/// The larger over the smaller.
+/// Returns the larger value over the smaller one.
 fn factor(one: f64, other: f64) -> f64 {
     (one / other).max(other / one)
 }
@@ -200,7 +201,7 @@ fn sentences(answers: &[Answer]) -> String {
     all.join(" ")
 }
 
-/// One line per file system over the rate.
+/// Draws one line per file system over the rate.
 fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
     let figure = |index: usize, id: &str| {
         let value = &VALUES[index];

@@ -68,7 +68,7 @@ impl Aged {
     }
 }
 
-/// The requests of the target's device during `work`.
+/// Traces the requests of the target's device during `work`.
 fn traced(target: &MountedTarget, work: impl FnOnce() -> Result<(), Failure>) -> Result<BlockTrace, Failure> {
     let device = target.block_device_info().ok_or_else(|| Failure::new(ExitCode::Missing, "no block device below"))?;
     let session = TraceSession::start(&device)?;

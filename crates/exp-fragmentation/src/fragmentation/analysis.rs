@@ -60,7 +60,7 @@ impl RoundData {
         seen
     }
 
-    /// Index of a point's file system; adds it and its read-ahead settings if new.
+    /// Returns the index of a point's file system; adds it and its read-ahead settings if new.
     fn place_of(&mut self, point: &Point) -> usize {
         for reading in &point.readings {
             if !self.settings.contains(&reading.read_ahead_kib) {
@@ -73,7 +73,7 @@ impl RoundData {
         })
     }
 
-    /// A value over rounds: its mean over the images.
+    /// Returns a value over rounds: its mean over the images.
     pub(crate) fn over_rounds(
         &self,
         fs: &str,
@@ -92,7 +92,7 @@ impl RoundData {
         self.over_rounds(fs, aged, |point| point.mean(setting, |reading| point.cost(reading, clock)))
     }
 
-    /// Read time of aged files over that of their copy, in the last round with both.
+    /// Returns the read time of aged files over that of their copy, in the last round with both.
     pub(crate) fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
         let (aged, unaged) = (self.costs_over_rounds(fs, true, clock), self.costs_over_rounds(fs, false, clock));
         let times = |(round, aged): (&u64, &Estimate)| Finite::per(aged.mean, unaged.get(round)?.mean).ok();
@@ -136,7 +136,7 @@ pub(crate) fn analyse<P: Procedure>(
     })
 }
 
-/// A note about file systems whose times are per GiB of read bytes instead of allocated ones.
+/// Returns a note about file systems whose times are per GiB of read bytes instead of allocated ones.
 fn by_bytes_read(seen: &RoundData) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
     systems_with(seen, is_one).map(|names| {

@@ -20,7 +20,7 @@ pub struct ScoreCost {
     pub spearman: Option<Correlation>,
 }
 
-/// Score and cost of each round, means over the images.
+/// Returns the score and cost of each round, as means over the images.
 pub(crate) fn pairs(seen: &RoundData, fs: &str, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
     let scores = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.score(reading)));
     let costs = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.cost(reading, clock)));

@@ -13,7 +13,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// `None` for no values.
+    /// Returns the mean with its 95 % interval; `None` for no values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let (mean, images) = (mean(values)?, values.len());
         let error = standard_deviation(values).unwrap_or(0.0) / (images as f64).sqrt();
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_is_students() {
+    fn interval_matches_students_t() {
         // scipy.stats.t.interval(0.95, 4, loc=3, scale=scipy.stats.sem([1, 2, 3, 4, 5]))
         let found = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert_eq!((found.mean, found.images), (3.0, 5));

@@ -176,7 +176,7 @@ impl<P: Procedure> Fragmentation<P> {
     }
 }
 
-/// All rounds in the first mode, and the first and last round in each other mode.
+/// Returns all rounds in the first mode, and the first and last round in each other mode.
 fn rounds_of_modes<'r, P: Procedure>(
     own: &P::Parameters,
     rounds: &'r [Round],
@@ -204,7 +204,7 @@ fn planned<P: Procedure>(
     Planned::new(Step::Round(step), action, target).costing(bytes, seconds::<P>(own, common, mode, round))
 }
 
-/// Parameters of a specification that no scale from quick on has, without those that claims name.
+/// Returns the parameters of a specification that no scale from quick on has, without those that claims name.
 fn changed<P: Procedure>(spec: &Spec<P::Parameters>, level: Level) -> Vec<String> {
     const NAMED: [&str; 6] = ["fs", "images", "repetitions", "read-ahead", "target", "guest"];
     let fields = |spec: &Spec<P::Parameters>| match serde_json::to_value(spec) {

@@ -40,7 +40,7 @@ pub(super) fn figure(
     Figure { id, title, caption, device, better, kind }
 }
 
-/// The read-ahead setting of a device's figures: on for a disk drive, off for an SSD, as published.
+/// Returns the read-ahead setting of a device's figures: on for a disk drive, off for an SSD, as published.
 pub(crate) fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     match clock {
         Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
@@ -62,7 +62,7 @@ pub(crate) fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] 
     [(Clock::Hdd, disk.as_ref().and_then(cost)), (Clock::Ssd, flash.as_ref().and_then(cost))]
 }
 
-/// Devices with the read-ahead settings of their figures. The SSD is also shown with read-ahead.
+/// Returns the devices with the read-ahead settings of their figures. The SSD is also shown with read-ahead.
 fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
     let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
     let on = usual(seen, Clock::Hdd);
@@ -107,7 +107,7 @@ fn rounds(seen: &RoundData) -> Axis {
     }
 }
 
-/// A series of means over the images, with intervals if there are several.
+/// Makes a series of means over the images, with intervals if there are several.
 fn over_rounds(
     seen: &RoundData,
     (name, mark): (String, Mark),

@@ -58,18 +58,18 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    /// Ways of writing the files that the run compares: the first in all rounds, the others in the first and last round. None
-    /// if there is a single one.
+    /// Returns the ways of writing the files that the run compares: the first in all rounds, the others in the first
+    /// and last round. None if there is a single one.
     fn modes(_own: &Self::Parameters) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Seconds of pauses while a round is written in a mode.
+    /// Returns the seconds of pauses while a round is written in a mode.
     fn pauses(_own: &Self::Parameters, _mode: Option<&str>, _round: u64) -> f64 {
         0.0
     }
 
-    /// A condition of all values of a mode.
+    /// Returns a condition of all values of a mode.
     fn condition(&self, _mode: Option<&str>) -> Option<(&'static str, String)> {
         None
     }
@@ -80,7 +80,7 @@ pub trait Procedure: Sized + 'static {
     fn advance(&self, state: &mut Self::State, folder: &Path, round: u64, interrupt: &Interrupt)
     -> Result<(), Failure>;
 
-    /// Suffixes of the conditions of published values: of the kind of this run, and of the other kind.
+    /// Returns the suffixes of the conditions of published values: of the kind of this run, and of the other kind.
     fn variant(_own: &Self::Parameters) -> Option<(&'static str, &'static str)> {
         None
     }
@@ -108,7 +108,7 @@ pub struct Round {
     pub seconds: f64,
 }
 
-/// Numbers from 0 to the last one, which is always included.
+/// Returns the numbers from 0 to the last one, which is always included.
 pub(crate) fn numbers(last: u64, step: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..=last).step_by(step.max(1) as usize).collect();
     if numbers.last() != Some(&last) {

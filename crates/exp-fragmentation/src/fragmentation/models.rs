@@ -10,8 +10,8 @@ pub struct Models {
 }
 
 impl Default for Models {
-    /// The study's disk drive, with zones and cache segments; an SSD of the class of the study's, with a flash translation
-    /// layer.
+    /// Returns the study's disk drive, with zones and cache segments, and an SSD of the class of the study's, with a
+    /// flash translation layer.
     fn default() -> Self {
         Self { disk: "hdd:st500dm002".into(), flash: "ssd:mlc-sata".into() }
     }
@@ -27,8 +27,8 @@ impl Models {
     }
 }
 
-/// Everything written to a drive before it is read: first, in address order, blocks that are read but were not written while
-/// tracing (the initial file system), then the traced writes.
+/// Returns everything written to a drive before it is read. Blocks that are read but were not written while tracing
+/// (the initial file system) come first, in address order. The traced writes follow.
 pub(crate) fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
     let mut all = written.to_vec();
     all.extend(reads);
@@ -37,7 +37,8 @@ pub(crate) fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
     history
 }
 
-/// Seconds per GiB of a sequential read in requests of 128 KiB, four at a time, after a write in the same order.
+/// Returns the seconds per GiB of a sequential read in requests of 128 KiB, four at a time, after a write in the same
+/// order.
 pub(crate) fn sequential_seconds_per_gib(model: &DeviceModel) -> Option<f64> {
     const READ: u64 = 128 << 10;
     let one = |number: u64| Request { queue_depth: 4, ..Request::read_bytes(number * READ, READ) };

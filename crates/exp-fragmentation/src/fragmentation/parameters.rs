@@ -126,12 +126,12 @@ impl fmt::Display for GuestSystems {
 
 senesce_core::text_form!(Target, GuestSystems);
 
-/// Records of older versions have one image and one read.
+/// Returns the number of images and reads in records of older versions.
 fn one() -> u32 {
     1
 }
 
-/// The seed of an image, from which its files, their order and its file systems follow.
+/// Returns the seed of an image, from which its files, their order and its file systems follow.
 pub(crate) fn seed_of_image(seed: Seed, image: u32) -> Seed {
     if image == 0 { seed } else { seed.child(&format!("image/{image}")) }
 }
@@ -208,7 +208,7 @@ impl Common {
         seed.child("fragmentation").child(&format!("volume/{fs}/{state}"))
     }
 
-    /// Rough duration of a round: two volumes, each read once per read-ahead setting.
+    /// Estimates the seconds of a round: two volumes, each read once per read-ahead setting.
     pub(crate) fn seconds_of_round(&self, data: Bytes) -> f64 {
         let reads = 2.0 * self.read_ahead.len() as f64 * f64::from(self.repetitions);
         1.0 + reads * (0.3 + self.settle.seconds() + data.0 as f64 / 200e6)

@@ -122,7 +122,7 @@ impl Clock {
 }
 
 impl Point {
-    /// Seconds per GiB of [`Self::gib`]; `None` for times of an emulator.
+    /// Returns the seconds per GiB of [`Self::gib`]; `None` for times of an emulator.
     pub(crate) fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         if self.emulated && clock == Clock::Wall { None } else { self.stated_cost(reading, clock) }
     }
@@ -136,30 +136,31 @@ impl Point {
         Finite::per(seconds, self.gib(reading)?).ok().map(Finite::get)
     }
 
-    /// The GiB that values refer to: allocated bytes, or [read ones](Self::is_by_bytes_read). `None` for no bytes.
+    /// Returns the GiB that values refer to: allocated bytes, or [read ones](Self::is_by_bytes_read). `None` for no
+    /// bytes.
     pub(crate) fn gib(&self, reading: &Reading) -> Option<f64> {
         let bytes = if self.is_by_bytes_read(reading) { reading.bytes } else { self.allocated_bytes };
         (bytes > 0).then(|| bytes as f64 / f64::from(1u32 << 30))
     }
 
-    /// Whether the read bytes count because the file system reports less than half of them as allocated. ZFS does so until its
-    /// transaction group is written.
+    /// Returns whether the read bytes count because the file system reports less than half of them as allocated. ZFS
+    /// does so until its transaction group is written.
     pub(crate) fn is_by_bytes_read(&self, reading: &Reading) -> bool {
         self.allocated_bytes < reading.bytes / 2
     }
 
-    /// The first reading with a read-ahead setting.
+    /// Returns the first reading with a read-ahead setting.
     pub(crate) fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
         self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
     }
 
-    /// The mean over the readings with a read-ahead setting that have the value.
+    /// Returns the mean over the readings with a read-ahead setting that have the value.
     pub(crate) fn mean(&self, read_ahead_kib: Option<u64>, value: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
         let chosen = self.readings.iter().filter(|one| one.read_ahead_kib == read_ahead_kib);
         mean(&chosen.filter_map(value).collect::<Vec<_>>())
     }
 
-    /// The score of a reading: from the trace, or from the tree without a trace.
+    /// Returns the score of a reading: from the trace, or from the tree without a trace.
     pub(crate) fn score(&self, reading: &Reading) -> Option<f64> {
         match &reading.traced {
             Some(traced) => traced.dynamic_layout_score,

@@ -185,7 +185,7 @@ fn addresses(trace: &BlockTrace) -> Vec<u64> {
     trace.iter().filter(|request| request.operation == Operation::Read).map(|request| request.sector / 8).collect()
 }
 
-/// The layout of the files; a file system that does not report it is not an error.
+/// Reads the layout of the files; a file system that does not report it is not an error.
 fn layout(volume: &Volume, without: &mut Vec<String>) -> Result<Option<LayoutSummary>, Failure> {
     match Layout::of(volume.folder()) {
         Ok(layout) => Ok(Some(layout)),

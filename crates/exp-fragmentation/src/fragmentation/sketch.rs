@@ -41,7 +41,7 @@ impl Sketch {
     }
 }
 
-/// The extents of all files; empty if the file system does not report them.
+/// Reads the extents of all files; empty if the file system does not report them.
 fn extents(volume: &Volume) -> Result<Vec<(u64, u64, u32)>, Failure> {
     let (mut reader, mut extents, mut found) = (Fiemap::default(), Vec::new(), Vec::new());
     for (number, path) in (0u32..).zip(Tree::below(volume.folder())?.files) {

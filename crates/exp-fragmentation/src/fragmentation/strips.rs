@@ -106,7 +106,8 @@ impl Lens {
         (block < end).then(|| before + block - start)
     }
 
-    /// One block per cell at a varying offset. With a fixed offset, files with alternating blocks could be missed.
+    /// Samples one block per cell at a varying offset. With a fixed offset, files with alternating blocks could be
+    /// missed.
     fn strip(&self, count: usize, extents: &[(u64, u64, u32)], colour: impl Fn(u32) -> i32) -> Vec<i32> {
         let per_cell = self.per_cell(count);
         let shown = |cell: u64| cell * per_cell + scatter(cell) % per_cell;
@@ -125,7 +126,7 @@ impl Lens {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// Scatters a number with the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 fn scatter(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

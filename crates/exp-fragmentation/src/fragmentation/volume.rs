@@ -29,7 +29,7 @@ pub(crate) enum VolumeSource {
 }
 
 impl VolumeSource {
-    /// The location of copies while the aging volume is in use; `run` is the run directory.
+    /// Returns the location of copies while the aging volume is in use; `run` is the run directory.
     pub(crate) fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
@@ -63,7 +63,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// An empty volume; `draw` replaces the random seed of mkfs.
+    /// Makes an empty volume; `draw` replaces the random seed of mkfs.
     pub(crate) fn fresh<R: Run>(
         place: &VolumeSource,
         fs: &str,
@@ -135,7 +135,7 @@ impl Volume {
         &self.target
     }
 
-    /// Whether its file system was made for it, so that no other program uses the device.
+    /// Returns whether its file system was made for it, so that no other program uses the device.
     pub(crate) fn is_made(&self) -> bool {
         !matches!(self.target.spec(), TargetSpec::Directory(_))
     }
@@ -144,8 +144,8 @@ impl Volume {
         self.target.block_device_info()
     }
 
-    /// The kind of a device given by the user, if it is a physical drive. Memory, files and the drives of virtual machines have
-    /// other seconds.
+    /// Returns the kind of a device given by the user, if it is a physical drive. Memory, files and the drives of
+    /// virtual machines have other seconds.
     pub(crate) fn real_drive(&self) -> Option<RealDrive> {
         const VIRTUAL: [&str; 4] = ["qemu", "scsi_debug", "vbox", "virtual"];
         let disk = self.device().filter(|_| matches!(self.target.spec(), TargetSpec::Device { .. }))?.disk();
@@ -199,8 +199,9 @@ impl Volume {
     }
 }
 
-/// ext4 lists a directory in the order of a hash of the names, with a seed drawn by mkfs. Here the seed follows from the run's
-/// seed. The extended option is given once and replaces the one that disables lazy initialization.
+/// Returns the mkfs options that fix the order of directories. ext4 lists a directory in the order of a hash of the
+/// names, with a seed drawn by mkfs. Here the seed follows from the run's seed. The extended option is given once and
+/// replaces the one that disables lazy initialization.
 fn directory_hash(draw: Seed) -> String {
     let mut bytes = [0; 16];
     draw.stream("ext4/directory-hash").fill_bytes(&mut bytes);

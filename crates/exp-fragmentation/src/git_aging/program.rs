@@ -46,7 +46,7 @@ impl Git {
         finish(self.command(folder, arguments), arguments, folder)
     }
 
-    /// The first commits, oldest first: one more than `pulls`, if there are enough.
+    /// Returns the first commits, oldest first: one more than `pulls`, if there are enough.
     pub(crate) fn commits(
         &self,
         folder: &Path,
@@ -65,7 +65,7 @@ impl Git {
         Ok(list.lines().take(pulls as usize + 1).map(str::to_string).collect())
     }
 
-    /// Total size of the files of a commit, each rounded up to blocks of 4 KiB.
+    /// Returns the total size of the files of a commit, each rounded up to blocks of 4 KiB.
     pub(crate) fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
         // Each line has mode, type, name, size and path (git-ls-tree(1)); only files have a size.
         let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;

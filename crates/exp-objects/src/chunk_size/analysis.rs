@@ -64,7 +64,7 @@ fn law_mean(cell: &Cell) -> Option<f64> {
     mean.is_finite().then_some(mean)
 }
 
-/// The values of all trials.
+/// Returns the values of all trials.
 pub(super) fn quantities<'a>(cells: impl IntoIterator<Item = &'a Cell>, known: &Known) -> Rows<&'a Cell> {
     let rolling = |cell: &Cell| match cell.chunker {
         ChunkerSpec::RollingSum { window, divisor, reset } => Some((window as u64, u64::from(divisor), reset)),
@@ -202,7 +202,7 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
     figures
 }
 
-/// The number of chunks of the trials in a figure; trials that gave up have fewer.
+/// Returns the number of chunks of the trials in a figure; trials that gave up have fewer.
 fn device(cells: &[&Cell]) -> String {
     let most = cells.iter().map(|cell| cell.chunks).max().unwrap_or(0);
     format!("{most} chunks of xorshift bytes")

@@ -37,7 +37,7 @@ pub(super) struct Row {
     published_directories: Vec<f64>,
 }
 
-/// Rows with published values, which no measurement needs.
+/// Returns rows with published values, which no measurement needs.
 fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Row> {
     let of = |metric: &str, scheme: Scheme| -> Vec<f64> {
         let name = scheme.to_string();
@@ -78,7 +78,7 @@ impl Row {
         self.filled.full.files as f64
     }
 
-    /// A number of inodes, if the file system counts them.
+    /// Returns a number of inodes, if the file system counts them.
     fn counted(&self, inodes: u64) -> Option<u64> {
         (self.filled.full.inodes_total > 0).then_some(inodes)
     }
@@ -92,7 +92,7 @@ impl Row {
     }
 }
 
-/// All values of a fill.
+/// Returns all values of a fill.
 pub(super) fn quantities(rows: &[Row]) -> Rows<&Row> {
     let (neither, lower, higher) = (Better::Neither, Better::Lower, Better::Higher);
     let mut all = Rows::of(rows)

@@ -77,17 +77,17 @@ impl Times {
         Finite::per(seconds(&self.put_ns), self.put_ns.len() as f64).ok()
     }
 
-    /// MiB/s of the first tenth of the writes.
+    /// Returns the rate of the first tenth of the writes in MiB/s.
     pub fn first_rate(&self, object_bytes: u64) -> Option<Finite> {
         rate(&self.put_ns[..self.put_ns.len() / 10], object_bytes)
     }
 
-    /// MiB/s of the last tenth of the writes.
+    /// Returns the rate of the last tenth of the writes in MiB/s.
     pub fn last_rate(&self, object_bytes: u64) -> Option<Finite> {
         rate(&self.put_ns[self.put_ns.len() - self.put_ns.len() / 10..], object_bytes)
     }
 
-    /// Seconds until the store holds `bytes`.
+    /// Returns the seconds until the store holds `bytes`.
     pub fn of_bytes(&self, bytes: u64, object_bytes: u64) -> Option<f64> {
         self.put_ns.get(..bytes.div_ceil(object_bytes) as usize).map(seconds)
     }
@@ -102,7 +102,7 @@ fn rate(ns: &[u64], object_bytes: u64) -> Option<Finite> {
     Finite::per(mib, seconds(ns)).ok().filter(|_| !ns.is_empty())
 }
 
-/// Share of writes below 1 ms in a round, over all schemes as published.
+/// Adds the share of writes up to 1 ms in a round, over all schemes as published.
 fn quick_writes(rows: &[Row], found: &mut Vec<Measurement>) {
     let mut rounds: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for row in rows {

@@ -150,8 +150,8 @@ fn lines(
         .collect()
 }
 
-/// A line per system that both the study and this run measured, up to the largest measured x. Zeros are steps that the study
-/// did not have.
+/// Returns a line per system that both the study and this run measured, up to the largest measured x. Zeros are steps
+/// that the study did not have.
 fn published_series(
     measured: &[&Measured],
     published: &[PublishedValue],
@@ -174,7 +174,7 @@ fn published_series(
     series.map(|(system, points)| Series::new(format!("{system}, published"), Mark::Published, points)).collect()
 }
 
-/// Legend of a published system, and our counterpart; `None` for variants of the study's prototype.
+/// Returns the legend of a published system, and our counterpart; `None` for variants of the study's prototype.
 fn known_system(name: &str) -> Option<(&str, &str)> {
     match name {
         "git" | "hg" | "bup" | "copy" => Some((name, name)),

@@ -200,7 +200,8 @@ impl Cell {
         })
     }
 
-    /// Whether a commit holds the data although its system reported an error; `None` if nothing could be restored.
+    /// Returns whether a commit holds the data although its system reported an error; `None` if nothing could be
+    /// restored.
     fn survives(
         &self,
         spec: &Spec,

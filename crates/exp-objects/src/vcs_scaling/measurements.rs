@@ -10,7 +10,7 @@ impl Measured {
         self.verified != Some(false)
     }
 
-    /// Times and sizes if the store holds the committed data; and whether it does.
+    /// Returns times and sizes if the store holds the committed data, and whether it does.
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let mut found = Vec::new();
         let mut put = |metric: &str, unit: &str, better, value: f64| {
@@ -35,7 +35,8 @@ impl Measured {
         found
     }
 
-    /// In percent. A cell ended by the time limit, a signal or a full file system does not count.
+    /// Returns the percentage of commits that succeed. A cell ended by the time limit, a signal or a full file system
+    /// does not count.
     fn commits_that_succeed(&self) -> Option<f64> {
         match self.ended {
             Some(Ended::Rejected) => Some(0.0),

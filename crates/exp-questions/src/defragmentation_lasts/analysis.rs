@@ -41,7 +41,7 @@ struct Point {
 }
 
 impl Point {
-    /// Nothing is fitted.
+    /// Returns the predicted share of the gain that is left. Nothing is fitted.
     fn predicted(&self) -> f64 {
         (self.surviving.files + self.surviving.pairs) / 2.0
     }
@@ -50,7 +50,7 @@ impl Point {
         self.left - self.predicted()
     }
 
-    /// That of the second prediction, files alone.
+    /// Returns the error of the second prediction, which uses only the files.
     fn error_of_files(&self) -> f64 {
         self.left - self.surviving.files
     }
@@ -101,12 +101,12 @@ impl Law {
         })
     }
 
-    /// None: undecided.
+    /// Returns whether the law holds; `None` if undecided.
     fn holds(&self) -> Option<bool> {
         self.judge(self.near, self.rms)
     }
 
-    /// The same of the second prediction.
+    /// Returns whether the second prediction holds; `None` if undecided.
     fn files_hold(&self) -> Option<bool> {
         self.judge(self.files_near, self.files_rms)
     }
@@ -117,7 +117,7 @@ impl Law {
     }
 }
 
-/// Images of one system, each with its control, which had the same layout before the treatment.
+/// Returns the images of one system, each with its control, which had the same layout before the treatment.
 fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Lasted)> {
     let is_alike = |image: &&Lasted| {
         (image.step.fs, &image.step.profile, image.step.arm) == (one.step.fs, &one.step.profile, one.step.arm)
@@ -156,7 +156,7 @@ fn systems(images: &[Lasted]) -> Vec<System> {
     systems
 }
 
-/// Reading time that the treatment saves at a moment, a share of the control's.
+/// Returns the reading time that the treatment saves at a moment, as a share of the control's.
 fn gain(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
     let (now, untreated) = (image.moments.get(at)?.disk_seconds, control.moments.get(at)?.disk_seconds);
     (untreated > 0.0).then(|| (untreated - now) / untreated)
@@ -166,7 +166,7 @@ fn seconds_saved(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
     Some(control.moments.get(at)?.disk_seconds - image.moments.get(at)?.disk_seconds)
 }
 
-/// None if a value of an image is missing.
+/// Returns the values of a system at a moment; `None` if a value of an image is missing.
 fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
     let left = |(image, control): &(&Lasted, &Lasted)| {
         let left = seconds_saved(image, control, at)? / seconds_saved(image, control, 0)?;
@@ -354,7 +354,7 @@ mod tests {
         (FileSystem::Btrfs, "meyer"),
     ];
 
-    /// Images that save 40 of 100 s at first, and then what `left` says.
+    /// Returns images that save 40 of 100 s at first, and `left` of that at each moment.
     fn images(left: [f64; 3]) -> Vec<Lasted> {
         let survival = [1.0, 0.6, 0.2];
         let mut all = Vec::new();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn predictions_are_judged_apart() {
+    fn predictions_are_decided_separately() {
         let mut all = images([1.0, 0.6, 0.2]);
         all.iter_mut().flat_map(|image| &mut image.moments[1..]).for_each(|moment| {
             if let Some(surviving) = &mut moment.surviving {

@@ -19,7 +19,7 @@ pub(crate) enum Arm {
 }
 
 impl Arm {
-    /// F2FS has no program that defragments all files.
+    /// Returns whether the arm exists for a file system. F2FS has no program that defragments all files.
     pub(crate) fn exists_for(self, fs: FileSystem) -> bool {
         self != Self::Tool || tool(fs).is_some()
     }

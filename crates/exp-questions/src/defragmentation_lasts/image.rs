@@ -46,7 +46,7 @@ pub(crate) struct Surviving {
     pub pairs: f64,
 }
 
-/// The whole plan, of which the treatment is a part of the way.
+/// Makes the plan of the aging before and after the treatment.
 pub(super) fn plan(spec: &Spec, profile: &str, seed: Seed) -> Result<AgingPlan, Failure> {
     let last = spec.moments.iter().copied().fold(0.0, f64::max);
     let spec = PlanSpec {
@@ -60,6 +60,8 @@ pub(super) fn plan(spec: &Spec, profile: &str, seed: Seed) -> Result<AgingPlan, 
     Ok(AgingPlan::new(&spec)?)
 }
 
+/// Ages an image, treats it, and measures it at every moment.
+///
 /// # Errors
 /// Any failure of mkfs, mount, the aging, or the tool; a full volume; a warning of the kernel; an interrupt.
 pub(super) fn age(spec: &Spec, step: &Step, context: &mut Context<'_, Lasting>) -> Result<Event, Failure> {
@@ -174,7 +176,7 @@ impl Seen {
         (0..self.files.len()).map(of).collect()
     }
 
-    /// Files that lie elsewhere than before; a copy moves all.
+    /// Returns the files that lie elsewhere than before; a copy moves all.
     fn moved_since(&self, before: &Self, arm: Arm) -> HashSet<PathBuf> {
         let old = before.runs();
         let all = self.runs().into_iter();
@@ -196,7 +198,7 @@ impl Seen {
     }
 }
 
-/// Both lists are sorted.
+/// Returns the shares of moved files and of neighbour pairs that survive. Both lists are sorted.
 fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> Option<Surviving> {
     let exists: HashSet<&PathBuf> = now.iter().collect();
     let pairs_now: HashSet<(&PathBuf, &PathBuf)> = now.iter().zip(now.iter().skip(1)).collect();

@@ -63,8 +63,8 @@ fn effect(proven: &Proven<'_>, metric: &Metric, factor: Factor) -> Effect {
     }
 }
 
-/// Spearman's coefficient of the cost of aged free space for writes with the size of a new file over the mean free extent. Sizes of one
-/// aging depend on each other, so it has no interval.
+/// Returns Spearman's coefficient of the cost of aged free space for writes with the size of a new file over the mean
+/// free extent. Sizes of one aging depend on each other, so it has no interval.
 fn size_correlation(effects: &[Effect]) -> Option<f64> {
     let shown = effects.iter().filter(|effect| effect.factor == Factor::FreeSpace && effect.is_write_to_disk);
     let (over, cost): (Vec<f64>, Vec<f64>) =
@@ -72,13 +72,14 @@ fn size_correlation(effects: &[Effect]) -> Option<f64> {
     spearman(&over, &cost).map(|found| found.value)
 }
 
-/// The number of effects that are costs, of all.
+/// Formats the number of effects that are costs, out of all.
 fn costs<'a>(effects: impl Iterator<Item = &'a Effect>) -> String {
     let all: Vec<&Effect> = effects.collect();
     format!("{} of {}", all.iter().filter(|effect| effect.is_cost()).count(), all.len())
 }
 
-/// Whether a write takes more requests, too. Without them, it only lies elsewhere: ballast and filler have different places.
+/// Returns whether a write takes more requests, too. Without them, it only lies elsewhere: ballast and filler have
+/// different places.
 fn has_more_requests(effects: &[Effect], write: &Effect) -> bool {
     let requests = write.metric.replace(", disk", ", requests");
     let is_it = |one: &&Effect| (&one.aging, one.factor, &one.metric) == (&write.aging, write.factor, &requests);
@@ -153,7 +154,7 @@ fn proof_table(proofs: &[&Proof]) -> Table {
         .table("proofs", "Proofs of the states")
 }
 
-/// The effect of aged free space on writes, by size of the new file over the mean free extent.
+/// Draws the effect of aged free space on writes, by size of the new file over the mean free extent.
 fn figures(spec: &Spec, effects: &[Effect]) -> Vec<Figure> {
     let shown = effects.iter().filter(|effect| effect.factor == Factor::FreeSpace && effect.is_write_to_disk);
     let mut agings: Vec<&str> = shown.clone().map(|effect| effect.aging.as_str()).collect();
@@ -248,7 +249,7 @@ mod tests {
         analyse(&Spec { file_sizes, ..FilesOrFreeSpace::defaults(Level::Quick) }, states)
     }
 
-    /// The ratio, rounded to tenths, and the verdict of an effect.
+    /// Returns the ratio, rounded to tenths, and the verdict of an effect.
     fn found(result: &Value, factor: &str, metric: &str) -> Option<(f64, String)> {
         let all = result["effects"].as_array().expect("effects");
         let one = all.iter().find(|one| one["factor"] == factor && one["metric"] == metric)?;
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_found_where_they_were_put() {
+    fn injected_effects_are_found() {
         let analysis = analysed(&states(6));
         let is = |factor, metric: &str, ratio: f64, word: &str| {
             assert_eq!(found(&analysis.result, factor, metric), Some((ratio, word.to_string())), "{factor} {metric}");
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_only_lie_elsewhere_are_not_slowed() {
+    fn relocated_writes_without_more_requests_are_no_cost() {
         let mut all = states(6);
         all.iter_mut().flat_map(|one| &mut one.new_files).for_each(|new| new.written.requests = 100);
         let summary = analysed(&all).summary;

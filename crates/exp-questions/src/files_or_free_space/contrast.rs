@@ -21,7 +21,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// None: a state is missing.
+    /// Returns the block of a seed; `None` if a state is missing.
     fn of(all: &[&'a Measured], seed: u32) -> Option<Self> {
         let state = |files, free| {
             let is_it = |one: &&&Measured| (one.step.seed, one.step.files, one.step.free) == (seed, files, free);
@@ -41,7 +41,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The agings in the order of the record, each with its blocks and the number of seeds that lack a state.
+/// Returns the agings in the order of the record, each with its blocks and the number of seeds that lack a state.
 pub(super) fn blocks(states: &[Measured]) -> Vec<(Aging, Vec<Block<'_>>, usize)> {
     let mut agings: Vec<Aging> = Vec::new();
     for one in states {
@@ -82,7 +82,7 @@ impl Factor {
         }
     }
 
-    /// Aged and young; the other factor counts half each.
+    /// Returns the aged and the young value; the other factor counts half each.
     fn pair(self, block: &Block<'_>, value: &dyn Fn(&Measured) -> Option<f64>) -> Option<(f64, f64)> {
         use Age::{Aged, Young};
         let mean = |one: (Age, Age), other: (Age, Age)| {
@@ -143,7 +143,7 @@ impl Metric {
 
 pub(super) const WRITE: &str = "write";
 
-/// The metrics of a state, in the order of measuring.
+/// Returns the metrics of a state, in the order of measuring.
 pub(super) fn metrics(one: &Measured) -> Vec<Metric> {
     let mut all = of_seconds(Workload("cold read", None), |one| Some(one.cold_read));
     for NewFiles { size, .. } in &one.new_files {

@@ -95,7 +95,7 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
     Proven { aging, blocks, proof }
 }
 
-/// The aged over the young value of a moved factor, and whether it is larger beyond the spread of seeds.
+/// Returns the aged over the young value of a moved factor, and whether it is larger beyond the spread of seeds.
 fn moved(factor: Factor, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> f64) -> (String, Option<f64>) {
     let (decision, _) = factor.decide(blocks, &|one| Some(value(one)));
     let word = if decision.verdict == Verdict::Worse { MOVED } else { decision.verdict.word() };
@@ -106,7 +106,7 @@ fn is_near(one: f64, other: f64) -> bool {
     (one / other).ln().abs() <= MARGIN.ln_1p()
 }
 
-/// Whether files that are held are the same for both ages of the free space.
+/// Returns whether files that are held are the same for both ages of the free space.
 fn held_files(block: &Block<'_>, same: &dyn Fn(&Measured, &Measured) -> bool) -> bool {
     [Young, Aged].into_iter().all(|files| same(block.state(files, Young), block.state(files, Aged)))
 }
@@ -122,7 +122,7 @@ fn ratios_of_held_extents(block: &Block<'_>) -> [f64; 2] {
     })
 }
 
-/// The first proof that fails in a seed.
+/// Returns the first proof that fails in a seed.
 fn differs_where_held(block: &Block<'_>) -> Option<&'static str> {
     let [first, rest @ ..] = block.all();
     let near = |of: &dyn Fn(&Measured) -> f64| rest.iter().all(|one| is_near(of(first), of(one)));

@@ -30,7 +30,8 @@ pub(super) const RESERVE: f64 = 0.01;
 /// Unit of [`MetadataExt::blocks`].
 const SECTOR: u64 = 512;
 
-/// Without space that only root or the file system may use: a filler takes the rest to the last block.
+/// Returns the file system without space that only root or the file system may use: a filler takes the rest to the last
+/// block.
 fn file_system(fs: FileSystem) -> Option<FileSystemSpec> {
     let (mkfs, after_mount) = match fs {
         // Without -b, small images have 1 KiB blocks.
@@ -47,7 +48,7 @@ pub(super) fn is_known(fs: FileSystem) -> bool {
     file_system(fs).is_some()
 }
 
-/// The aging of a volume with `usable` bytes.
+/// Makes the aging plan of a volume with `usable` bytes.
 pub(super) fn plan(spec: &Spec, aging: &Aging, usable: Bytes, seed: Seed) -> Result<AgingPlan, Failure> {
     let spec = PlanSpec {
         fullness: Some(aging.live()),
@@ -60,7 +61,6 @@ pub(super) fn plan(spec: &Spec, aging: &Aging, usable: Bytes, seed: Seed) -> Res
     Ok(AgingPlan::new(&spec)?)
 }
 
-/// A mounted state.
 pub(super) struct State {
     pub target: MountedTarget,
     fs: FileSystemSpec,
@@ -72,6 +72,8 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Makes and mounts a state.
+    ///
     /// # Errors
     /// Any failure of mkfs, mount, or the aging; no space; an interrupt.
     pub(super) fn make(spec: &Spec, step: &Step, context: &Context<'_, FilesOrFreeSpace>) -> Result<Self, Failure> {

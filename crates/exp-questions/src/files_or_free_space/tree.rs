@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_are_written_again_as_they_were() {
+    fn listed_tree_is_rewritten_with_the_same_files() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("b/c")).unwrap();
         fs::write(root.path().join("b/c/f"), vec![0; 100_000]).unwrap();

@@ -97,6 +97,8 @@ pub(crate) struct NewFiles {
     pub read_back: Seconds,
 }
 
+/// Makes a state and measures the workloads on it.
+///
 /// # Errors
 /// The state cannot be made; a workload does not fit; a lost event of a trace; a warning of the kernel; an interrupt.
 pub(super) fn measure(spec: &Spec, step: &Step, context: &mut Context<'_, FilesOrFreeSpace>) -> Result<Event, Failure> {

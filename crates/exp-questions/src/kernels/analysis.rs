@@ -66,7 +66,7 @@ impl<'a> Cell<'a> {
         Ok(Ratio::of(&arm(new, sham)?, &arm(old, false)?))
     }
 
-    /// Seeds whose layouts are the same in both kernels, and seeds that both have.
+    /// Returns the number of seeds whose layouts are the same in both kernels, and of seeds that both have.
     fn identical(&self, new: &str, old: &str) -> (usize, usize) {
         let digest = |one: &AgedStep| one.aged.digest.clone();
         let partner = |one: &&AgedStep| self.of(old, false).find(|other| other.step.seed == one.step.seed);
@@ -109,7 +109,7 @@ impl Comparison {
     }
 }
 
-/// The kernels of the record in the order of the specification.
+/// Returns the kernels of the record in the order of the specification.
 fn kernels(spec: &Spec, agings: &[AgedStep]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in &spec.kernels {
@@ -119,7 +119,7 @@ fn kernels(spec: &Spec, agings: &[AgedStep]) -> Vec<String> {
     found
 }
 
-/// Each kernel with the one before it, and the last with the first.
+/// Pairs each kernel with the one before it, and the last with the first.
 fn steps_of(kernels: &[String]) -> Vec<(&str, &str)> {
     let mut pairs: Vec<(&str, &str)> = kernels.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     if let ([first, .., last], true) = (kernels, kernels.len() > 2) {
@@ -128,7 +128,7 @@ fn steps_of(kernels: &[String]) -> Vec<(&str, &str)> {
     pairs
 }
 
-/// The release of a kernel without the digest of its build.
+/// Returns the release of a kernel without the digest of its build.
 fn release(kernel: &str) -> &str {
     kernel.split("-uml-").next().unwrap_or(kernel)
 }
@@ -174,7 +174,7 @@ impl Comparison {
     }
 }
 
-/// Shams of the oldest kernel against its agings: nothing may change. Each is decided at the level of the family.
+/// Compares shams of the oldest kernel with its agings: nothing may change. Each is decided at the level of the family.
 fn controls(cells: &[Cell<'_>], kernels: &[String], family: usize) -> Vec<Comparison> {
     let Some(oldest) = kernels.first() else { return Vec::new() };
     let mut all = Vec::new();
@@ -249,7 +249,7 @@ fn size(one: &Comparison) -> f64 {
     one.interval.map_or(0.0, |interval| interval.value.ln().abs())
 }
 
-/// The values that changed, the largest first.
+/// Tabulates the values that changed, the largest first.
 fn changes(all: &[Comparison]) -> Table {
     let mut changed: Vec<&Comparison> = all.iter().filter(|one| one.has_changed()).collect();
     changed.sort_by(|one, other| size(other).total_cmp(&size(one)));
@@ -279,7 +279,7 @@ fn table_of(all: &[&Comparison], id: &str, title: &str) -> Table {
         .table(id, title)
 }
 
-/// Geometric means of every metric.
+/// Tabulates geometric means of every metric.
 fn means(cells: &[Cell<'_>], kernels: &[String]) -> Table {
     let names = METRICS.iter().map(|metric| metric.name);
     let columns: Vec<&str> = ["file system", "profile", "pace", "kernel", "agings"].into_iter().chain(names).collect();
@@ -306,7 +306,7 @@ fn geometric(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(&logs).filter(|_| logs.len() == values.len()).map(f64::exp)
 }
 
-/// Mount options, once where they are the same in all agings of a kernel.
+/// Tabulates mount options, once if they are the same in all agings of a kernel.
 fn options(cells: &[Cell<'_>], kernels: &[String]) -> Table {
     let mut found: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
     for (at, kernel) in kernels.iter().enumerate() {
@@ -328,13 +328,13 @@ fn options(cells: &[Cell<'_>], kernels: &[String]) -> Table {
     table
 }
 
-/// Every layout, so that anybody can check that it repeats.
+/// Returns every layout, so that a reader can check that it repeats.
 fn layouts(agings: &[AgedStep]) -> Vec<Value> {
     let one = |one: &AgedStep| json!({"step": one.step, "digest": one.aged.digest});
     agings.iter().map(one).collect()
 }
 
-/// Ratio to the oldest kernel, by file system: the read on a disk, and free extents.
+/// Draws the ratio to the oldest kernel, by file system: the read on a disk, and free extents.
 fn figures(spec: &Spec, cells: &[Cell<'_>], kernels: &[String]) -> Vec<Figure> {
     let Some(oldest) = kernels.first().filter(|_| kernels.len() > 1) else { return Vec::new() };
     let mut figures = Vec::new();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn change_is_seen_where_it_came_and_over_all_kernels() {
+    fn change_is_found_in_its_step_and_over_all_kernels() {
         assert_eq!(words([1.0, 1.001, 1.4]), ["equivalent", "worse", "worse"]);
         assert_eq!(words([1.0, 0.7, 0.701]), ["better", "equivalent", "better"]);
     }

@@ -27,7 +27,7 @@ pub(super) struct Reads {
     pub missed_percent: Option<f64>,
 }
 
-/// The blocks to read: cold ones with the given probability, else blocks in memory.
+/// Chooses the blocks to read: cold ones with the given probability, else blocks in memory.
 pub(super) fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) -> Vec<Aim> {
     let mut rng = seed.stream("tier/coldness");
     let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
@@ -40,7 +40,7 @@ pub(super) fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) 
     (0..reads).map(|_| aim()).collect()
 }
 
-/// On ext4 a block is fetched at its first use and stays in memory.
+/// Counts the first uses of cold blocks. On ext4 a block is fetched at its first use and stays in memory.
 pub(super) fn first_uses(aims: &[Aim]) -> u64 {
     aims.iter().filter(|aim| aim.cold).map(|aim| aim.block).collect::<HashSet<u64>>().len() as u64
 }

@@ -53,7 +53,7 @@ impl Costs {
         median(&self.all.iter().filter_map(|cost| Some(cost.ratio?.value)).collect::<Vec<_>>())
     }
 
-    /// The same for bpfs mode over itself.
+    /// Returns the median ratio of bpfs mode to itself.
     pub(crate) fn overall_again(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.again?.value)).collect::<Vec<_>>())
     }
@@ -72,7 +72,7 @@ impl Costs {
         text
     }
 
-    /// Number of conditions in which anticache is worse by more than 5 %.
+    /// Returns the number of conditions in which anticache is worse by more than 5 %.
     pub(crate) fn worse(&self) -> usize {
         self.all.iter().filter(|cost| cost.decision.verdict == Verdict::Worse).count()
     }

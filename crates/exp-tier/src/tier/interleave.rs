@@ -52,7 +52,7 @@ impl Reading {
     }
 }
 
-/// The turns: index of a subject, and the name of its values.
+/// Returns the turns: index of a subject, and the name of its values.
 pub(crate) fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
     if kinds.contains(&SubjectKind::Anticache) {

@@ -62,12 +62,12 @@ impl ColdLatency {
         Self { said: "ssd".into(), model: Latency::SSD }
     }
 
-    /// Facts for claims: results that depend on this input latency can only agree or differ.
+    /// Returns the facts for claims: results that depend on this input latency can only agree or differ.
     pub(crate) fn stated(&self, facts: Facts) -> Facts {
         Facts { model: Some(format!("the modelled disk ({})", self.model)), ..facts }
     }
 
-    /// Seconds of a read before its first byte.
+    /// Returns the seconds of a read before its first byte.
     pub(crate) fn read_seconds(&self) -> f64 {
         self.model.read.as_secs_f64()
     }
@@ -112,7 +112,7 @@ pub(crate) fn with_subject<T>(
     stopped.map(|()| value)
 }
 
-/// Every round with every item of `list`, in a random order drawn from the stream `name` and the round.
+/// Returns every round with every item of `list`, in a random order drawn from the stream `name` and the round.
 pub(crate) fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<(u64, T)> {
     let round = |round: u64| {
         let mut order = list.to_vec();
@@ -122,14 +122,14 @@ pub(crate) fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) 
     (0..rounds).flat_map(round).collect()
 }
 
-/// Values of a round as measurements: metric, unit, direction, value; values that are not numbers are omitted.
+/// Makes measurements of a round from metric, unit, direction and value; values that are not numbers are omitted.
 pub(crate) fn measurements<const N: usize>(round: u64, values: [(&str, &str, Better, f64); N]) -> Vec<Measurement> {
     let one = |(metric, unit, better, value)| Measurement::new(metric, unit, better, value).ok();
     let of_round = |one| Measurement { repetition: round as u32, ..one };
     values.into_iter().filter_map(one).map(of_round).collect()
 }
 
-/// Fisher-Yates shuffle with a named stream.
+/// Shuffles a list with a named stream (Fisher-Yates).
 pub(crate) fn shuffle<T>(list: &mut [T], seed: Seed, stream: &str) {
     use rand::Rng;
     let mut rng = seed.stream(stream);

@@ -34,7 +34,7 @@ pub(crate) struct Peaks<'a> {
 }
 
 impl<'a> Peaks<'a> {
-    /// With a threshold, waits until the written file has settled before the calls begin.
+    /// Starts counting fetches. With a threshold, the written file must settle before the calls begin.
     pub(crate) fn new(fs: &'a TierFs, settle_to: Option<Bytes>) -> Self {
         let fetched = fs.stats().fetched;
         Self {
@@ -77,7 +77,7 @@ impl Watch for Peaks<'_> {
     }
 }
 
-/// Shares and peaks from latencies in microseconds. A peak that the latencies do not confirm is omitted.
+/// Returns shares and peaks from latencies in microseconds. A peak that the latencies do not confirm is omitted.
 fn stated(met: &[f64], fetched: &[f64]) -> Vec<Reading> {
     let calls = (met.len() + fetched.len()) as f64;
     let share = |count: usize| 100.0 * count as f64 / calls;

@@ -56,7 +56,7 @@ impl Medians {
         self.cells.get(&(condition.to_string(), subject.to_string())).map_or(&[], Vec::as_slice)
     }
 
-    /// Median over the rounds, with its interval if there are enough rounds.
+    /// Returns the median over the rounds, with its interval if there are enough rounds.
     pub(crate) fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
         middle(self.values(condition, subject))
     }
@@ -66,7 +66,7 @@ impl Medians {
         (theirs.value > 0.0).then(|| ours.value / theirs.value)
     }
 
-    /// A row per condition, with median and interval per subject, and the ratio of anticache to bpfs mode.
+    /// Makes a row per condition, with median and interval per subject, and the ratio of anticache to bpfs mode.
     pub(crate) fn table(&self, id: &str, title: &str, condition: &str, unit: &str) -> Table {
         let mut columns = vec![condition.to_string()];
         for subject in &self.subjects {

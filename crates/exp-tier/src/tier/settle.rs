@@ -30,7 +30,7 @@ pub(crate) fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<b
     settled.map_err(|message| unsettled(&format!("{}: {message}", path.display())))
 }
 
-/// The share of a file that the idle evictor leaves cold, whatever the nominal share.
+/// Returns the share of a file that the idle evictor leaves cold, whatever the nominal share.
 pub(crate) fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;
     wait_for_evictor(fs).map_err(|message| unsettled(&message))?;
@@ -38,7 +38,7 @@ pub(crate) fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> 
     Ok(cold_share(&map.map_err(|error| failed("inspect the blocks of", path)(error.into()))?))
 }
 
-/// Like [`settle`], by inode number; a message if it does not settle.
+/// Settles a file like [`settle`], by inode number; returns a message if it does not settle.
 fn settle_inode(fs: &TierFs, ino: u32, nominal: f64) -> Result<Result<Vec<bool>, String>, rustix::io::Errno> {
     for _ in 0..=WARMINGS {
         if let Err(message) = wait_for_evictor(fs) {
@@ -94,7 +94,7 @@ fn read_back(fs: &TierFs, ino: u32, map: &[bool], nominal: f64) -> Result<(), ru
     Ok(())
 }
 
-/// Indexes of cold blocks that should be in memory, evenly spread over the cold ones.
+/// Returns the indexes of cold blocks that should be in memory, evenly spread over the cold ones.
 fn too_many(map: &[bool], nominal: f64) -> impl Iterator<Item = u64> {
     let cold: Vec<u64> = (0..).zip(map).filter(|(_, cold)| **cold).map(|(index, _)| index).collect();
     let many = cold.len().saturating_sub((nominal * map.len() as f64).round() as usize);
@@ -110,7 +110,7 @@ fn unsettled(message: &str) -> Failure {
     Failure::new(ExitCode::RunFailed, format!("the evictor did not settle: {message}"))
 }
 
-/// The share of a file that does not fit below the threshold.
+/// Returns the share of a file that does not fit below the threshold.
 pub(crate) fn nominal_share(file: Bytes, threshold: Bytes) -> f64 {
     1.0 - (threshold.0 as f64 / file.0.max(1) as f64).min(1.0)
 }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(nominal_share(Bytes::mib(10), Bytes::mib(40)), 0.0);
     }
 
-    /// A file of 2048 blocks on an unmounted file system, with `cold` of them evicted.
+    /// Makes a file of 2048 blocks on an unmounted file system, with `cold` of them evicted.
     fn file_with(cold: usize, promotion: Promotion) -> (TierFs, u32, tempfile::TempDir) {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (nvm, cold_store) = (directory.path().join("nvm"), directory.path().join("cold"));

@@ -238,7 +238,7 @@ impl<W: Writes> Experiment for Sizes<W> {
     }
 }
 
-/// All subjects; the modelled disk drive takes too long for the smallest scale.
+/// Returns all subjects; the modelled disk drive takes too long for the smallest scale.
 fn subjects(level: Level) -> Vec<SubjectKind> {
     let mut all = vec![
         SubjectKind::Anticache,

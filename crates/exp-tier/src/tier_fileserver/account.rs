@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// MB in Filebench's sense, which are MiB.
+/// Converts bytes to MB in Filebench's sense, which are MiB.
 pub(crate) fn mb(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
@@ -52,7 +52,8 @@ fn directions(node: &FlowNode) -> Vec<Direction> {
     }
 }
 
-/// Bytes of all files of the workload. Those that exist at the start must be on the file system, with exactly these bytes.
+/// Returns the bytes of all files of the workload. Those that exist at the start must be on the file system, with
+/// exactly these bytes.
 pub(crate) fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     let filesets = bench.filesets();
     for fileset in &filesets {

@@ -65,7 +65,7 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     mean(&values.map(f64::ln).collect::<Vec<_>>()).map(f64::exp)
 }
 
-/// The rate of each condition over that of the reference in the same rounds, as a geometric mean, for claims.
+/// Returns the rate of each condition over that of the reference in the same rounds, as a geometric mean, for claims.
 fn against(cells: &[Cell], kinds: &[Cell], spec: &Spec) -> Vec<Option<f64>> {
     let reference = spec.reference().map(|(period, threshold)| (Some(period.seconds() * 1e3), Some(threshold.bytes())));
     let is_reference =

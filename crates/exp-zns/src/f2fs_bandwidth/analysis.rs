@@ -107,7 +107,7 @@ fn over_time(drive: &str, repeat: u32, samples: &[Sample]) -> Series {
     Series { name: named(drive, repeat), mark: Mark::Measured, points, ..Series::default() }
 }
 
-/// Bandwidth between the times at which the stretches end on the model.
+/// Computes the bandwidth between the times at which the stretches end on the model.
 fn modelled_series(modelled: &[OnModel], samples: &[Sample]) -> Vec<Series> {
     let alone = modelled.iter().filter(|found| found.timed.host == Host::None);
     let line = |found: &OnModel| {

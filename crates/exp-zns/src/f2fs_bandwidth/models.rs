@@ -4,8 +4,8 @@ use senesce_core::{ExitCode, Failure};
 use senesce_guest::carry::guest_records;
 use senesce_runner::Context;
 
-/// The metric of a mean with a host. Published hosts keep the drive busy, so a host that takes no time is compared with
-/// them.
+/// Returns the metric of a mean with a host. Published hosts keep the drive busy, so a host that takes no time is
+/// compared with them.
 pub(crate) fn metric(host: Host) -> Option<&'static str> {
     match host {
         Host::None => Some(MEAN),
@@ -63,7 +63,7 @@ pub(crate) fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), F
     Ok(())
 }
 
-/// When each stretch ended, in nanoseconds of the recording's clock.
+/// Returns when each stretch ended, in nanoseconds of the recording's clock.
 fn ends_of(recorded: &Recorded, events: &[Event]) -> Vec<u64> {
     let end = |event: &Event| match event {
         Event::Sample(sample) if (&sample.drive, sample.repeat) == (&recorded.drive, recorded.repeat) => {

@@ -41,7 +41,7 @@ impl Shape {
         Bytes(self.writers * self.blocks_per_writer() * BLOCK)
     }
 
-    /// Bytes of `overwrites` passes over all files.
+    /// Returns the bytes of `overwrites` passes over all files.
     pub(crate) fn wanted_bytes(self, overwrites: f64) -> u64 {
         self.blocks_wanted(overwrites) * self.writers * BLOCK
     }

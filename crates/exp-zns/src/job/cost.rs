@@ -11,7 +11,7 @@ const RATE: f64 = (1 << 30) as f64;
 const ALONE: f64 = 15e-6;
 const RESET: f64 = 10e-3;
 
-/// Upper bound of the bytes that a job writes, preparation included, and a rough estimate of its seconds.
+/// Returns an upper bound of the bytes that a job writes, preparation included, and a rough estimate of its seconds.
 pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) {
     let (ramp, prepared) = (checked.job.ramp, checked.preparation_bytes(geometry));
     let most = |actor: &CheckedActor| most_bytes(actor, ramp, geometry);
@@ -20,12 +20,13 @@ pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) 
     (Bytes(bytes), prepared as f64 / RATE + seconds)
 }
 
-/// Rough time in seconds of single commands that write `bytes` in total, and of `resets`.
+/// Estimates the time in seconds of single commands that write `bytes` in total, and of `resets`.
 pub(crate) fn of_singles(commands: u64, bytes: u64, resets: u64) -> f64 {
     (commands as f64 * ALONE).max(bytes as f64 / RATE) + resets as f64 * RESET
 }
 
-/// A writer resets its zones when they are full and continues, so the zones do not limit it.
+/// Returns an upper bound of the bytes of an actor. A writer resets its zones when they are full and continues, so the
+/// zones do not limit it.
 fn most_bytes(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> u64 {
     let of_command = bytes_of_command(actor, geometry);
     let of_worker = most_commands(actor, ramp, geometry).map(|count| count.saturating_mul(of_command));
@@ -44,12 +45,12 @@ fn bytes_of_command(actor: &CheckedActor, geometry: &Geometry) -> u64 {
     }
 }
 
-/// Bytes written to prepare a zone before its command.
+/// Returns the bytes written to prepare a zone before its command.
 fn filled(actor: &CheckedActor, geometry: &Geometry) -> u64 {
     actor.occupancy_blocks.unwrap_or(0) * u64::from(geometry.block_bytes)
 }
 
-/// Upper bound of the commands of one worker: its count, or its rate times its time.
+/// Returns an upper bound of the commands of one worker: its count, or its rate times its time.
 fn most_commands(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> Option<u64> {
     let spec = &actor.spec;
     // Commands of the warm-up are not counted.
@@ -61,8 +62,8 @@ fn most_commands(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> Optio
     by_count.into_iter().chain(by_rate).min()
 }
 
-/// The actor's time, or an estimate for its commands: 15 us for a single one, 80 us for a random read, 10 ms for a
-/// reset. A finish takes as long as filling the zone.
+/// Returns the actor's time, or an estimate for its commands. A single one takes 15 us, a random read 80 us, a reset 10
+/// ms. A finish takes as long as filling the zone.
 fn seconds(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> f64 {
     let spec = &actor.spec;
     let timed = spec.time.map(|time| ramp.0.as_secs_f64() + time.0.as_secs_f64());

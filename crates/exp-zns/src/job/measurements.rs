@@ -9,7 +9,7 @@ use serde_json::Value;
 const COMMANDS_OF_P95: u64 = 20;
 const COMMANDS_OF_P99: u64 = 100;
 
-/// Values of these actors on this kind of drive, without those outside the model's validity.
+/// Returns the values of these actors on this kind of drive, without those outside the model's validity.
 pub(super) fn of(actors: &[Value], drive: &Used) -> Vec<Measurement> {
     let stated = |one: Measurement| match drive.nature.as_str() {
         "simulated" => one.modelled(),
@@ -40,7 +40,7 @@ fn of_actor(actor: &Value) -> Vec<Measurement> {
     made.map(|one| judged(one).under("actor", condition("name")).under("op", condition("op"))).collect()
 }
 
-/// As in `bench`: throughput stands for bandwidth, and the 99th percentile for the tail.
+/// Marks primary metrics as in `bench`: throughput stands for bandwidth, and the 99th percentile for the tail.
 fn judged(one: Measurement) -> Measurement {
     let is_primary = ["throughput", "mean latency", "p99 latency"].contains(&one.metric.as_str());
     if is_primary { one.primary() } else { one }

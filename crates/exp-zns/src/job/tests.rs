@@ -48,7 +48,7 @@ fn double_rate_is_better_at_any_duration() {
 }
 
 #[test]
-fn kind_of_drive_decides_what_its_seconds_are() {
+fn time_source_follows_the_kind_of_drive() {
     let room = tempfile::tempdir().unwrap();
     let seconds = |device: &str| {
         let count = ActorSpec { count: Some(200), ..ActorSpec::new(Activity::Write) };

@@ -7,7 +7,7 @@ use senesce_zoned::sim::model::Model;
 use senesce_zoned::sim::{HostPath, SimDevice, SimOptions};
 use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 
-/// The simulated drive of a recording, in the state at the start of the recording.
+/// Builds the simulated drive of a recording, in the state at the start of the recording.
 ///
 /// # Errors
 /// A recording without such a drive, or a drive whose shape the model does not support.
@@ -30,8 +30,8 @@ pub(crate) fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Optio
     Ok((device, Some(zones.clone())))
 }
 
-/// A conventional model with another size. Its collector's free space shrinks in proportion; otherwise collection would
-/// start or end only once per recording. A minimum remains so that requests in flight do not matter.
+/// Returns a conventional model with another size. Its collector's free space shrinks in proportion; otherwise
+/// collection would start or end only once per recording. A minimum remains so that requests in flight do not matter.
 fn sized(mut model: Model, bytes: u64) -> Model {
     let region = model.geometry.zone_size_mib << 20;
     let share = bytes as f64 / (region * u64::from(model.geometry.zones)) as f64;
@@ -48,8 +48,8 @@ fn sized(mut model: Model, bytes: u64) -> Model {
 /// Ten times the data in flight of the published drive's model.
 const LEAST_COLLECTED_MIB: f64 = 100.0;
 
-/// A model with the number, size and limits of another drive's zones. The fixed times of a reset and a finish shrink
-/// with the zone: managing all zones of one GiB takes as long as managing one published zone.
+/// Returns a model with the number, size and limits of another drive's zones. The fixed times of a reset and a finish
+/// shrink with the zone. Managing all zones of one GiB takes as long as managing one published zone.
 fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     let mib = |blocks: u64| {
         let bytes = blocks.saturating_mul(geometry.block_bytes.into());

@@ -55,8 +55,8 @@ impl HostSpeed {
         Ok(Self { place, work: OVERWRITING.into(), per_second: WRITES as f64 / best })
     }
 
-    /// The guest's speed over the host's: the share of the guest's own time to use in a replay. `None` if either is
-    /// unknown.
+    /// Divides the guest's speed by the host's: the share of the guest's own time to use in a replay. `None` if either
+    /// is unknown.
     pub(crate) fn share(speeds: &[Self], work: &str) -> Option<f64> {
         let of = |place| {
             let speeds = speeds.iter().filter(|speed| speed.place == place && speed.work == work);

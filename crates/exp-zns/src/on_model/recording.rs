@@ -120,7 +120,7 @@ impl Recording {
     }
 }
 
-/// The clock of recordings, in nanoseconds.
+/// Reads the clock of recordings, in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     senesce_sys::clock::monotonic().as_nanos() as u64
 }

@@ -47,7 +47,7 @@ fn zoned(after: &[(usize, u64)]) -> TracedDrive {
     drive(Role::Zoned, Some(Zones { geometry: geometry(), before, after: pointers, shortly_before }))
 }
 
-/// The file system resets a zone after the last recorded request.
+/// Models a file system that resets a zone after the last recorded request.
 #[test]
 fn zone_that_changes_between_readings_may_have_any_pointer_between() {
     let requests = || vec![write(0, 0), write(1, 32)];
@@ -166,7 +166,7 @@ fn zone_pointers_of_model_and_guest_are_compared() {
     assert!(problems.contains("refused 10 commands") && problems.contains("20 commands"), "{problems}");
 }
 
-/// A drive without requests has no rate, however long the host takes, and its record stays readable.
+/// Checks that a drive without requests has no rate, however long the host takes, and its record stays readable.
 #[test]
 fn drive_without_requests_has_no_rate() {
     let found = &timed(vec![zoned(&[])], &[trace(Vec::new())], &[(Host::None, 0.0), (Host::Guest, 1.0)]);
@@ -209,8 +209,8 @@ fn incomplete_recordings_are_refused() {
     time(&other, &inner, &[(Host::None, 0.0)], &[], Seed(1)).unwrap_err();
 }
 
-/// A recording of a small drive must contain both phases of collection. Over both phases a small drive is as fast as
-/// the full one.
+/// Checks that a small drive is as fast as the full one over both phases of collection. A recording of a small drive
+/// must contain both.
 #[test]
 fn small_conventional_drive_collects_like_the_full_one() {
     let rate = |bytes: u64, written: u64| {

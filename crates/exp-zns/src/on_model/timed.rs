@@ -73,7 +73,7 @@ pub(crate) fn time(
     hosts.iter().map(|(host, share)| one(traced, &all, (*host, *share), &moments, seed)).collect()
 }
 
-/// The guest wrote the file, and a program there may have replaced it by a link.
+/// Loads a trace. The guest wrote the file, and a program there may have replaced it by a link.
 fn load(folder: &Path, file: &str) -> Result<BlockTrace, Failure> {
     let path = folder.join(file);
     let bytes = input::within(folder, file).map_err(failed("read", &path))?;
@@ -159,7 +159,7 @@ fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
 }
 
 impl Timed {
-    /// Bytes written on all drives over `bytes` requested.
+    /// Divides the bytes written on all drives by `bytes` requested.
     pub(crate) fn write_amplification(&self, bytes: u64) -> f64 {
         let of = |name: &str| self.kinds.get(name).map_or(0, |kind| kind.bytes);
         (of("write") + of("append") + self.elsewhere_bytes) as f64 / bytes.max(1) as f64
@@ -173,7 +173,7 @@ impl Timed {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
 
-    /// A quantity of the measurement per second. `None`: the drive received no request.
+    /// Returns a quantity of the measurement per second. `None`: the drive received no request.
     pub(crate) fn rate(&self, quantity: f64) -> Option<f64> {
         (self.seconds > 0.0 && !self.kinds.is_empty()).then(|| quantity / self.seconds)
     }

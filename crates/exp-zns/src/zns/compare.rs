@@ -94,7 +94,7 @@ pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failu
     Ok(found.collect())
 }
 
-/// In the order of [`BOUNDS`].
+/// Groups the comparisons, in the order of [`BOUNDS`].
 pub fn groups(comparison: &[Comparison]) -> Vec<Group> {
     let mut members: BTreeMap<&str, Vec<&Comparison>> = BTreeMap::new();
     for point in comparison.iter().filter(|point| !point.group.is_empty()) {

@@ -28,7 +28,7 @@ impl Condition {
         self.0.get(key).map_or("", String::as_str)
     }
 
-    /// The value of `key` as a number; 0 if missing.
+    /// Returns the value of `key` as a number; 0 if missing.
     pub(crate) fn number(&self, key: &str) -> u64 {
         self.word(key).parse().unwrap_or(0)
     }
@@ -38,12 +38,12 @@ impl Condition {
     }
 }
 
-/// The condition of one point of the study's fio grid.
+/// Returns the condition of one point of the study's fio grid.
 pub(crate) fn grid_key(op: &str, bs: u64, qd: u64, zones: u64, path: &str, lbaf: u64) -> String {
     format!("op={op},bs={bs},qd={qd},zones={zones},path={path},lbaf={lbaf}")
 }
 
-/// The job of one point of the study's fio grid: one worker per zone, each with its own queue depth.
+/// Returns the job of one point of the study's fio grid: one worker per zone, each with its own queue depth.
 pub(crate) fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Duration) -> Option<Job> {
     let op: Activity = condition.word("op").parse().ok()?;
     let count = condition.number("zones") as u32;
@@ -63,7 +63,7 @@ pub(crate) fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ra
     })
 }
 
-/// The distinct conditions of a published fio grid, in order.
+/// Returns the distinct conditions of a published fio grid, in order.
 pub(crate) fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let mut keys: Vec<String> = Vec::new();
@@ -76,7 +76,8 @@ pub(crate) fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result
     Ok(keys)
 }
 
-/// One job per condition of the fio grid. Blocks of 4 KiB become the drive's block size if it has no such format.
+/// Returns one job per condition of the fio grid. Blocks of 4 KiB become the drive's block size if it has no such
+/// format.
 pub(crate) fn grid_points(keys: &[String], spec: &GridSpec, drives: &Drives) -> Vec<Point> {
     let (drive, time, ramp) = (&drives.zoned, spec.time.0, spec.ramp.0);
     let sizes = drive.block_sizes();

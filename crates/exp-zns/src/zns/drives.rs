@@ -78,13 +78,13 @@ pub(crate) fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment
     facts
 }
 
-/// Usable zones of a drive: `count` zones from number `from`.
+/// Selects usable zones of a drive: `count` zones from number `from`.
 pub(crate) fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
     let first = drive.usable().start + from;
     Zones::Range(first, first + count.max(1))
 }
 
-/// Two adjacent groups of usable zones, each of `most` zones or half of the drive.
+/// Selects two adjacent groups of usable zones, each of `most` zones or half of the drive.
 pub(crate) fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
@@ -130,7 +130,7 @@ impl Fitting {
     }
 }
 
-/// The reason why a drive cannot run a point, or `None`.
+/// Returns the reason why a drive cannot run a point, or `None`.
 fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
     let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("{} not found", point.device))) };
     if !drive.ways.contains(&point.job.path) {

@@ -107,7 +107,8 @@ pub(crate) fn run_on(
     Ok((values_of(point, &result), warnings))
 }
 
-/// A drive refuses commands of a planned point only if another process changed the zones or a zone failed.
+/// Reports refused commands. A drive refuses commands of a planned point only if another process changed the zones or a
+/// zone failed.
 fn disturbed(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
         "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its zones with `senesce zoned list \
@@ -181,7 +182,7 @@ impl Measured {
         self.values.values()
     }
 
-    /// Whether a published value was measured on the drive that is used or modelled here.
+    /// Returns whether a published value was measured on the drive that is used or modelled here.
     pub(crate) fn is_of_published_drive(&self, condition: &str) -> bool {
         let wanted = if condition.contains("drive=conventional") { PUBLISHED_CONVENTIONAL } else { PUBLISHED_ZONED };
         self.drives.iter().any(|drive| drive.called == wanted)

@@ -63,13 +63,13 @@ pub trait ZnsStudy: 'static {
     const CLAIMS: &'static str;
     type Spec: Parameters;
 
-    /// One job per point on these drives. Points that a drive cannot run are removed later.
+    /// Plans one job per point on these drives. Points that a drive cannot run are removed later.
     fn points(spec: &Self::Spec, drives: &Drives) -> Result<Vec<Point>, Failure>;
 
     /// Work on the zoned drive outside of jobs, in a few words.
     const SCRIPT: Option<&'static str> = None;
 
-    /// Bytes that the script writes and its seconds, on a real drive with these zones.
+    /// Returns the bytes that the script writes and its seconds, on a real drive with these zones.
     fn script_cost(_spec: &Self::Spec, _survey: &Survey, _geometry: &Geometry) -> (Bytes, f64) {
         (Bytes(0), 0.0)
     }

@@ -16,7 +16,7 @@ pub trait Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + 
     fn repetitions(&self) -> u32;
 }
 
-/// Default number of measurements of a point.
+/// Returns the default number of measurements of a point.
 pub(crate) fn once() -> u32 {
     1
 }

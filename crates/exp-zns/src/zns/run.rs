@@ -57,7 +57,7 @@ fn point_of(words: &str) -> (&str, u32) {
     numbered.unwrap_or((words, 0))
 }
 
-/// Upper bound of the bytes that a point writes on a real drive, and an estimate of its seconds.
+/// Returns an upper bound of the bytes that a point writes on a real drive, and an estimate of its seconds.
 fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
     if drive.nature == Nature::Simulated {
         return (Bytes(0), 0.0);
@@ -72,7 +72,7 @@ fn script_cost<S: ZnsStudy>(spec: &S::Spec, drive: &Survey) -> (Bytes, f64) {
     }
 }
 
-/// Blocks of 4 KiB if the drive has such a format, otherwise its own.
+/// Selects blocks of 4 KiB if the drive has such a format, otherwise its own.
 fn script_block_bytes(drive: &Survey) -> u32 {
     if drive.block_sizes().contains(&4096) { 4096 } else { drive.geometry.block_bytes }
 }
@@ -215,7 +215,7 @@ fn points<S: ZnsStudy>(recorded: &Recorded<Zns<S>>) -> impl Iterator<Item = &Val
     })
 }
 
-/// All values of a record, and those derived from each repetition, for claims, comparisons and exports.
+/// Returns all values of a record, and those derived from each repetition, for claims, comparisons and exports.
 pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<Measurement> {
     let is_simulated = !drives.is_empty() && drives.iter().all(|drive| drive.nature == "simulated");
     let mut found: Vec<Measurement> = points.iter().flat_map(Values::measurements).collect();
@@ -234,7 +234,7 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
     if is_simulated { found.into_iter().map(Measurement::modelled).collect() } else { found }
 }
 
-/// Whether a point is measured for less time than at the quick scale.
+/// Returns whether a point is measured for less time than at the quick scale.
 fn is_short(spec: &impl Serialize) -> bool {
     let values = serde_json::to_value(spec).unwrap_or_default();
     let time = values.get("time").and_then(|time| time.as_str()?.parse::<Span>().ok());

@@ -44,15 +44,15 @@ impl Values {
         }
     }
 
-    /// The value, unless it is outside the model's validity, or a rate or latency of an actor without completed
+    /// Returns the value, unless it is outside the model's validity, or a rate or latency of an actor without completed
     /// commands.
     pub(crate) fn inside(&self, name: &str) -> Option<f64> {
         let is_outside = self.outside.iter().any(|beginning| name.starts_with(beginning));
         self.of_something(name).filter(|_| !is_outside)
     }
 
-    /// The value, unless it is a rate or latency of an actor without completed commands, which is unknown rather than
-    /// 0.
+    /// Returns the value, unless it is a rate or latency of an actor without completed commands, which is unknown
+    /// rather than 0.
     pub(crate) fn of_something(&self, name: &str) -> Option<f64> {
         let (prefix, own) = parts(name);
         let nothing = || self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
@@ -95,7 +95,7 @@ pub(super) fn parts(name: &str) -> (&str, &str) {
 /// Prefix of the values of a writer that runs with readers.
 const WRITER: &str = "writer_";
 
-/// Unit and better direction of a value; `None` for counts without claims.
+/// Returns unit and better direction of a value; `None` for counts without claims.
 fn unit(name: &str) -> Option<(&'static str, Better)> {
     Some(match name {
         "iops" => ("1/s", Better::Higher),
@@ -105,8 +105,8 @@ fn unit(name: &str) -> Option<(&'static str, Better)> {
     })
 }
 
-/// One value with the conditions of its key; a key in plain words is a single condition. `None` if the value is not a
-/// number.
+/// Creates one value with the conditions of its key; a key in plain words is a single condition. `None` if the value is
+/// not a number.
 pub(crate) fn measurement(
     key: &str,
     metric: &str,

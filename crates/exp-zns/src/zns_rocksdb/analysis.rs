@@ -28,7 +28,7 @@ pub(crate) fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Res
     })
 }
 
-/// An interrupted setup starts again: its last values count.
+/// Keeps the last values of each setup, because an interrupted setup starts again.
 fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
     let mut kept: Vec<Measured> = Vec::new();
     for one in all {
@@ -58,7 +58,7 @@ fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a 
     measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
 }
 
-/// The mean of the published values of a setup and a benchmark. The study ran the read benchmarks twice.
+/// Returns the mean of the published values of a setup and a benchmark. The study ran the read benchmarks twice.
 pub(crate) fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
     let condition = format!("{setup} {benchmark}");
     let found: Vec<f64> = values
@@ -82,7 +82,7 @@ struct Amplification {
     space: Option<f64>,
 }
 
-/// For the fill and the overwrite, which write a known number of keys.
+/// Computes the amplification for the fill and the overwrite, which write a known number of keys.
 fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
     setups(measured)
         .into_iter()

@@ -160,7 +160,7 @@ pub(crate) fn work_of(benchmark: &str) -> &'static str {
     if benchmark.starts_with("read") { READING } else { WRITING }
 }
 
-/// The study's options. Sizes and durations are parameters because they must shrink with the drive.
+/// Returns the study's options. Sizes and durations are parameters because they must shrink with the drive.
 fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     let buffer = spec.write_buffer.bytes();
     let file = if zoned { spec.zoned_file_size } else { spec.file_size }.bytes();
@@ -192,7 +192,7 @@ fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     words
 }
 
-/// db_bench takes a signed number, and 0 means the current time.
+/// Converts a seed for db_bench, which takes a signed number; 0 means the current time.
 fn seed_of(seed: Seed) -> u64 {
     (seed.0 & i64::MAX as u64).max(1)
 }
@@ -270,7 +270,7 @@ fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>)
     }
 }
 
-/// The path of the program.
+/// Finds the path of the program.
 ///
 /// # Errors
 /// The program was not found; the message names its package.

@@ -7,8 +7,8 @@ use senesce_core::{Better, Measurement};
 
 const RATE: &str = "operations per second";
 
-/// The values of an event. Values of emulated drives have their own metric names, so that only real drives and models
-/// decide claims.
+/// Returns the values of an event. Values of emulated drives have their own metric names, so that only real drives and
+/// models decide claims.
 pub(crate) fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
     match event {
         Event::Measured(measured) if emulated => {
@@ -27,7 +27,7 @@ pub(crate) fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
 }
 
 impl Measured {
-    /// Rate and latencies; nothing for operations that did not run.
+    /// Returns rate and latencies; nothing for operations that did not run.
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let rate = (self.operations > 0).then_some((RATE, "operations/s", self.ops_per_second));
         let reads = self

@@ -69,7 +69,7 @@ impl Database {
         self.drives.iter().map(|drive| (role(drive), drive.path().to_path_buf())).collect()
     }
 
-    /// Bytes written to its drives since they appeared: sectors written in `/sys/block/*/stat`
+    /// Returns the bytes written to its drives since they appeared: sectors written in `/sys/block/*/stat`
     /// (Documentation/block/stat.rst of the kernel).
     pub(crate) fn bytes_written(&self) -> Result<u64, Failure> {
         self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
@@ -77,8 +77,8 @@ impl Database {
         })
     }
 
-    /// Bytes in use beyond those of the empty file system, after write-back. `None` for ZenFS, which does not report
-    /// them.
+    /// Returns the bytes in use beyond those of the empty file system, after write-back. `None` for ZenFS, which does
+    /// not report them.
     ///
     /// # Errors
     /// Write-back fails, or the file system does not report its use.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn refused_drive_is_not_ours_later() {
+    fn refused_drive_is_refused_again() {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(64 << 20).unwrap();
         let drive = LoopDevice::attach(image.as_file(), "precious", false).unwrap();

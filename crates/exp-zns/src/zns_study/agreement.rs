@@ -38,7 +38,8 @@ pub(crate) fn check_alone(stated: Stated, directions: &[&Direction]) -> Result<(
     Ok(())
 }
 
-/// For mixed operations the path names the options of one job; the other jobs have their own.
+/// Compares an option with the path. For mixed operations the path names the options of one job; the other jobs have
+/// their own.
 fn option(
     output: &Output,
     name: &str,
@@ -53,7 +54,7 @@ fn option(
     if fits { Ok(()) } else { Err(format!("its path says {name} {wanted}, its options say {}", said.join(", "))) }
 }
 
-/// A size in fio's notation; `None` for forms that are not compared, such as one size per direction.
+/// Parses a size in fio's notation; `None` for forms that are not compared, such as one size per direction.
 fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[end..].to_ascii_lowercase().as_str() {

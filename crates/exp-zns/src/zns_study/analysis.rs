@@ -130,7 +130,7 @@ fn once(all: Vec<Comparison>) -> Vec<Comparison> {
     kept
 }
 
-/// The claims that these points decide.
+/// Returns the claims that these points decide.
 fn findings(study: &Study, drives: &[Used], points: &[Values]) -> Result<Vec<Finding>, Failure> {
     let set = ClaimSet::parse(study.claims, study.published).map_err(|error| Failure::usage(error.to_string()))?;
     let facts = facts_of(drives, Facts::of(Level::Paper));

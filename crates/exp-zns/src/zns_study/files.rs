@@ -18,7 +18,7 @@ pub(crate) struct ArtifactFile {
 /// Folders of the artifacts whose subpaths name the contents of files.
 const MEANING: [&str; 4] = ["spdk", "io_uring", "custom", "zbdbench"];
 
-/// The meaningful part of the path to the tree, with a trailing `/`; empty for whole artifacts.
+/// Returns the meaningful part of the path to the tree, with a trailing `/`; empty for whole artifacts.
 pub(crate) fn above(root: &Path) -> String {
     let Ok(full) = root.canonicalize() else { return String::new() };
     let folder = if full.is_dir() { full.as_path() } else { full.parent().unwrap_or(&full) };
@@ -56,7 +56,7 @@ pub(crate) fn walk(root: &Path, take: &mut dyn FnMut(ArtifactFile) -> Result<(),
     Ok(())
 }
 
-/// The reason to skip a file below `root`. A link may leave the tree or form a loop, and a pipe never ends.
+/// Returns the reason to skip a file below `root`. A link may leave the tree or form a loop, and a pipe never ends.
 fn unread(root: &Path, path: &Path) -> Option<String> {
     if path == root {
         return None;

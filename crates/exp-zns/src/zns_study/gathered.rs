@@ -94,7 +94,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// The artifacts contain some files twice, also unpacked next to their archive. A copy is not a repetition.
+    /// Refuses a copy of a file, which is not a repetition. The artifacts contain some files twice, also unpacked next
+    /// to their archive.
     fn refuse_copy(&mut self, path: &str, place: &PublishedFile, text: &str) -> Result<(), String> {
         let name = path.rsplit('/').next().unwrap_or(path);
         // If the path is the key, copies in different folders must still be recognized.
@@ -199,7 +200,7 @@ impl Gathered {
         self.points.entry(key).or_insert(values)
     }
 
-    /// The run of a file: the first run of its folder that `takes` it, or a new repetition.
+    /// Returns the run of a file: the first run of its folder that `takes` it, or a new repetition.
     fn run_of(&mut self, path: &str, place: &PublishedFile, more: &str, takes: impl Fn(&mut Run) -> bool) -> Key {
         let words = format!("{}{more}", place.key);
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);

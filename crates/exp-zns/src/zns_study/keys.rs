@@ -117,7 +117,8 @@ fn rate(parts: &[&str]) -> Option<String> {
     })
 }
 
-/// The first number in a name is the rate of each writer; without one it is unlimited.
+/// Builds the condition of a result under load. The first number in a name is the rate of each writer; without one it
+/// is unlimited.
 fn heavy(parts: &[&str]) -> String {
     let whole = parts.join("/").to_ascii_lowercase();
     let drive = if whole.contains("nvme") || whole.contains("conv") { "conventional" } else { "zoned" };
@@ -156,7 +157,7 @@ fn long(parts: &[&str]) -> Option<String> {
     })
 }
 
-/// `<file system>/<benchmark>[_<run>].txt` as in the published values, and the run from 0.
+/// Parses `<file system>/<benchmark>[_<run>].txt` as in the published values, and the run from 0.
 fn database(parts: &[&str]) -> Option<(String, u32)> {
     let [setup, file] = parts else { return None };
     let setup = match *setup {
@@ -172,8 +173,8 @@ fn database(parts: &[&str]) -> Option<(String, u32)> {
     Some((format!("{setup} {}", benchmark.replace("_writelimit", "-limited")), run))
 }
 
-/// The condition of a timed operation. State-machine programs name operations directly (`reset_137856`) or by the file;
-/// the same operation in several runs counts as one.
+/// Returns the condition of a timed operation. State-machine programs name operations directly (`reset_137856`) or by
+/// the file; the same operation in several runs counts as one.
 pub(crate) fn operation_key(path: &str, op: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.split('.').next().unwrap_or(file);
@@ -197,7 +198,7 @@ pub(crate) fn operation_key(path: &str, op: &str) -> String {
     })
 }
 
-/// Files of resets with other operations, `<who>_reset_inteference_<what>`: the name gives the contents.
+/// Maps the name of a file of resets with other operations, `<who>_reset_inteference_<what>`, to its contents.
 fn interference(stem: &str) -> Option<&'static str> {
     let (who, what) = stem.split_once("_reset_inteference_")?;
     Some(match (who, what) {

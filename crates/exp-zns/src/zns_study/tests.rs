@@ -55,7 +55,7 @@ fn tree_with_archives_becomes_points_with_published_values() {
     assert!(record.summary.is_some());
 }
 
-/// The same condition on two devices is two points, and every file is read or listed.
+/// Checks that the same condition on two devices is two points, and every file is read or listed.
 #[test]
 fn devices_are_separate_and_every_file_is_listed() {
     let temporary = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn devices_are_separate_and_every_file_is_listed() {
     assert_eq!(files, Some(7), "of ten");
 }
 
-/// A value published in the tables of several experiments is compared once.
+/// Checks that a value published in the tables of several experiments is compared once.
 #[test]
 fn shared_point_is_compared_once() {
     let temporary = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn tree_without_results_is_refused() {
     assert!(error.to_string().contains("none of its 1 files"), "{error}");
 }
 
-/// A point measured twice is two repetitions. Logs of two runs, and of reads and writes, are not added up.
+/// Checks that a point measured twice is two repetitions. Logs of two runs, and of reads and writes, are not added up.
 #[test]
 fn runs_of_one_point_are_repetitions() {
     let temporary = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn links_pipes_and_failed_jobs_are_reported() {
     assert_eq!(why("socket").unwrap(), "not a regular file");
 }
 
-/// A folder of an artifact has the same meaning on its own.
+/// Checks that a folder of an artifact has the same meaning on its own.
 #[test]
 fn single_folders_mean_the_same_as_in_the_artifact() {
     let temporary = tempfile::tempdir().unwrap();

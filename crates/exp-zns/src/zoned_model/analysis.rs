@@ -51,7 +51,7 @@ impl Check<'_> {
         self.modelled / self.measured - 1.0
     }
 
-    /// Operation, single or concurrent, and the compared quantity.
+    /// Describes operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
         let beside = if self.point.contains(" next to ") { " next to others" } else { "" };
@@ -152,7 +152,7 @@ pub(crate) fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<An
     })
 }
 
-/// The drive's model name, and the user's name of it.
+/// Returns the drive's model name, and the user's name of it.
 fn device_words(spec: &Spec, recorded: &Recorded<ZonedModel>) -> String {
     if !spec.tables.is_empty() {
         let names: Vec<String> = spec.tables.iter().map(|table| table.path.display().to_string()).collect();

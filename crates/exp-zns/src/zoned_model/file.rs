@@ -16,7 +16,7 @@ pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure>
     Ok(Some(text))
 }
 
-/// A warning and advice for searches that did not converge.
+/// Returns a warning and advice for searches that did not converge.
 pub(super) fn unsettled_words(blocks: &[&str]) -> Option<String> {
     (!blocks.is_empty()).then(|| {
         format!(

@@ -263,7 +263,7 @@ impl ZonedModel {
         Ok(())
     }
 
-    /// Values measured here, or from tables.
+    /// Returns the values measured here, or from tables.
     fn observations(&self, context: &Context<'_, Self>) -> Observations {
         let mut all = block::observations(measured(context.recorded()));
         all.extend(self.source.given.clone());

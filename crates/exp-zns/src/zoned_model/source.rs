@@ -132,7 +132,7 @@ impl Source {
     }
 }
 
-/// Upper bound of the bytes that a point writes, and a rough estimate of its seconds.
+/// Returns an upper bound of the bytes that a point writes, and a rough estimate of its seconds.
 pub(super) fn cost(probe: &Probe, survey: &Survey) -> (Bytes, f64) {
     let (Work::Job(job), false) = (&probe.work, survey.nature == Nature::Simulated) else { return (Bytes(0), 0.1) };
     let checked = check(job, &survey.geometry, &survey.zones);

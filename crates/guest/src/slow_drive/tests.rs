@@ -31,7 +31,7 @@ fn ask(socket: &mut UnixStream, kind: u16, handle: u64, offset: u64, length: u32
     socket.write_all(&[&head[..], &offset.to_be_bytes(), &length.to_be_bytes(), content].concat()).unwrap();
 }
 
-/// Handle and error of the next reply, and `length` bytes after it.
+/// Reads the handle and error of the next reply, and `length` bytes after it.
 fn answered(socket: &mut UnixStream, length: usize) -> (u64, u32, Vec<u8>) {
     assert_eq!(u32::from_be_bytes(take(socket).unwrap()), REPLY);
     let (error, handle) = (u32::from_be_bytes(take(socket).unwrap()), u64::from_be_bytes(take(socket).unwrap()));

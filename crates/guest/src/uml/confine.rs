@@ -156,15 +156,15 @@ fn unshare(users: UnshareFlags) -> Result<(), String> {
         .map_err(|errno| format!("make namespaces: {}", io::Error::from(errno)))
 }
 
-/// This program in its second role.
+/// Returns the command that runs this program in its second role.
 pub(super) fn second_role(config: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(SECOND).arg(config);
     command
 }
 
-/// The first process of the namespaces, in the folder of the tree. Processes of the host are not visible in its /proc, which is
-/// read-only.
+/// Acts as the first process of the namespaces, in the folder of the tree. Processes of the host are not visible in its
+/// /proc, which is read-only.
 fn enter_tree(confinement: &Confinement) -> Result<i32, String> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|errno| format!("end with the parent: {errno}"))?;

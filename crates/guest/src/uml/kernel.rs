@@ -123,11 +123,13 @@ pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
     install(&program, None, work.path())
 }
 
-/// The folder of the objects that were compiled from a tree.
+/// Returns the folder of the objects that were compiled from a tree.
 fn objects_of(tree: &Path, builds: &Path) -> PathBuf {
     builds.join(format!("objects-{}", &digest(tree.as_os_str().as_encoded_bytes())[..12]))
 }
 
+/// Checks that all programs are installed.
+///
 /// # Errors
 /// [`GuestError::Missing`] with all missing programs and their packages.
 fn check_programs(programs: &[(&str, &str)]) -> Result<(), GuestError> {
@@ -219,7 +221,7 @@ fn install(program: &Path, modules: Option<&Path>, work: &Path) -> Result<Kernel
     Ok(Kernel { version, folder })
 }
 
-/// The modules to load at boot, in their order.
+/// Unpacks the modules to load at boot, in their order.
 fn stage_modules(modules: &Path, staged: &Path) -> Result<ModuleIndex, GuestError> {
     let index = ModuleIndex::resolve_for_boot(modules, &BOOT)?;
     for (number, file) in index.files(&BOOT).into_iter().enumerate() {

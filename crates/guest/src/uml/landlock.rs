@@ -108,12 +108,12 @@ fn ruleset() -> Result<Ruleset, RulesetError> {
         .scope(Scope::from_all(NEWEST))
 }
 
-/// All but device nodes.
+/// Returns all write rights except those for device nodes.
 fn writes() -> BitFlags<AccessFs> {
     AccessFs::from_write(REQUIRED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
-/// Missing paths are left out. Rights for folders do not apply to a file.
+/// Adds a rule for each path. Missing paths are left out. Rights for folders do not apply to a file.
 fn allow<'a>(
     rules: RulesetCreated,
     paths: impl Iterator<Item = &'a Path>,

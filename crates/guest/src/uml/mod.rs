@@ -50,14 +50,14 @@ impl GuestTime {
     }
 }
 
-/// The reason why a kernel was not started, from its console.
+/// Returns the reason why a kernel was not started, from its console.
 pub(crate) fn refusal(console: &Path) -> String {
     let text = fs::read_to_string(console).unwrap_or_default();
     let last = text.lines().last().unwrap_or("cannot confine the user-mode kernel");
     last.trim_start_matches("senesce: cannot confine the user-mode kernel: ").trim().into()
 }
 
-/// The method to try after those that were refused, with their reasons.
+/// Returns the method to try after those that were refused, whose reasons are `refusals`.
 ///
 /// # Errors
 /// No method is left. A kernel never runs unconfined.
@@ -75,11 +75,13 @@ pub(crate) fn method_after(refusals: &[String]) -> Result<Method, GuestError> {
     }
 }
 
-/// The working directory, which the guest may read. The root would show everything.
+/// Returns the working directory, which the guest may read, unless it is the root. The root would show everything.
 pub(crate) fn readable_directory(directory: &Path) -> Option<PathBuf> {
     (directory != Path::new("/") && directory.is_dir()).then(|| directory.to_path_buf())
 }
 
+/// Checks that the processor can run user-mode Linux.
+///
 /// # Errors
 /// The processor is not one of x86-64.
 fn check_processor() -> Result<(), GuestError> {
@@ -187,7 +189,8 @@ impl UmlMachine<'_> {
     }
 }
 
-/// A kernel parameter (Documentation/admin-guide/kernel-parameters.rst): quotes protect spaces, and nothing protects quotes.
+/// Formats a kernel parameter (Documentation/admin-guide/kernel-parameters.rst). Quotes protect spaces, and nothing
+/// protects quotes.
 fn parameter(name: &str, path: &Path) -> Result<String, GuestError> {
     match path.to_str().filter(|text| !text.contains(['"', '\n'])) {
         Some(text) if text.contains(char::is_whitespace) => Ok(format!("{name}=\"{text}\"")),

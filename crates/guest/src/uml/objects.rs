@@ -18,6 +18,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
+    /// Makes and locks the folder of a build.
+    ///
     /// # Errors
     /// [`TargetError::Refused`] if another build uses the folder.
     pub(super) fn lock(folder: PathBuf) -> Result<Self, GuestError> {
@@ -50,7 +52,7 @@ pub(super) fn compile(make: &mut Command, progress: &dyn Progress) -> Result<(),
     })
 }
 
-/// Whether make names a file that it compiles (scripts/Makefile.build of the kernel).
+/// Returns whether a line of make names a file that it compiles (scripts/Makefile.build of the kernel).
 fn is_compilation(line: &str) -> bool {
     line.starts_with("  CC ")
 }

@@ -57,7 +57,7 @@ fn enter(namespace: impl AsFd) -> rustix::io::Result<()> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-/// A user namespace with these lines of uid_map(5) for users and groups.
+/// Opens a user namespace with these lines of uid_map(5) for users and groups.
 fn namespace(lines: &str) -> io::Result<OwnedFd> {
     let mut holder = Command::new("/proc/self/exe");
     holder.arg0(HOLDER).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -77,7 +77,7 @@ fn map(holder: &mut std::process::Child, lines: &str) -> io::Result<OwnedFd> {
     Ok(File::open(of_holder("ns/user"))?.into())
 }
 
-/// The role of [`HOLDER`]: says when its namespace exists, and holds it until the end of its input.
+/// Runs the role of [`HOLDER`]: reports when its namespace exists, and holds it until the end of its input.
 pub(super) fn hold_namespace() -> i32 {
     // SAFETY: this process has a single thread and shares no descriptor table.
     if unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }.is_err() {

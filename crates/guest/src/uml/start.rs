@@ -64,8 +64,8 @@ pub(crate) fn start(
     Ok(Started { child: machine.start(scratch.path())?, memory })
 }
 
-/// A folder for the guest's memory: in memory if there is enough space, and programs may run from it, as the kernel demands;
-/// otherwise in the scratch directory.
+/// Makes a folder for the guest's memory. It is in memory if there is enough space and programs may run from it, as the
+/// kernel demands. Otherwise it is in the scratch directory.
 fn memory_folder(size: Bytes, scratch: &Scratch) -> Result<(PathBuf, Option<ScratchDirectory>), GuestError> {
     let fits = rustix::fs::statvfs(MEMORY).is_ok_and(|found| {
         found.f_bavail.saturating_mul(found.f_frsize) >= size.0 && !found.f_flag.contains(StatVfsMountFlags::NOEXEC)

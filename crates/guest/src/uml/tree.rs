@@ -84,7 +84,7 @@ impl Memory {
     }
 }
 
-/// Files of the host are read-only.
+/// Binds a file of the host, which is read-only, to a path of the tree.
 fn bind(from: &Path, to: &Path) -> Result<(), String> {
     if !to.exists() {
         fs::write(to, "").map_err(wrong("create", to))?;

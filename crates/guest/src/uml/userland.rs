@@ -13,18 +13,17 @@ const FOLDER: &str = "/usr/lib/senesce/userland";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
 pub(crate) struct Userland {
-    /// Names of the programs.
     pub programs: Vec<String>,
     /// Of all files, shortened.
     pub digest: String,
 }
 
-/// Those of the installed package.
+/// Finds the programs of the installed package.
 pub(crate) fn installed() -> Result<Option<Userland>, GuestError> {
     of(Path::new(FOLDER))
 }
 
-/// Names of the programs of the installed package; empty without it.
+/// Returns the names of the programs of the installed package; empty without it.
 pub fn packaged_programs() -> Vec<String> {
     installed().ok().flatten().map(|userland| userland.programs).unwrap_or_default()
 }

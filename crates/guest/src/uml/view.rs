@@ -99,7 +99,7 @@ fn show(root: &Path, source: &Source) -> Result<(), String> {
         .map_err(wrong("restrict", from))
 }
 
-/// The mount table where old programs (e4defrag) look for it.
+/// Links the mount table to the path at which old programs (e4defrag) expect it.
 pub(super) fn link_mounts(root: &Path) -> Result<(), String> {
     let link = root.join("etc/mtab");
     rustix::fs::symlink("/proc/self/mounts", &link).map_err(wrong("link", &link))

@@ -31,7 +31,7 @@ numbers! {
     be64: u64 = from_be_bytes;
 }
 
-/// CRC-32C as used by the kernel: without inversions.
+/// Computes CRC-32C as the kernel does: without inversions.
 pub(super) fn crc32c(seed: u32, data: &[u8]) -> u32 {
     !::crc32c::crc32c_append(!seed, data)
 }

@@ -49,7 +49,8 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     Ok(orphans.then(|| "files deleted while open still occupy space, which the next mount frees".into()))
 }
 
-/// Whether data are journalled by default: the mount option in the superblock (`tune2fs -o` and `-E mount_opts`).
+/// Returns whether data are journalled by default: the mount option in the superblock (`tune2fs -o` and
+/// `-E mount_opts`).
 pub(super) fn journals_data(device: &File) -> bool {
     const MODE: u32 = 0x60;
     const JOURNAL: u32 = 0x20;
@@ -60,7 +61,7 @@ pub(super) fn journals_data(device: &File) -> bool {
     option.map_or(le32(&data, 0x100) & MODE == JOURNAL, |mode| mode == "journal")
 }
 
-/// Damage of the journal, which is visible whether or not it was replayed.
+/// Returns the damage of the journal, which is visible whether or not it was replayed.
 pub(super) fn journal_damage(device: &File, live: bool) -> io::Result<Option<String>> {
     let data = superblock(device)?;
     if le32(&data, 0x5C) & COMPAT_HAS_JOURNAL == 0 {
@@ -134,7 +135,7 @@ struct Bitmap {
 }
 
 impl Groups {
-    /// `None` if the location of the descriptors is not supported.
+    /// Parses the superblock; `None` if the location of the descriptors is not supported.
     fn of(superblock: &[u8]) -> Option<Self> {
         let geometry = Geometry::parse(superblock)?;
         let (incompat, ro_compat) = (le32(superblock, 0x60), le32(superblock, 0x64));
@@ -162,7 +163,7 @@ impl Groups {
         read(device, self.geometry.descriptors_offset + group * bytes, bytes as usize)
     }
 
-    /// A number in a descriptor: low half, and high half in long descriptors.
+    /// Reads a number in a descriptor: low half, and high half in long descriptors.
     fn number(&self, descriptor: &[u8], low: usize, high: usize, bytes: usize) -> u64 {
         let part = |at| if bytes == 4 { u64::from(le32(descriptor, at)) } else { u64::from(le16(descriptor, at)) };
         part(low) | if self.geometry.descriptor_size >= 64 { part(high) << (8 * bytes) } else { 0 }
@@ -260,7 +261,7 @@ impl Groups {
     }
 }
 
-/// CRC-16 of the kernel (lib/crc16.c): polynomial 0x8005, reflected.
+/// Computes the kernel's CRC-16 (lib/crc16.c): polynomial 0x8005, reflected.
 fn crc16(seed: u16, data: &[u8]) -> u16 {
     data.iter().fold(seed, |crc, byte| {
         (0..8).fold(crc ^ u16::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 })

@@ -4,7 +4,8 @@ use super::bytes::{le16, le32, le64, read};
 use std::fs::File;
 use std::io;
 
-/// btrfs: files synchronised since the last transaction (fs/btrfs/tree-log.c); `log_root` of the superblock.
+/// Describes files that btrfs synchronised since the last transaction (fs/btrfs/tree-log.c). `log_root` of the
+/// superblock shows them.
 pub(super) fn btrfs(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 64 << 10;
     const LOG_ROOT: usize = 0x60;
@@ -13,7 +14,7 @@ pub(super) fn btrfs(device: &File) -> io::Result<Option<String>> {
         .then(|| "the log tree of btrfs was not replayed: files synchronised after the last commit are missing".into()))
 }
 
-/// F2FS (include/linux/f2fs_fs.h): the newer of two checkpoints shows whether it was unmounted.
+/// Checks the newer of F2FS's two checkpoints (include/linux/f2fs_fs.h), which shows whether it was unmounted.
 pub(super) fn f2fs(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 1024;
     const BLOCK: u64 = 4096;
@@ -31,7 +32,7 @@ pub(super) fn f2fs(device: &File) -> io::Result<Option<String>> {
     }))
 }
 
-/// NILFS2 (include/uapi/linux/nilfs2_ondisk.h): `s_state` shows whether it was unmounted.
+/// Checks `s_state` of NILFS2 (include/uapi/linux/nilfs2_ondisk.h), which shows whether it was unmounted.
 pub(super) fn nilfs2(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 1024;
     const STATE: usize = 116;

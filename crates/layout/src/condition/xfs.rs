@@ -49,7 +49,7 @@ impl Superblock {
         sound.then_some(found).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the superblock is damaged"))
     }
 
-    /// Byte offset of the log; `None` if it is on another device.
+    /// Returns the byte offset of the log; `None` if it is on another device.
     pub(super) fn log_start(&self) -> Option<u64> {
         let (group, block) = (self.log_start >> self.group_shift, self.log_start & ((1 << self.group_shift) - 1));
         (self.log_start != 0).then(|| self.at(group, block))
@@ -71,7 +71,7 @@ struct Sums {
     free_inodes: u64,
 }
 
-/// Damage, one sentence each. The log must be clean, and the device not in use for writing.
+/// Returns the damage, one sentence each. The log must be clean, and the device not in use for writing.
 pub(super) fn damage(device: &File) -> io::Result<Vec<String>> {
     let superblock = Superblock::read(device)?;
     let (mut found, mut sums) = (Vec::new(), Sums::default());
@@ -101,7 +101,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// A group header, if it is valid by itself.
+    /// Reads a group header; `None` unless it is valid by itself.
     fn header(&self, sector: u64, magic: u32, checksum_at: usize) -> io::Result<Option<Vec<u8>>> {
         let (start, bytes) = (self.superblock.at(self.group, 0), self.superblock.sector_size);
         let data = read(self.device, start + sector * bytes, bytes as usize)?;
@@ -144,7 +144,7 @@ impl Group<'_> {
         Ok(None)
     }
 
-    /// Blocks in the records of a free space tree; `None` if it is damaged.
+    /// Returns the blocks in the records of a free space tree; `None` if it is damaged.
     fn tree_blocks(&self, root: u64, levels: u32) -> io::Result<Option<u64>> {
         const NO_BLOCK: u64 = 0xFFFF_FFFF;
         /// Bytes of a record, and of a child's key.

@@ -15,7 +15,7 @@ const LONGEST: u64 = 2048;
 /// `XLOG_UNMOUNT_TRANS`.
 const UNMOUNT: u8 = 0x20;
 
-/// Description of changes in the log; `None` if it is clean.
+/// Describes the changes in the log; `None` if it is clean.
 pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let superblock = Superblock::read(device)?;
     let Some(start) = superblock.log_start() else {
@@ -38,7 +38,7 @@ impl Log<'_> {
         read(self.device, self.start + block % self.blocks * BASIC, BASIC as usize)
     }
 
-    /// The cycle in which a block was written; 0: never.
+    /// Returns the cycle in which a block was written; 0: never.
     fn cycle(&self, block: u64) -> io::Result<u32> {
         let block = self.block(block)?;
         Ok(match be32(&block, 0) {
@@ -75,7 +75,7 @@ impl Log<'_> {
         Ok(false)
     }
 
-    /// Whether the record at `at`, at this distance before the head, is the last one and an unmount record.
+    /// Returns whether the record at `at`, at this distance before the head, is the last one and an unmount record.
     fn ends_with_unmount(&self, at: u64, header: &[u8], distance: u64) -> io::Result<bool> {
         const VERSION: usize = 8;
         const LENGTH: usize = 12;
@@ -104,7 +104,7 @@ mod tests {
 
     const BLOCKS: u64 = 64;
 
-    /// A record of one block after its header, in cycle `cycle`.
+    /// Writes a record of one block after its header, in cycle `cycle`.
     fn record(file: &File, at: u64, cycle: u32, version: u32, operations: u32, flags: u8) {
         let mut header = [0; 512];
         let words = [(0, RECORD), (4, cycle), (8, version), (12, 512), (16, cycle), (40, operations), (320, 32 << 10)];

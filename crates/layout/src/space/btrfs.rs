@@ -130,7 +130,7 @@ fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// As after mkfs.btrfs, which frees its first chunks, and whose last ones end before the device does.
+    /// Covers the state after mkfs.btrfs, which frees its first chunks, and whose last ones end before the device does.
     #[test]
     fn holes_are_between_and_after_chunks() {
         const MIB: u64 = 1 << 20;
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(between(&[], 10 * MIB), [9 * MIB]);
     }
 
-    /// A cancelled balance leaves chunks of two profiles.
+    /// Covers a cancelled balance, which leaves chunks of two profiles.
     #[test]
     fn mixed_profiles_grow_with_the_most_copies() {
         let space = |flags, total| Space { flags, total, used: 1 };

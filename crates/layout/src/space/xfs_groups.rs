@@ -5,9 +5,10 @@ use senesce_volume::BlockDevice;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Blocks that a read-write mount reserves: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most 8192 blocks)
-/// and the maximum growth of each group's trees (xfs_ag_resv_init, with xfs_refcountbt_calc_reserves, xfs_finobt_calc_reserves
-/// and xfs_rmapbt_calc_reserves), assuming that only their roots exist.
+/// Returns the number of blocks that a read-write mount reserves, assuming that only the roots of the trees exist.
+/// These are a reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most 8192 blocks) and the maximum growth
+/// of each group's trees. Sources of the growth: xfs_ag_resv_init, with xfs_refcountbt_calc_reserves,
+/// xfs_finobt_calc_reserves and xfs_rmapbt_calc_reserves.
 pub(super) fn set_aside(geometry: &Geometry) -> u64 {
     let in_group = geometry.group_blocks();
     let groups: u64 = (0..geometry.groups())
@@ -21,7 +22,7 @@ pub(super) fn set_aside(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(8192) + groups
 }
 
-/// Maximum growth of the trees of a group with `blocks` blocks, of which `usable` are outside of the log.
+/// Returns the maximum growth of the trees of a group with `blocks` blocks, of which `usable` are outside of the log.
 fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
     let block = u64::from(geometry.block_size);
     // Minimum records of a leaf and of a node: half of those that fit after the header of 56 bytes.
@@ -33,7 +34,7 @@ fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
         + beyond_root(geometry.reverse_map(), tree_blocks(blocks, least(24, 44)).max(blocks / 100))
 }
 
-/// Blocks of a tree with this number of records at minimum fill (xfs_btree_calc_size).
+/// Returns the number of blocks of a tree with this number of records at minimum fill (xfs_btree_calc_size).
 fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     let mut level = records.div_ceil(leaf);
     let mut all = level;
@@ -44,8 +45,9 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-/// Blocks missing in each group's list of free blocks before its trees may grow (struct xfs_agf in fs/xfs/libxfs/xfs_format.h;
-/// xfs_alloc_min_freelist). The next allocation in the group takes them. `None` if a header is unreadable.
+/// Returns the number of blocks missing in each group's list of free blocks before its trees may grow (struct xfs_agf
+/// in fs/xfs/libxfs/xfs_format.h; xfs_alloc_min_freelist). The next allocation in the group takes them. `None` if a
+/// header is unreadable.
 pub(super) fn list_lacks(device: u64, geometry: &Geometry) -> Option<Vec<u64>> {
     /// Offsets in the superblock and in the group header, which is one sector after the start of the group.
     const SECTOR_BYTES: u64 = 102;
@@ -64,7 +66,8 @@ pub(super) fn list_lacks(device: u64, geometry: &Geometry) -> Option<Vec<u64>> {
     (0..geometry.groups()).map(of).collect()
 }
 
-/// Each free space tree, and the reverse map, may grow by a level and then split below its root.
+/// Returns the blocks missing in one list. Each free space tree, and the reverse map, may grow by a level and then
+/// split below its root.
 fn lacks(header: &[u8; 64], levels: [usize; 3], count: usize, reverse_map: bool) -> Option<u64> {
     let word = |at: usize| header.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_be_bytes);
     if header.get(..4)? != b"XAGF" {
@@ -79,7 +82,7 @@ fn lacks(header: &[u8; 64], levels: [usize; 3], count: usize, reverse_map: bool)
 mod tests {
     use super::*;
 
-    /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
+    /// Checks 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
     #[test]
     fn tree_of_minimum_fill_counts_every_level() {
         assert_eq!(tree_blocks(300, (100, 2)), 6);

@@ -44,7 +44,8 @@ impl Chunker for FastCdc {
         Some(length)
     }
 
-    /// A chunk depends only on its own bytes and on those up to the maximum length.
+    /// Repeats the first chunk of zeros, because a chunk depends only on its own bytes and on those up to the maximum
+    /// length.
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
         let beyond = length.checked_sub(self.maximum as u64)?;
         let bytes = match self.zero_chunk {

@@ -7,7 +7,7 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// `size`: at least 1.
+    /// Treats a `size` of 0 as 1.
     pub(crate) fn new(size: usize) -> Self {
         Self { size: size.max(1) }
     }

@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-/// Mean chunk size in bytes without the first, longer chunk; infinite if no multiple is reachable.
+/// Returns the mean chunk size in bytes without the first, longer chunk; infinite if no multiple is reachable.
 pub(crate) fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     let (centre, variance) = (127.5 * window as f64, 5461.25 * window as f64);
     let reach = 10.0 * variance.sqrt();
@@ -17,8 +17,8 @@ pub(crate) fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     if probability > 0.0 { 1.0 / probability } else { f64::INFINITY }
 }
 
-/// Expected mean size, in bytes, of a trial of `chunks` chunks: the first chunk cannot end before the window is full, and with
-/// the reset no chunk can.
+/// Returns the expected mean size, in bytes, of a trial of `chunks` chunks. The first chunk cannot end before the
+/// window is full, and with the reset no chunk can.
 pub fn expected_mean(window: u64, divisor: u64, reset: bool, chunks: u64) -> f64 {
     let waits = if reset { window as f64 } else { window as f64 / chunks as f64 };
     mean_without_reset(window, divisor) + waits

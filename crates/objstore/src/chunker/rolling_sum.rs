@@ -19,8 +19,8 @@ pub(crate) struct RollingSum {
 }
 
 impl RollingSum {
-    /// `window`: 1 to 2^24, so that the sum fits 32 bits; `divisor` > 0. `reset` empties the window after every cut, as a bug in
-    /// versions of the study before March 2017 did.
+    /// Takes a `window` of 1 to 2^24, so that the sum fits 32 bits, and a `divisor` > 0. `reset` empties the window
+    /// after every cut, as a bug in versions of the study before March 2017 did.
     pub(crate) fn new(window: usize, divisor: u32, reset: bool) -> Self {
         Self {
             ring: vec![0; window],
@@ -68,7 +68,8 @@ impl RollingSum {
         None
     }
 
-    /// First index of a run that may have a cut: before the window is full, only the byte that fills it can.
+    /// Returns the first index of a run that may have a cut: before the window is full, only the byte that fills it
+    /// can.
     fn first_candidate(&self, run: usize) -> usize {
         if self.filled {
             0
@@ -100,8 +101,8 @@ impl Chunker for RollingSum {
         cut
     }
 
-    /// The sum of zeros is 0, which is always divisible: a cut as soon as the window is full, then at every byte, or at every
-    /// window with the reset.
+    /// Cuts zeros without reading them: their sum is 0, which is always divisible. A cut follows as soon as the window
+    /// is full, then at every byte, or at every window with the reset.
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
         // The sum of a full window is 0 if all of its bytes are.
         let between = self.scanned == 0 && self.sum == 0;

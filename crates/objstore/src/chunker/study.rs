@@ -13,7 +13,7 @@ pub struct XorShift {
 }
 
 impl XorShift {
-    /// The generator with the study's seed, `[255, 20, 110, 0]`.
+    /// Creates the generator with the study's seed, `[255, 20, 110, 0]`.
     pub fn study() -> Self {
         Self { x: 255, y: 20, z: 110, w: 0 }
     }
@@ -45,13 +45,13 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Mean chunk size in bytes; `None` without chunks.
+    /// Returns the mean chunk size in bytes; `None` without chunks.
     pub fn mean(&self) -> Option<f64> {
         let count = self.sizes.len();
         (count > 0).then(|| self.sizes.iter().sum::<u64>() as f64 / count as f64)
     }
 
-    /// Population standard deviation in bytes, as the study printed it.
+    /// Returns the population standard deviation in bytes, as the study printed it.
     pub fn deviation(&self) -> Option<f64> {
         let mean = self.mean()?;
         let squares: f64 = self.sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(bytes, [7, 179, 173, 173, 109, 225, 168, 201, 120, 240]);
     }
 
-    /// All 160 published cells; 300.85 is a tie that prints as 300.8 or 300.9, depending on the rounding rule.
+    /// Checks all 160 published cells; 300.85 is a tie that prints as 300.8 or 300.9, depending on the rounding rule.
     #[test]
     fn published_cells_match_to_the_printed_digit() {
         let published = include_str!("../../data/dmv/rolling_hash.csv");

@@ -63,7 +63,7 @@ pub(super) struct LooseWriter<'a> {
 }
 
 impl<'a> LooseWriter<'a> {
-    /// The writer of thread `number` of `threads` of the store at `store`.
+    /// Creates the writer of thread `number` of `threads` of the store at `store`.
     pub(crate) fn new(
         store: &Path,
         number: usize,
@@ -139,7 +139,7 @@ impl<'a> LooseWriter<'a> {
         Ok(())
     }
 
-    /// A new unnamed file, or `None` if unsupported.
+    /// Creates a new unnamed file, or returns `None` if unsupported.
     fn unnamed(&mut self) -> Result<Option<OwnedFd>, StoreError> {
         if self.unnamed_batch == 0 {
             return Ok(None);
@@ -188,7 +188,7 @@ impl<'a> LooseWriter<'a> {
         Ok(())
     }
 
-    /// A folder below `objects`, without following links, because the store may be untrusted.
+    /// Opens a folder below `objects`, without following links, because the store may be untrusted.
     fn folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
@@ -225,7 +225,7 @@ impl<'a> LooseWriter<'a> {
     }
 }
 
-/// Whether a regular file holds exactly these bytes.
+/// Returns whether a regular file holds exactly these bytes.
 fn is_content(mut file: File, data: &[u8]) -> bool {
     let mut found = Vec::with_capacity(data.len() + 1);
     file.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == data.len() as u64)
@@ -233,8 +233,8 @@ fn is_content(mut file: File, data: &[u8]) -> bool {
         && found == data
 }
 
-/// Linking by descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE), which root lacks in many containers;
-/// linking through /proc does not.
+/// Links by descriptor, or through /proc if that fails. Linking by descriptor needs CAP_DAC_READ_SEARCH before Linux
+/// 6.10 (open(2), O_TMPFILE), which root lacks in many containers.
 fn link(file: &OwnedFd, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     use std::os::fd::AsRawFd;
     let by_path = || {
@@ -301,7 +301,7 @@ pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Res
     Ok(found)
 }
 
-/// Whether there is any file or directory below `objects`.
+/// Returns whether there is any file or directory below `objects`.
 pub(super) fn any(objects: &Path) -> Result<bool, StoreError> {
     Ok(fs::read_dir(objects).map_err(io("list", objects))?.next().is_some())
 }

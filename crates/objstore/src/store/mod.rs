@@ -124,7 +124,7 @@ impl Store {
         &self.packs
     }
 
-    /// An object's bytes, checked against its name; otherwise the reason.
+    /// Reads an object's bytes and checks them against its name; otherwise returns the reason.
     pub(crate) fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
             true => Ok(data),
@@ -153,13 +153,13 @@ impl Store {
         self.index.get(id).into_iter().chain(more).copied()
     }
 
-    /// Ascending.
+    /// Returns the numbers in ascending order.
     pub fn snapshot_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let names = names(&self.path.join("snapshots"))?;
         Ok(names.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
     }
 
-    /// Default: the latest.
+    /// Reads the snapshot with this number, by default the latest.
     pub(crate) fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
         let numbers = self.snapshot_numbers()?;
         let wanted = number.or(numbers.last().copied()).unwrap_or(0);
@@ -245,7 +245,7 @@ fn is_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-/// Sorted paths of a directory's entries.
+/// Returns the sorted paths of a directory's entries.
 fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let entries = fs::read_dir(folder).map_err(io("list", folder))?;
     let mut paths: Vec<PathBuf> =
@@ -278,7 +278,7 @@ pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
     rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))
 }
 
-/// Bytes of an object's file, which may be sparse: at most a chunk.
+/// Reads the bytes of an object's file, which may be sparse: at most a chunk.
 pub(super) fn read_loose(path: &Path) -> std::io::Result<Vec<u8>> {
     match input::open_regular(path)?.metadata()?.len() {
         length if length > LONGEST_STORED as u64 => {

@@ -136,7 +136,7 @@ impl Pack {
         start.is_some_and(|start| self.file.read_exact_at(&mut header, start).is_ok()) && header == header_of(entry)
     }
 
-    /// Bytes of an object, not yet checked against its name.
+    /// Reads the bytes of an object, which are not yet checked against its name.
     pub(crate) fn read(&self, entry: &PackEntry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;
@@ -219,7 +219,7 @@ fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) 
     Ok((algorithm.name(&data) == id).then_some(PackEntry { id, offset, length }))
 }
 
-/// Next possible start of a record at or after `at`; otherwise `bytes`.
+/// Returns the next possible start of a record at or after `at`, or `bytes` if not found.
 fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64> {
     loop {
         at = file.next_data(at);
@@ -238,7 +238,7 @@ fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64
 trait ReadAt {
     fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>>;
 
-    /// Next offset with data; a file may be sparse and longer than any disk.
+    /// Returns the next offset with data; a file may be sparse and longer than any disk.
     fn next_data(&self, at: u64) -> u64 {
         at
     }

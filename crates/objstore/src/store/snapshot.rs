@@ -91,7 +91,7 @@ pub(crate) fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -
     false
 }
 
-/// Bytes of a file outside of its holes; `None` if these overlap, or exceed the file.
+/// Returns the bytes of a file outside of its holes; `None` if these overlap, or exceed the file.
 pub(crate) fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
     let (mut end, mut data) = (0u64, size);
     for (offset, length) in holes {
@@ -119,7 +119,7 @@ pub struct SnapshotEntry {
 }
 
 impl SnapshotEntry {
-    /// Its path below the destination, or `None` if it would lead outside.
+    /// Returns the path below the destination, or `None` if it would lead outside.
     pub fn safe_path(&self) -> Option<PathBuf> {
         let path = unescape(&self.path)?;
         let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
@@ -207,7 +207,7 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(json) == sum).then_some(json)
 }
 
-/// A path as text: bytes that are not UTF-8, and `%`, become `%XX`.
+/// Returns a path as text: bytes that are not UTF-8, and `%`, become `%XX`.
 pub(crate) fn escape(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -221,7 +221,7 @@ pub(crate) fn escape(path: &Path) -> String {
     text
 }
 
-/// The inverse of [`escape`]; `None` for invalid text.
+/// Inverts [`escape`]; returns `None` for invalid text.
 pub(crate) fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -29,7 +29,7 @@ impl<'a> Source<'a> {
         self.position
     }
 
-    /// Remaining bytes of the current hole.
+    /// Returns the remaining bytes of the current hole.
     pub(crate) fn hole_left(&self) -> u64 {
         if self.in_hole { self.part_end - self.position } else { 0 }
     }

@@ -63,7 +63,7 @@ impl Store {
     }
 }
 
-/// Bytes on disk of the files below a directory. A commit may remove them concurrently.
+/// Returns the bytes on disk of the files below a directory. A commit may remove them concurrently.
 fn files_below(folder: &Path) -> Result<u64, StoreError> {
     let gone = |error: &std::io::Error| error.kind() == ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {

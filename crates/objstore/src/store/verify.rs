@@ -152,7 +152,7 @@ impl CopyLocation {
         Some(Finding::Damaged(Damaged { object: self.id(), place: self.words(store), problem }))
     }
 
-    /// An object that is readable only while the index of its pack is intact.
+    /// Reports an object that is readable only while the index of its pack is intact.
     fn damaged_header(&self, store: &Store) -> Option<Finding> {
         let Self::Packed { pack, entry } = self else { return None };
         let problem = || Finding::Problem(format!("{}: the header of the object is damaged", self.words(store)));

@@ -22,8 +22,8 @@ pub(super) enum ItemKind {
     Link,
 }
 
-/// The items below `root`, directories before their content, files of a directory in inode order (close to the order of their
-/// blocks). Also returns the paths of other file types and of mount points. Skips `exclude`.
+/// Lists the items below `root`: directories before their content, files of a directory in inode order (close to the
+/// order of their blocks). Also returns the paths of other file types and of mount points. Skips `exclude`.
 pub(super) fn walk(
     root: &Path,
     exclude: &Path,

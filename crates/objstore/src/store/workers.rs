@@ -226,7 +226,7 @@ impl Workers<'_> {
         self.timed_put(sink, id, chunk, loose == Held::Damaged, report)
     }
 
-    /// Whether a pack holds these bytes under this name. Records packs that hold others.
+    /// Checks whether a pack holds these bytes under this name. Records packs that hold others.
     fn packed(&self, id: &ObjectId, chunk: &[u8]) -> Held {
         let mut held = Held::Absent;
         for (pack, entry) in self.store.copies(id) {

@@ -75,7 +75,7 @@ fn edit_file(path: &Path, random: &mut impl Rng) -> Result<(), StoreError> {
     file.write_all_at(&new, size / 4).map_err(io("write", path))
 }
 
-/// Bytes of all blocks of a tree, as `du` counts them.
+/// Returns the bytes of all blocks of a tree, as `du` counts them.
 pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
     let data = fs::symlink_metadata(tree).map_err(io("read the size of", tree))?;
     let mut bytes = data.blocks() * 512;
@@ -87,7 +87,7 @@ pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
     Ok(bytes)
 }
 
-/// First difference of two trees (or files) in paths or contents, or `None`.
+/// Returns the first difference of two trees (or files) in paths or contents, or `None`.
 pub fn difference(first: &Path, second: &Path) -> Result<Option<String>, StoreError> {
     let listed = |root: &Path| -> Result<Vec<std::path::PathBuf>, StoreError> {
         if root.is_file() { Ok(vec![root.to_path_buf()]) } else { files_below(root) }

@@ -50,7 +50,7 @@ impl Repository {
         self.work.join(&self.tree)
     }
 
-    /// Location of the tree after [`Step::Restore`].
+    /// Returns the location of the tree after [`Step::Restore`].
     pub fn restored_tree(&self, system: System) -> PathBuf {
         match system {
             System::Copy => self.work.join(".backup/2").join(&self.tree),

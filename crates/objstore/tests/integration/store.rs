@@ -166,7 +166,7 @@ fn damage_is_reported_and_the_rest_is_restored() {
 }
 
 #[test]
-fn foreign_places_are_refused() {
+fn foreign_folders_are_refused() {
     let scene = Scene::with(StoreSettings::default());
     fs::write(scene.work().join("thesis.txt"), "precious").unwrap();
     assert!(matches!(Store::create(&scene.work(), StoreSettings::default()), Err(StoreError::Foreign(_))));

@@ -21,7 +21,7 @@ impl Font {
         Ok(Self { face, used: BTreeMap::new() })
     }
 
-    /// Glyphs of a text; missing characters have glyph 0, an empty box.
+    /// Returns the glyphs of a text; missing characters have glyph 0, an empty box.
     pub(crate) fn glyphs(&mut self, text: &str) -> Vec<u16> {
         let glyph = |character: char| {
             let glyph = self.face.glyph_index(character).unwrap_or(GlyphId(0)).0;
@@ -31,7 +31,7 @@ impl Font {
         text.chars().map(glyph).collect()
     }
 
-    /// In the unit of `size`.
+    /// Returns the width of glyphs in the unit of `size`.
     pub(crate) fn width(&self, glyphs: &[u16], size: f64) -> f64 {
         let units: f64 = glyphs.iter().map(|glyph| self.advance(*glyph)).sum();
         units * size / f64::from(self.face.units_per_em())
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_as_wide_as_its_glyphs() {
+    fn text_width_is_the_sum_of_glyph_widths() {
         let mut font = Font::new().unwrap();
         let (one, two) = (font.glyphs("m"), font.glyphs("mm"));
         assert_eq!(font.width(&two, 10.0), 2.0 * font.width(&one, 10.0));

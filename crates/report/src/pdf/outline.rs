@@ -46,7 +46,7 @@ pub(crate) fn trace(path: &str, content: &mut Content) -> Result<(), String> {
     }
 }
 
-/// Half circle from a point to one at distance `dx`, below when going right and above when going left.
+/// Draws a half circle from a point to one at distance `dx`, below when going right and above when going left.
 fn half_circle(content: &mut Content, (x, y): (f64, f64), dx: f64) {
     let radius = dx / 2.0;
     let (middle, far, control) = (x + radius, y + radius, radius * QUARTER);

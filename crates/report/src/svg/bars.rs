@@ -58,7 +58,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     }
 }
 
-/// On a numeric axis, bars stand at its distinct values.
+/// Gives a numeric axis a category for every whole number from 0 to the maximum x value, at most 999.
 fn with_categories(x: &Axis, series: &[Series]) -> Axis {
     let mut x = x.clone();
     if x.categories.is_empty() {
@@ -115,7 +115,7 @@ fn label(series: &Series, index: usize, y: &Axis) -> String {
     }
 }
 
-/// Three significant digits with a suffix.
+/// Formats a value with three significant digits and a suffix.
 fn short(value: f64) -> String {
     let (divisor, suffix) = match value.abs() {
         large if large >= 1e9 => (1e9, "G"),

@@ -30,7 +30,7 @@ pub(super) fn draw(
     if unit.is_empty() { Vec::new() } else { vec![format!("One cell is {unit}.")] }
 }
 
-/// Headings of adjacent parts, above their first cells.
+/// Draws headings of adjacent parts, above their first cells.
 fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
     let em = canvas.em();
     for (cell, text) in heads {
@@ -46,7 +46,8 @@ fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
     canvas.height += if heads.is_empty() { 0.0 } else { em * 1.4 };
 }
 
-/// Adjacent legend entries also differ in hatching; with more entries than colours, colours repeat with another hatching.
+/// Returns the look of a legend entry. Adjacent entries also differ in hatching; with more entries than colours,
+/// colours repeat with another hatching.
 fn look(index: usize) -> Look {
     Look {
         class: format!("s{}", index % COLOURS),
@@ -115,7 +116,7 @@ fn strip(canvas: &mut Canvas, row: &CellRow, grid: &Grid, legend: &[String], uni
     canvas.height += em * 0.25;
 }
 
-/// One line of cells: small cells are merged into runs, large ones are drawn separately.
+/// Draws one line of cells: small cells are merged into runs, large ones are drawn separately.
 fn draw_line(
     canvas: &mut Canvas,
     row: &CellRow,

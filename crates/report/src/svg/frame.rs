@@ -25,7 +25,7 @@ impl Frame {
         self.left + self.x.place_clamped(value) * self.width
     }
 
-    /// Vertical position of a value, clamped to the frame.
+    /// Returns the vertical position of a value, clamped to the frame.
     pub(crate) fn at_y(&self, value: f64) -> Option<f64> {
         self.y.place(value).map(|share| self.level(share.clamp(-0.02, 1.02)))
     }
@@ -136,7 +136,7 @@ fn bottom_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
     canvas.height += em * 0.5;
 }
 
-/// Labels of a numeric axis, without those that would touch their neighbour.
+/// Draws the labels of a numeric axis, without those that would touch their neighbour.
 fn numeric_labels(canvas: &mut Canvas, frame: &Frame) {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let mut free_from = f64::NEG_INFINITY;
@@ -153,7 +153,7 @@ fn numeric_labels(canvas: &mut Canvas, frame: &Frame) {
     canvas.height += em * 1.7;
 }
 
-/// Category names: level and wrapped if they fit, otherwise slanted.
+/// Draws category names: level and wrapped if they fit, otherwise slanted.
 fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let slot = frame.width / frame.x.ticks.len().max(1) as f64;
@@ -184,7 +184,7 @@ fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     canvas.height += em * 1.2 + longest * 0.72;
 }
 
-/// Space on the left for the slanted name of the first category.
+/// Returns the space on the left for the slanted name of the first category.
 fn slant_space(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let slot = canvas.format.width * 0.9 / x.ticks.len().max(1) as f64;
@@ -194,7 +194,7 @@ fn slant_space(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
     text::width(&x.ticks[0].label, size).min(em * 12.0) * 0.73 - slot / 2.0
 }
 
-/// Whether all names fit into `space` on at most three lines each.
+/// Returns whether all names fit into `space` on at most three lines each.
 fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
     ticks.iter().all(|tick| {
         text::wrap(&tick.label, size, space.max(size)).len() <= 3
@@ -202,7 +202,7 @@ fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
     })
 }
 
-/// Name of a series with its provenance, unless the name contains it.
+/// Returns the name of a series with its provenance, unless the name contains it.
 pub(crate) fn legend_name(series: &Series, look: &Look) -> String {
     let said = |word: &str| series.name.to_lowercase().contains(word);
     if look.provenance.is_empty()
@@ -242,7 +242,7 @@ pub(crate) fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sa
     }
 }
 
-/// One sample of a look, centred on `y`.
+/// Draws one sample of a look, centred on `y`.
 pub(crate) fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: f64, width: f64) {
     let em = canvas.em();
     if sample == Sample::Fill {
@@ -271,7 +271,7 @@ pub(crate) fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius
     canvas.path(&class, &stroke, &paint::mark_path(look.mark, x, y, radius), hover);
 }
 
-/// A rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
+/// Draws a rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
 pub(crate) fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
     let em = canvas.em();
     let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));

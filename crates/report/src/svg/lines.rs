@@ -69,7 +69,7 @@ pub(super) fn scales(canvas: &Canvas, x: &Axis, y: &Axis, series: &[Series]) -> 
     (AxisScale::fit(&x, xs, false, target), AxisScale::fit(y, ys, false, 5))
 }
 
-/// A horizontal linear axis ends with its data instead of the next round number.
+/// Ends a horizontal linear axis with its data instead of the next round number.
 fn tighten(axis: &mut Axis, series: &[Series]) {
     let xs = || series.iter().flat_map(|one| one.points.iter().map(|point| point.0)).filter(|x| x.is_finite());
     let (low, high) = xs().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
@@ -101,7 +101,8 @@ fn draw_series(
     places.iter().filter(|place| place.is_none()).count()
 }
 
-/// The polyline. Many points in one pixel column are reduced to the first, lowest, highest and last, which looks the same.
+/// Returns the path of a polyline. Many points in one pixel column are reduced to the first, lowest, highest and last,
+/// which looks the same.
 fn line_path(places: &[Option<(f64, f64)>]) -> String {
     let mut path = String::new();
     for part in places.split(|place| place.is_none()) {
@@ -216,7 +217,7 @@ pub(super) fn whisker(x: f64, low: f64, high: f64, half: f64) -> String {
     format!("M{left} {l}h{width}M{left} {h}h{width}M{x} {l}V{h}", l = n(low), h = n(high), x = n(x))
 }
 
-/// Names at the ends of their lines, moved apart if they would touch.
+/// Draws names at the ends of their lines, moved apart if they would touch.
 fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[(String, Look)]) {
     let em = canvas.em();
     let gap = em * 1.25;

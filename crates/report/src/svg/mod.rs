@@ -41,7 +41,7 @@ pub fn render_svg(figure: &Figure) -> String {
     draw(figure, Format::FILE, &style)
 }
 
-/// `style` is embedded; empty if the page defines the rules.
+/// Draws a figure as SVG. `style` is embedded; it is empty if the page defines the rules.
 pub(crate) fn draw(figure: &Figure, format: Format, style: &str) -> String {
     compose(figure, format).finish(figure, style)
 }
@@ -70,7 +70,7 @@ pub(crate) fn better_text(better: Better) -> &'static str {
     }
 }
 
-/// The same with an arrow, for labels.
+/// Returns which direction is better, with an arrow, for labels.
 pub(crate) fn better_mark(better: Better) -> &'static str {
     match better {
         Better::Higher => "↑ higher is better",
@@ -79,7 +79,7 @@ pub(crate) fn better_mark(better: Better) -> &'static str {
     }
 }
 
-/// A coordinate with at most one decimal.
+/// Formats a coordinate with at most one decimal.
 pub(crate) fn n(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     if rounded == 0.0 { "0".into() } else { format!("{rounded}") }
@@ -156,12 +156,12 @@ impl Canvas {
         self.put(Item::Text { x, y, anchor, degrees: None, class, size, text: text.into() });
     }
 
-    /// Text rotated by `degrees` around its anchor.
+    /// Adds text rotated by `degrees` around its anchor.
     pub(crate) fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, text: &str) {
         self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, text: text.into() });
     }
 
-    /// A path, with a tooltip unless `hover` is empty.
+    /// Adds a path, with a tooltip unless `hover` is empty.
     pub(crate) fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
         if !path.is_empty() {
             let (class, paint) = (class.into(), paint.clone());
@@ -169,7 +169,7 @@ impl Canvas {
         }
     }
 
-    /// A stroke of `tenths` of the font size.
+    /// Returns a stroke of `tenths` of the font size.
     pub(crate) fn stroke(&self, tenths: f64) -> Paint {
         Paint { width: Some((tenths * self.em() * 10.0).round() / 100.0), ..Paint::default() }
     }
@@ -183,7 +183,7 @@ impl Canvas {
         self.height += size * 0.4;
     }
 
-    /// Last lines: notes about omitted values, and the device.
+    /// Adds the last lines: notes about omitted values, and the device.
     fn foot(&mut self, device: &str, notes: Vec<String>) {
         let size = self.em() * 0.88;
         let device = if device.is_empty() { Vec::new() } else { vec![device.to_string()] };

@@ -75,7 +75,7 @@ pub(crate) fn properties() -> String {
     )
 }
 
-/// Rules of the drawings for a page that defines [`properties`].
+/// Returns the rules of the drawings for a page that defines [`properties`].
 pub(crate) fn rules() -> String {
     let mut text = RULES.to_string();
     for name in colour_classes() {
@@ -99,7 +99,7 @@ pub(crate) struct Colours {
     pub round: bool,
 }
 
-/// Colours of a path by its classes; none for elements that only carry a tooltip.
+/// Returns the colours of a path by its classes; none for elements that only carry a tooltip.
 pub(crate) fn colours(classes: &str) -> Colours {
     let mut found = Colours { fill: Some([0, 0, 0]), stroke: None, round: false };
     for class in classes.split(' ') {
@@ -146,8 +146,8 @@ pub(crate) struct Look {
     pub provenance: &'static str,
 }
 
-/// Looks of all series of a figure. Own measurements share one sequence of colours, and so do predictions, so that the k-th
-/// prediction has the colour of the k-th measurement; published values are grey.
+/// Returns the looks of all series of a figure. Own measurements share one sequence of colours, and so do predictions:
+/// the k-th prediction has the colour of the k-th measurement. Published values are grey.
 pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
     let (mut ours, mut published, mut predicted) = (0, 0, 0);
     let predictions = series.iter().filter(|one| one.mark == Mark::Predicted).count();
@@ -211,8 +211,8 @@ pub(crate) fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
     }
 }
 
-/// Hatching of a rectangle: 1 rising, 2 falling, 3 horizontal lines. Computed instead of a shared pattern, so that every viewer
-/// draws it.
+/// Returns the hatching of a rectangle: 1 rising, 2 falling, 3 horizontal lines. It is computed instead of a shared
+/// pattern, so that every viewer draws it.
 pub(crate) fn hatch_path(kind: usize, x: f64, y: f64, width: f64, height: f64, gap: f64) -> String {
     let mut path = String::new();
     if kind == 0 || width <= 0.0 || height <= 0.0 {

@@ -45,7 +45,7 @@ impl AxisScale {
         Self { scale: Scale::Linear, low: -0.5, high: names.len() as f64 - 0.5, ticks }
     }
 
-    /// If all values are `whole`, such as counts, so are the ticks.
+    /// Fits a linear axis to the values. If all values are `whole`, such as counts, so are the ticks.
     fn linear(axis: &Axis, mut low: f64, mut high: f64, zero: bool, target: usize, whole: bool) -> Self {
         if zero || (low > 0.0 && low < 0.4 * high) {
             low = low.min(0.0);
@@ -101,7 +101,7 @@ impl AxisScale {
         Self { scale, low: base.powf(from), high: base.powf(to), ticks }
     }
 
-    /// Position of a value, 0 at the low end and 1 at the high end; `None` if it cannot be drawn.
+    /// Returns the position of a value, 0 at the low end and 1 at the high end; `None` if it cannot be drawn.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -114,7 +114,7 @@ impl AxisScale {
         Some(share)
     }
 
-    /// Like [`Self::place`], but clamped to the ends.
+    /// Returns the position like [`Self::place`], but clamped to the ends.
     pub(crate) fn place_clamped(&self, value: f64) -> f64 {
         match self.place(value) {
             Some(share) => share.clamp(0.0, 1.0),
@@ -122,13 +122,13 @@ impl AxisScale {
         }
     }
 
-    /// Base of bars: zero, or the low end of an axis without zero.
+    /// Returns the base of bars: zero, or the low end of an axis without zero.
     pub(crate) fn base(&self) -> f64 {
         if self.scale == Scale::Linear { self.place_clamped(0.0) } else { 0.0 }
     }
 }
 
-/// An end of the range: the next tick, or a margin if the tick is far away; zero stays zero.
+/// Returns an end of the range: the next tick, or a margin if the tick is far away; zero stays zero.
 fn outward(end: f64, tick: f64, margin: f64, step: f64) -> f64 {
     if end == 0.0 || (tick - end).abs() < 0.4 * step || margin * end <= 0.0 { tick } else { margin }
 }

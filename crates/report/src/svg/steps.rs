@@ -32,7 +32,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     notes
 }
 
-/// A first bin that begins at zero is moved on a logarithmic axis: to a quarter of its right edge, or a power below.
+/// Moves a first bin that begins at zero on a logarithmic axis: to a quarter of its right edge, or a power below.
 fn with_first_bin(x: &Axis, series: &[Series]) -> Axis {
     let edges = || series.iter().flat_map(|one| one.points.iter().map(|point| point.0));
     if x.scale == Scale::Linear || x.min.is_some() || edges().all(|edge| edge > 0.0) {
@@ -43,7 +43,8 @@ fn with_first_bin(x: &Axis, series: &[Series]) -> Axis {
     Axis { min, ..x.clone() }
 }
 
-/// One outline; the last point only ends the last step. A first edge at zero begins at the left end of a logarithmic axis.
+/// Draws one outline; the last point only ends the last step. A first edge at zero begins at the left end of a
+/// logarithmic axis.
 fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series: &Series, look: &Look) -> usize {
     let mut outline = String::new();
     let mut omitted = 0;

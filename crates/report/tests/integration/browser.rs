@@ -69,7 +69,7 @@ fn page_fits_both_widths_without_requests() {
 /// Collapsed or scrolled content is printed: every text of the page except the table of contents.
 #[test]
 #[ignore = "needs chromium, pdftotext"]
-fn printing_loses_nothing() {
+fn printed_page_contains_all_text() {
     let browser = browser();
     let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
@@ -122,7 +122,7 @@ fn bare(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_whitespace() && *letter != '\u{ad}').collect()
 }
 
-/// Texts between the tags of the page's body, without drawings and the table of contents.
+/// Returns the texts between the tags of the page's body, without drawings and the table of contents.
 fn texts(html: &str) -> Vec<String> {
     let mut body = html.split_once("<body>").unwrap().1.to_string();
     for tag in ["svg", "nav", "script"] {
@@ -140,7 +140,7 @@ fn texts(html: &str) -> Vec<String> {
     parts.map(plain).filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// Requests in the network log that come from a page; the browser's own have no origin.
+/// Returns the requests in the network log that come from a page; the browser's own have no origin.
 fn requests_of_pages(directory: &Path) -> Vec<String> {
     let network = std::fs::read_to_string(directory.join("network.json")).unwrap();
     let initiators = network.split("\"initiator\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_string());

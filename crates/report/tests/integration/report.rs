@@ -27,7 +27,7 @@ fn copied_run_gives_an_identical_report() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_outside() {
+fn page_is_self_contained() {
     let page = html(true).replace("http://www.w3.org/2000/svg", "").replacen(senesce_report::SCRIPT, "", 1);
     assert_eq!(page.matches("<script>").count(), 1, "our own");
     let page = page.replace("<script></script>", "");
@@ -76,7 +76,7 @@ fn foreign_text_is_escaped() {
 }
 
 #[test]
-fn an_empty_analysis_is_a_page_too() {
+fn empty_analysis_renders_a_page() {
     let directory = tempfile::tempdir().unwrap();
     let record = crate::common::record(&directory.path().join("run"), false);
     assert!(render_html(&Analysis::default(), &record).contains("aged-fileserver"));
@@ -206,7 +206,7 @@ fn names_that_lead_out_of_a_bundle_are_refused() {
 }
 
 #[test]
-fn a_bundle_has_a_limit() {
+fn bundle_size_is_limited() {
     let directory = tempfile::tempdir().unwrap();
     let record = crate::common::record(&directory.path().join("run"), true);
     let large = std::fs::File::create(record.path.join("large")).unwrap();

@@ -18,7 +18,7 @@ pub(crate) fn analyse(target: &str, results: &Results) -> Analysis {
     analysis
 }
 
-/// To whole numbers from 1000 on, to three decimals from 1 on, to four digits below.
+/// Rounds to whole numbers from 1000 on, to three decimals from 1 on, to four digits below.
 fn rounded(value: f64) -> Value {
     let places =
         if value == 0.0 || value.abs() >= 1000.0 { 0 } else { 3 - (value.abs().log10().floor() as i32).min(0) };

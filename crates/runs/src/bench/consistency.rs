@@ -3,7 +3,7 @@
 use super::{Bench, Event, Spec};
 use senesce_runner::{Common, Contradiction, Recorded, RecordedEvent};
 
-/// Each step is one repetition, and a complete record has the requested number.
+/// Checks that each step is one repetition and that a complete record has the requested number.
 pub(crate) fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
     let of_step = usize::from(!spec.how.populate_only);
     let asked = if spec.how.populate_only { 1 } else { spec.how.reps };
@@ -61,7 +61,7 @@ fn contradiction(event: &Event) -> Option<String> {
     }
 }
 
-/// Every counted operation has a latency in the stored histograms. Records may lack these files.
+/// Checks that every counted operation has a latency in the stored histograms. Records may lack these files.
 fn of_histograms(event: &Event, done: u64, recorded: &Recorded<Bench>) -> Option<String> {
     let Event::Repetition(one) = event else { return None };
     one.contradiction_of_histograms(|name| recorded.histogram(&format!("{}-{}", done + 1, name.replace('/', "_"))).ok())

@@ -7,8 +7,8 @@ use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_runner::{Planned, new_plan};
 use senesce_workload::{Length, Options};
 
-/// The repetitions, from 0. A usage error for an unknown or invalid workload, too little memory for its threads, or a
-/// workload that ranks cannot run.
+/// Returns the repetitions, from 0. Fails with a usage error for an unknown or invalid workload, too little memory for
+/// its threads, or a workload that ranks cannot run.
 pub(crate) fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     let subject = spec.subject(seed)?;
     check_memory(spec, &subject)?;
@@ -59,7 +59,8 @@ pub(crate) fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Without this check the kernel would kill the process without a message.
+/// Checks that the memory suffices for the threads. Without this check the kernel would kill the process without a
+/// message.
 fn check_memory(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     let threads = match subject {
         Subject::Workload(workload, _) => memory_of_threads(workload),
@@ -75,7 +76,7 @@ fn check_memory(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     }
 }
 
-/// The options of a repetition, from 0: the first has the seed of the run, every other one its own.
+/// Returns the options of a repetition, from 0: the first has the seed of the run, every other one its own.
 pub(crate) fn of_repetition(options: Options, number: u64) -> Options {
     let seed = if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
     Options { seed, ..options }

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Time between the start message and the start, so that it reaches every rank.
 const LEAD_TIME: Duration = Duration::from_millis(200);
 
-/// The workload of a subject that ranks can run. A usage error for subjects of one process, a steady state, and a
-/// shared file set that changes.
+/// Returns the workload of a subject that ranks can run. Fails with a usage error for subjects of one process, a steady
+/// state, and a shared file set that changes.
 pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
     let Subject::Workload(workload, options) = subject else {
         return Err(Failure::usage(
@@ -270,7 +270,7 @@ impl Together<'_> {
         Ok(prepared)
     }
 
-    /// On every host, its first rank makes the caches cold. Returns a caveat if they are not.
+    /// Makes the caches cold on every host, by its first rank. Returns a caveat if they are not.
     fn drop_caches(&self, options: Options) -> Result<Option<&'static str>, Failure> {
         let Rank { workload, own, .. } = self.rank;
         let members = self.cluster.members();

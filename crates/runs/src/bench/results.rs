@@ -48,7 +48,7 @@ impl Results {
         results
     }
 
-    /// 0; 1 if a repetition is invalid; 5 if I/O failed or no cold read is valid.
+    /// Returns 0; 1 if a repetition is invalid; 5 if I/O failed or no cold read is valid.
     pub(crate) fn exit_code(&self) -> ExitCode {
         let is_lost =
             self.file_ops.iter().any(|one| one.lost.is_some()) || self.calls.iter().any(|one| one.lost.is_some());

@@ -273,7 +273,7 @@ impl Spec {
         self.how.subject(&self.workload, self.text.as_deref(), seed)
     }
 
-    /// `erase`: identity of a target that may lose its content.
+    /// Returns the options to open the target; `erase` is the identity of a target that may lose its content.
     pub(crate) fn open_options(&self, erase: Option<String>) -> OpenOptions {
         OpenOptions {
             file_system: self.how.fs,

@@ -37,8 +37,8 @@ impl BetweenRuns {
         }
     }
 
-    /// The slowdown of a run without that CPU time, counted twice: its threads wait for one another, so that each also
-    /// loses the time of the others.
+    /// Returns the slowdown of a run without that CPU time. It counts twice: threads wait for one another, so that each
+    /// also loses the time of the others.
     fn slower(&self) -> f64 {
         2.0 * self.lost / (1.0 - self.lost)
     }
@@ -96,7 +96,7 @@ impl BetweenRuns {
     }
 }
 
-/// Whether any value is a measured time: modelled values do not depend on the load.
+/// Returns whether any value is a measured time: modelled values do not depend on the load.
 fn has_times(rows: &[Row]) -> bool {
     rows.iter().any(|row| row.what.is_timing())
 }

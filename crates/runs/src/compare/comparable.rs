@@ -36,7 +36,7 @@ pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<S
 /// Settings in which repetitions may differ; imported runs each have a file of their own.
 const OF_REPEATS: [&str; 4] = ["seed: ", "target: ", "source: ", "crc32: "];
 
-/// Caveat for a side whose runs have different plans; their values are still pooled.
+/// Returns a caveat for a side whose runs have different plans; their values are still pooled.
 pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
     let base = side.first()?;
     let of_repeats = |text: &String| OF_REPEATS.iter().any(|word| text.starts_with(word));
@@ -53,7 +53,7 @@ fn kind(record: &Record) -> String {
     record.plan.kind.clone()
 }
 
-/// Whether a benchmark executed its system calls: `bench --null` measures the engine itself.
+/// Describes whether a benchmark executed its system calls: `bench --null` measures the engine itself.
 fn engine(record: &Record) -> String {
     let null = record.plan.spec.get("how").and_then(|how| how.get("null")).and_then(toml::Value::as_bool);
     let null = null.unwrap_or(false);

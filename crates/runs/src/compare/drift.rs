@@ -36,7 +36,7 @@ struct Series {
     values: Vec<f64>,
 }
 
-/// The repetitions of each run and image of a side, and its runs; of a single run its images.
+/// Returns the repetitions of each run and image of a side, and its runs; for a single run its images.
 fn series(name: &str, side: &str, values: &Values) -> Vec<Series> {
     let of = |over: String, values: Vec<f64>| Series { name: name.into(), over, values };
     let images: BTreeSet<u32> = values.keys().map(|(_, image)| *image).collect();
@@ -55,8 +55,8 @@ fn series(name: &str, side: &str, values: &Values) -> Vec<Series> {
     within.chain([between]).collect()
 }
 
-/// The effect of time cannot be separated from the difference between the sides. For one run against one another caveat
-/// covers this, unless days lie between.
+/// Returns a caveat if one side ran after the other: then the effect of time cannot be separated from the difference.
+/// For one run against one another caveat covers this, unless days lie between.
 fn one_after_the_other(sample: &[&Record], reference: &[&Record]) -> Option<String> {
     let span = |side: &[&Record]| Some((date(side.first()?)?.to_string(), date(side.last()?)?.to_string()));
     let (ours, theirs) = (span(sample)?, span(reference)?);

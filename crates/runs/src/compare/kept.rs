@@ -117,7 +117,7 @@ impl RoundTimes {
         Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
     }
 
-    /// A round that was measured before keeps its time.
+    /// Adds the time of a round. A round that was measured before keeps its time.
     pub(super) fn add(&mut self, number: usize, time: Duration, directory: &Path) -> Result<(), Failure> {
         if number < self.seconds.len() {
             return Ok(());

@@ -81,13 +81,13 @@ impl Row {
         self.decision.as_ref().filter(|_| self.described.is_none())
     }
 
-    /// Whether it has an interval, with or without a verdict.
+    /// Returns whether it has an interval, with or without a verdict.
     pub(crate) fn is_testable(&self) -> bool {
         self.decision.as_ref().is_some_and(|decision| decision.interval.is_some())
     }
 
-    /// The mean of the reference and that of the sample: geometric, so that the second over the first is the ratio;
-    /// arithmetic if a value is not above zero.
+    /// Returns the mean of the reference and that of the sample. They are geometric, so that the second over the first
+    /// is the ratio, but arithmetic if a value is not above zero.
     pub(crate) fn means(&self) -> [Option<f64>; 2] {
         let sides = [&self.reference, &self.sample];
         let has_logarithm = |value: &f64| value.is_finite() && *value > 0.0;
@@ -124,7 +124,7 @@ impl Comparison {
         }
     }
 
-    /// 0; 1 if the gate fails; 125, 1 or 0, as requested, if it is inconclusive.
+    /// Returns 0; 1 if the gate fails; 125, 1 or 0, as requested, if it is inconclusive.
     pub fn exit_code(&self) -> ExitCode {
         match (self.gate(), self.options.undecided) {
             (Gate::Fail, _) | (Gate::Undecided, WhenUndecided::Fail) => ExitCode::Negative,
@@ -202,7 +202,7 @@ pub fn compare(
     })
 }
 
-/// Caveat for a primary metric that only some runs of a side have: they stand for all.
+/// Returns a caveat for a primary metric that only some runs of a side have: they stand for all.
 fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
     let named = ["sample", "reference"].into_iter().zip(sides).zip(row.runs);
     let short = |((_, side), runs): &((&str, &Side<'_>), usize)| (1..side.units).contains(runs);
@@ -247,7 +247,7 @@ fn groups_of(runs: impl IntoIterator<Item = (usize, Vec<Measurement>)>) -> Resul
     Ok(all)
 }
 
-/// The number of runs, and the values of each unit: of each run, or of each image of a single run.
+/// Returns the number of runs, and the values of each unit: of each run, or of each image of a single run.
 fn units(values: &Values) -> (usize, Vec<Vec<f64>>) {
     let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for ((run, _), of_image) in values {
@@ -335,8 +335,8 @@ fn with_gate(row: &mut Row, options: &Options) {
     row.gate = Some(interval.map_or(Gate::Undecided, |interval| gate(&interval, direction, limit)));
 }
 
-/// The sample over the reference. A single run also gets the variation between runs: from the runs of the other side if
-/// there are several, but at least the assumed one.
+/// Returns the ratio of the sample to the reference. A single run also gets the variation between runs. It comes from
+/// the runs of the other side if there are several, but is at least the assumed one.
 fn ratio(row: &Row) -> Result<Ratio, Untestable> {
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);

@@ -25,7 +25,7 @@ fn replace_in(value: &mut Value) {
 
 const MOUNTS: &str = "/mnt/";
 
-/// `/run/senesce/mnt/loop0-a8Zd/mail` as `/run/senesce/mnt/*/mail`, anywhere in a text.
+/// Replaces `/run/senesce/mnt/loop0-a8Zd/mail` by `/run/senesce/mnt/*/mail`, anywhere in a text.
 fn replaced(text: &str) -> String {
     let (mut done, mut rest) = (String::new(), text);
     while let Some(index) = rest.find(MOUNTS) {
@@ -42,7 +42,7 @@ fn replaced(text: &str) -> String {
     done + rest
 }
 
-/// Whether a path ends in `senesce`, or `senesce-UID` in a shared directory.
+/// Returns whether a path ends in `senesce`, or `senesce-UID` in a shared directory.
 fn is_runtime_folder(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name == "senesce" || name.starts_with("senesce-")

@@ -24,7 +24,7 @@ fn percent(share: f64) -> f64 {
     (share * 1e4).round() / 100.0
 }
 
-/// Caveat for a gate of 100 % and more: a metric whose larger values are better cannot lose more than 100 %.
+/// Returns a caveat for a gate of 100 % and more: a metric whose larger values are better cannot lose more than 100 %.
 pub(super) fn caveat(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let limit = limit.filter(|limit| *limit >= 1.0)?;
     let held = rows.iter().filter(|row| row.described.is_none() && row.what.better == Better::Higher);

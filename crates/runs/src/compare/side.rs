@@ -18,7 +18,7 @@ pub(super) struct Side<'a> {
     identities: Vec<Identity>,
 }
 
-/// Start of a run (RFC 3339, UTC); none for imports without a date.
+/// Returns the start of a run (RFC 3339, UTC); none for imports without a date.
 pub(super) fn date(record: &Record) -> Option<&str> {
     record.environment.0.get("run.date").and_then(Value::as_str)
 }
@@ -70,8 +70,8 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The number of each counted run, and the total. Runs that draw from the plan's seed and measure no times (an aging)
-/// are one image for each seed.
+/// Returns the number of each counted run, and the total. Runs that draw from the plan's seed and measure no times (an
+/// aging) are one image for each seed.
 fn numbered(records: &[&Record], measured: &[Vec<Measurement>]) -> (Vec<usize>, usize) {
     let is_timed = measured.iter().flatten().any(Measurement::is_timing);
     let (mut seeds, mut units): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);

@@ -72,7 +72,7 @@ pub fn compare_until_decided(
     })
 }
 
-/// Caveat for plans with a seed of their own, which the seed of a round does not change.
+/// Returns a caveat for plans with a seed of their own, which the seed of a round does not change.
 fn same_images(plans: [&Plan; 2]) -> Option<String> {
     let kind = &plans.into_iter().find(|plan| plan.spec.contains_key("seed"))?.kind;
     Some(format!(
@@ -96,7 +96,7 @@ fn word_for(plan: &Plan, both: [&Plan; 2], how: &Conduct<'_>) -> Option<String> 
     senesce_volume::guard::word_for(how.erase.as_deref(), &own, &all).map(str::to_string)
 }
 
-/// One run of a plan. Rounds repeat it, so a benchmark in it has one repetition.
+/// Runs a plan once. Rounds repeat it, so a benchmark in it has one repetition.
 fn run_once(
     registry: &Registry,
     plan: &Plan,
@@ -227,7 +227,7 @@ impl Rounds {
     }
 }
 
-/// Geometric mean of a metric in one run; `None` without values, or with one without a logarithm.
+/// Returns the geometric mean of a metric in one run; `None` without values, or with one without a logarithm.
 fn mean_of(what: &Measurement, run: &[Measurement]) -> Option<f64> {
     let is_it =
         |one: &&Measurement| (&one.metric, &one.unit, &one.condition) == (&what.metric, &what.unit, &what.condition);

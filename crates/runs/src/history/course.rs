@@ -145,7 +145,7 @@ impl Courses {
         self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
     }
 
-    /// Expected maximum of changes found by chance.
+    /// Returns the expected maximum of changes found by chance.
     pub(crate) fn false_alarms(&self) -> f64 {
         self.searched() as f64 * FALSE_ALARM
     }
@@ -154,7 +154,7 @@ impl Courses {
 /// Minimum length for a change point, which needs three values on either side.
 pub(super) const LEAST_POINTS: usize = 6;
 
-/// Whether at least half of the repetitions occur in earlier runs. Adds them to the known ones.
+/// Returns whether at least half of the repetitions occur in earlier runs. Adds them to the known ones.
 fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
     let own = repetitions(values);
     let found = own.iter().filter(|repetition| known.contains(*repetition)).count();

@@ -10,8 +10,8 @@ const DEEPEST: usize = 8;
 
 type Runs = BTreeMap<PathBuf, PathBuf>;
 
-/// The run directories below or at some directories, each once, whatever names lead to it. Skips links, hidden folders
-/// and the inside of runs.
+/// Finds the run directories below or at some directories, each once, even if several names lead to it. Skips links,
+/// hidden folders and the inside of runs.
 pub(crate) fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Runs::new();
     for directory in below {

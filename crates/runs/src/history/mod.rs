@@ -173,7 +173,7 @@ fn findings(found: &[Value]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// All runs below some directories, by date; those without one come first.
+/// Returns all runs below some directories, by date; those without one come first.
 pub fn entries(below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
     let mut found: Vec<ListedRun> = run_directories(below)?.par_iter().map(|run| ListedRun::of(run)).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));

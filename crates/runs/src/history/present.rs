@@ -33,7 +33,7 @@ pub fn runs_table(entries: &[ListedRun]) -> Table {
         .table("runs", "Runs")
 }
 
-/// `2026-11-22T21:43:58Z` as `2026-11-22 21:43`.
+/// Shortens `2026-11-22T21:43:58Z` to `2026-11-22 21:43`.
 fn minute(date: &str) -> String {
     date.get(..16).unwrap_or(date).replace('T', " ")
 }

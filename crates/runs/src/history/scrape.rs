@@ -4,7 +4,8 @@ use super::{Courses, ListedRun, MetricHistory, State};
 use senesce_core::circumstances::seconds_since_1970;
 use senesce_core::prometheus::{gauge, quoted};
 
-/// Without time stamps, which text file collectors refuse; the time of a value is a metric of its own.
+/// Formats the values without time stamps, which text file collectors refuse. The time of a value is a metric of its
+/// own.
 pub fn prometheus(entries: &[ListedRun], courses: &Courses) -> String {
     let mut text = String::new();
     let count = |state: State| entries.iter().filter(|entry| entry.state == state).count() as f64;

@@ -29,7 +29,7 @@ pub(crate) const COLUMNS: [&str; 20] = [
     "value",
 ];
 
-/// A row for every value. A run without values has one row without a metric, so that no run is lost.
+/// Returns a row for every value. A run without values has one row without a metric, so that no run is lost.
 pub fn tidy(entries: &[ListedRun], measured: &[Measured]) -> Table {
     let mut table = Table::new("history", "Every measured value", &COLUMNS);
     for (entry, values) in entries.iter().zip(measured) {

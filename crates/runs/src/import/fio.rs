@@ -99,7 +99,7 @@ impl ImportedRun for Fio {
     }
 }
 
-/// Only facts in the file: it was measured on another machine.
+/// Returns only facts in the file: it was measured on another machine.
 fn environment(output: &Output) -> Environment {
     let mut facts = Environment::default();
     facts.put("fio.version", &output.version);

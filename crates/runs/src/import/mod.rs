@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub trait Importer: Sync {
-    /// The word after `senesce runs import`.
+    /// Returns the word after `senesce runs import`.
     fn name(&self) -> &'static str;
 
     fn about(&self) -> &'static str;
@@ -63,7 +63,8 @@ impl Complaint {
 /// Maximum number of characters of a foreign text that are kept.
 const MOST_CHARACTERS: usize = 400;
 
-/// Foreign text on one line with escaped control characters. A truncated text ends with the checksum of the whole.
+/// Formats foreign text on one line with escaped control characters. A truncated text ends with the checksum of the
+/// whole.
 pub(crate) fn printable(text: &str) -> String {
     let shown = visible_line(text);
     match shown.char_indices().nth(MOST_CHARACTERS) {
@@ -141,7 +142,7 @@ fn has_date(moment: &SystemTime) -> bool {
 /// The end of the year 9999, the latest recorded date.
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
-/// The text of a foreign file or pipe in UTF-8.
+/// Reads the text of a foreign file or pipe in UTF-8.
 pub(crate) fn read_text(source: &Path) -> Result<String, Failure> {
     let bytes = input::file_or_pipe(source).map_err(|error| {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_message(&error)))

@@ -57,7 +57,7 @@ impl<T: ?Sized> Rule<T> {
     }
 }
 
-/// The first comparison that does not hold.
+/// Checks all comparisons; the error is the first one that does not hold.
 pub fn check<T: ?Sized>(rules: &[Rule<T>], subject: &T) -> Result<(), String> {
     let broken = |rule: &Rule<T>| {
         let mut all = Comparisons::default();
@@ -67,14 +67,14 @@ pub fn check<T: ?Sized>(rules: &[Rule<T>], subject: &T) -> Result<(), String> {
     rules.iter().find_map(broken).map_or(Ok(()), Err)
 }
 
-/// The range of the mean of `count` values with these extremes.
+/// Returns the range of the mean of `count` values with these extremes.
 pub fn mean_range(count: f64, least: f64, most: f64) -> (f64, f64) {
     let step = (most - least) / count.max(1.0);
     if count < 2.0 { (least, most) } else { (least + step, most - step) }
 }
 
-/// The range of the sum of squared distances from `mean` of `count` values with these extremes (upper end: Bhatia and
-/// Davis, American Mathematical Monthly 107:4, 2000).
+/// Returns the range of the sum of squared distances from `mean` of `count` values with these extremes. The upper end
+/// is from Bhatia and Davis, American Mathematical Monthly 107:4, 2000.
 pub fn squares_range(count: f64, least: f64, mean: f64, most: f64) -> (f64, f64) {
     let others = if count > 2.0 { (count * mean - least - most) / (count - 2.0) - mean } else { 0.0 };
     let lower = (most - mean).powi(2) + (mean - least).powi(2) + (count - 2.0).max(0.0) * others.powi(2);

@@ -42,7 +42,7 @@ struct Archive {
 const LEVELS: usize = 4;
 
 impl Scoreboard {
-    /// The document of [`Self::to_json`] as text.
+    /// Returns the document of [`Self::to_json`] as text.
     pub fn to_text(&self) -> String {
         text(&self.to_json(), LEVELS) + "\n"
     }
@@ -62,7 +62,7 @@ impl Scoreboard {
     }
 }
 
-/// JSON with a line for each claim and each part of a result, so that changes are visible in version control.
+/// Formats JSON with a line for each claim and each part of a result, so that changes are visible in version control.
 fn text(value: &Value, levels: usize) -> String {
     let joined = |open: char, parts: Vec<String>, close: char| format!("{open}\n{}\n{close}", parts.join(",\n"));
     match value {
@@ -159,7 +159,7 @@ mod tests {
         claims_of("e", &ClaimSet::parse(text, "").unwrap())
     }
 
-    /// A scoreboard with the claim, as one run supports it.
+    /// Returns a scoreboard with the claim, as one run supports it.
     fn board() -> Scoreboard {
         let CurrentClaim { experiment, rule, finding, .. } = claims(CLAIMS).remove(0);
         let finding = Finding { verdict: Verdict::Supported, measured: "11".into(), ..finding };

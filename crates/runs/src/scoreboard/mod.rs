@@ -121,7 +121,7 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
     Ok(Scoreboard { documents: documents(claims, &tested), results, runs, unread })
 }
 
-/// The claims of a run, and its result if it is complete.
+/// Returns the claims of a run, and its result if it is complete.
 fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, Option<ExperimentResult>), Failure> {
     let record = Record::open(&listed.run)?;
     let mut analysis = registry.analyse(&record)?;
@@ -162,7 +162,7 @@ fn claims_of(experiment: &'static str, set: &ClaimSet) -> Vec<CurrentClaim> {
     set.claims.iter().zip(unjudged(set)).map(current).collect()
 }
 
-/// Everything on which a verdict depends: not the source and the note.
+/// Hashes everything on which a verdict depends, but not the source and the note.
 fn rule_digest(claim: &Claim, published: &str) -> String {
     let Claim { drive, fitted, holds, control, unclear, possible, rule, sentence, .. } = claim;
     let parts = json!([sentence, published, drive, fitted, holds, control, unclear, possible, rule]);
@@ -211,17 +211,17 @@ fn rank(verdict: Verdict) -> u8 {
 }
 
 impl Document {
-    /// Whether senesce reproduces the experiments of the work, rather than single claims of it.
+    /// Returns whether senesce reproduces the experiments of the work, rather than single claims of it.
     pub fn is_main(&self) -> bool {
         Work::DOCUMENTS.contains(&self.work)
     }
 
-    /// The findings with the run used in the note.
+    /// Returns the findings with the run used in the note.
     pub fn findings(&self) -> Vec<Finding> {
         self.entries.iter().map(Entry::described).collect()
     }
 
-    /// The score of what the document states, or of what senesce adds.
+    /// Returns the score of what the document states, or of what senesce adds.
     pub fn score(&self, stated: bool) -> Score {
         let of = self.entries.iter().map(|entry| &entry.finding).filter(|finding| finding.stated == stated);
         Score::of(of.map(|finding| finding.verdict))
@@ -229,7 +229,7 @@ impl Document {
 }
 
 impl Scoreboard {
-    /// The runs whose verdicts count, by experiment.
+    /// Returns the runs whose verdicts count, by experiment.
     pub fn used_runs(&self) -> Vec<(&'static str, &RunFacts)> {
         let entries = self.documents.iter().flat_map(|document| &document.entries);
         let mut used: Vec<_> =
@@ -239,7 +239,7 @@ impl Scoreboard {
         used
     }
 
-    /// The claims of an experiment, of all documents.
+    /// Returns the claims of an experiment, of all documents.
     pub fn findings_of(&self, experiment: &str) -> Vec<Finding> {
         let entries = self.documents.iter().flat_map(|document| &document.entries);
         entries.filter(|entry| entry.experiment == experiment).map(|entry| entry.finding.clone()).collect()
@@ -247,7 +247,7 @@ impl Scoreboard {
 }
 
 impl Entry {
-    /// The finding, with its experiment and scale in the note: `frag-intra at quick`.
+    /// Returns the finding, with its experiment and scale in the note: `frag-intra at quick`.
     fn described(&self) -> Finding {
         let used = self.run.as_ref().map_or(String::new(), |run| format!("{}{}", self.experiment, run.words()));
         let parts = [used, self.finding.note.clone()];
@@ -257,7 +257,7 @@ impl Entry {
 }
 
 impl UsedRun {
-    /// ` at quick, the latest at the largest scale of 3 that decide it`.
+    /// Formats ` at quick, the latest at the largest scale of 3 that decide it`.
     fn words(&self) -> String {
         let scale = self.facts.scale.map_or(String::new(), |scale| format!(" at {}", scale.name()));
         let others = match (self.others, self.contrary) {

@@ -65,13 +65,13 @@ fn found(comparisons: usize, loss: f64, deviations: [f64; 2], seed: u8) -> [f64;
 }
 
 #[test]
-fn equal_sides_are_hardly_ever_told_apart() {
+fn equal_sides_rarely_raise_false_alarms() {
     let alarms = wrong(3000, [5, 5], [0.08, 0.08], 41);
     assert!(alarms <= 0.003, "{alarms}");
 }
 
 #[test]
-fn a_side_that_varies_by_itself_breaks_no_promise() {
+fn unequal_variances_keep_the_error_limit() {
     for (counts, deviations) in [([5, 5], [0.08, 0.004]), ([5, 20], [0.08, 0.02]), ([20, 5], [0.08, 0.02])] {
         let alarms = wrong(1500, counts, deviations, 42);
         assert!(alarms <= 0.015, "{counts:?} at {deviations:?}: {alarms}");
@@ -79,13 +79,13 @@ fn a_side_that_varies_by_itself_breaks_no_promise() {
 }
 
 #[test]
-fn a_third_more_on_five_images_fails_the_gate_where_only_the_reference_varies() {
+fn loss_of_a_third_fails_the_gate_if_only_the_reference_varies() {
     let [ours, equal_shares] = found(1000, 0.34, [0.015, 0.075], 43);
     assert!(ours >= 0.88 && equal_shares <= 0.75, "{ours}, {equal_shares}");
 }
 
 #[test]
-fn a_loss_within_the_limit_hardly_ever_fails_the_gate() {
+fn loss_within_the_limit_rarely_fails_the_gate() {
     let [failed, _] = found(1500, 0.03, [0.015, 0.075], 44);
     assert!(failed <= 0.008, "{failed}");
 }

@@ -108,7 +108,7 @@ fn time_limit_ends_study_with_current_answers() {
     assert_eq!(word(&answers, 0, 2), "better");
 }
 
-/// Two that differ by little and vary much are never decided.
+/// Simulates cells that differ by little and vary much, so that they are never decided.
 fn wavering(id: RunId) -> Past {
     done(id, 100.0 * (1.0 + 0.2 * f64::from(id.repetition % 3)), 1.0)
 }
@@ -151,7 +151,8 @@ fn failed_runs_are_retried_at_the_end() {
     assert_eq!((again.len(), again), (15, first), "only failed runs are left");
 }
 
-/// A study in which the second file system fails, 100 s a run, and the other two are decided after several analyses.
+/// Simulates a study in which the second file system fails, 100 s a run, and the other two are decided after several
+/// analyses.
 fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
     let (mut past, mut rng) = (Vec::new(), Seed(seed).stream("noise"));
     let mut value = move |id: RunId| [100.0, 50.0, 96.0][id.on.fs] * (0.04 * normal(&mut rng)).exp();

@@ -34,7 +34,7 @@ fn parsed(text: &str) -> Result<StudySpec, String> {
     StudySpec::parse("s.toml", text).map_err(|error| error.to_string())
 }
 
-/// Each of these changes makes the study invalid, with a message that contains these words.
+/// Asserts that each of these changes makes the study invalid, with a message that contains these words.
 fn are_refused(changes: &[(&str, &str, &str)]) {
     for (from, to, words) in changes {
         let text = GOOD.replacen(from, to, 1);

@@ -46,8 +46,8 @@ pub(crate) fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Whether a word is a job file of fio next to the study. A word after an option is its value, which may be an output
-/// file.
+/// Returns whether a word is a job file of fio next to the study. A word after an option is its value, which may be an
+/// output file.
 fn is_job(words: &[String], place: usize, folder: &Path) -> bool {
     let takes_next = |word: &str| {
         let is_flag = FLAGS_OF_FIO.contains(&word.trim_start_matches('-'));
@@ -86,7 +86,7 @@ fn whole(word: &str, folder: &Path) -> Result<String, String> {
     }
 }
 
-/// The text after the variable at the start, in either spelling.
+/// Returns the text after the variable at the start, in either spelling.
 fn after_variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     match name.strip_prefix('{') {
@@ -95,7 +95,8 @@ fn after_variable(text: &str) -> Option<&str> {
     }
 }
 
-/// Words that are files next to the study or in the current directory, which the program will not find in the volume.
+/// Returns words that are files next to the study or in the current directory, which the program will not find in the
+/// volume.
 pub(crate) fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
     let is_path = |place: usize, word: &str| place > 0 || word.contains('/');
     let words = [&workload.prepare, &workload.command].into_iter().flat_map(|words| words.iter().enumerate());

@@ -102,7 +102,7 @@ impl MetricSpec {
         }
     }
 
-    /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is compared.
+    /// Reads the measurements of a run that took `seconds` and printed `out` and `errors`; the first is compared.
     pub(crate) fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
         let none = |error: NoValue| error.to_string();
         let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;
@@ -119,7 +119,7 @@ impl MetricSpec {
     }
 }
 
-/// A name must not equal that of another measurement of the run, because values of one name are one metric.
+/// Checks that a name differs from that of any other measurement of the run, because values of one name are one metric.
 fn name(name: &str) -> Result<(), String> {
     let known = [WALL_TIME, TIME_WITH_SYNC, WRITTEN, READ, GROWTH];
     match name.trim() {
@@ -160,7 +160,7 @@ fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Me
     one.map(|one| one.timing(printed.timing)).map_err(|error| error.to_string())
 }
 
-/// A program cannot have taken longer than it ran. Other units cannot be cross-checked.
+/// Checks that a program has not taken longer than it ran. Other units cannot be cross-checked.
 fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), String> {
     let factor = match unit {
         "s" => 1.0,
@@ -311,7 +311,7 @@ mod tests {
         assert!(read(1.0, "fio: cannot open").is_err());
     }
 
-    /// fio's output for jobs that each read: name, group, operations per second, seconds, and options.
+    /// Reads fio's output for jobs that each read: name, group, operations per second, seconds, and options.
     fn fio_of(jobs: &[(&str, u32, f64, f64, Value)]) -> Result<Vec<f64>, String> {
         let job = |(name, group, iops, seconds, options): &(&str, u32, f64, f64, Value)| {
             json!({"jobname": name, "groupid": group, "error": 0, "job options": options,

@@ -168,7 +168,7 @@ impl Program {
         Ok(ended)
     }
 
-    /// A program in a defined environment: its output and its files do not depend on who started senesce.
+    /// Prepares a program in a defined environment: its output and its files do not depend on who started senesce.
     fn started(&self, words: &[String], point: &Path, seed: Seed) -> Command {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(point);
@@ -245,7 +245,7 @@ impl Space {
         (self.free as f64) < (self.used + self.free) as f64 * KEPT_BACK
     }
 
-    /// `None` if the file system does not report it: a FUSE file system without statfs answers zeros.
+    /// Returns `None` if the file system does not report its space: a FUSE file system without statfs answers zeros.
     fn from_blocks(blocks: u64, free: u64, size: u64) -> Option<Self> {
         let used = blocks.checked_sub(free).filter(|_| blocks > 0)?;
         Some(Self { used: used.checked_mul(size)?, free: free.checked_mul(size)? })

@@ -167,7 +167,7 @@ fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<Strin
     }
 }
 
-/// Whether a new child belongs to the command: children of our other threads are in our process group.
+/// Returns whether a new child belongs to the command: children of our other threads are in our process group.
 fn is_of_the_command(pid: Pid) -> bool {
     getpgid(Some(pid)).is_ok_and(|group| Ok(group) != getpgid(None))
 }
@@ -178,8 +178,8 @@ fn children() -> io::Result<Vec<Pid>> {
     Ok(numbers.filter_map(Pid::from_raw).filter(|pid| parent_of(*pid) == Some(own)).collect())
 }
 
-/// The name in the second field of /proc/PID/stat may contain any byte; the parent is the second field after its last
-/// bracket (proc_pid_stat(5)).
+/// Reads the parent of a process. The name in the second field of /proc/PID/stat may contain any byte; the parent is
+/// the second field after its last bracket (proc_pid_stat(5)).
 fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_programs_of_one_commit_make_images_of_their_own() {
+    fn different_programs_of_one_commit_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let of = |name: &str| {
             let path = directory.path().join(name);

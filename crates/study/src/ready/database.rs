@@ -38,7 +38,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// The statements, and the output of the last one: count and sum of all rows.
+/// Returns the statements and the output of the last one: count and sum of all rows.
 fn script(transactions: u32) -> (String, String) {
     let mut rng = DEFAULT_SEED.stream("study/ready/database");
     let mut text = String::from(

@@ -31,7 +31,7 @@ pub(super) fn programs() -> Option<PathBuf> {
         .find(|folder| ["initdb", "pg_ctl", "pgbench", "psql"].iter().all(|name| folder.join(name).is_file()))
 }
 
-/// `15` and `pgsql-15` are versions.
+/// Accepts `15` and `pgsql-15` as versions.
 fn version(path: &Path) -> Option<(u32, PathBuf)> {
     let name = path.file_name()?.to_str()?;
     Some((name.trim_start_matches("pgsql-").parse().ok()?, path.join("bin")))
@@ -83,7 +83,7 @@ fn as_another(place: &ReadySetup<'_>) -> Result<String, Failure> {
     place.program("unshare", &["--mount", "--propagation", "private", "sh", "-c", &inside])
 }
 
-/// The user of the PostgreSQL package, else nobody (65534, as in Linux's own /proc/sys/kernel/overflowuid).
+/// Returns the user of the PostgreSQL package, or `nobody` (65534, as in Linux's own /proc/sys/kernel/overflowuid).
 fn ordinary_user() -> (u32, u32) {
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     accounts.lines().find_map(numbers_of_postgres).unwrap_or((65534, 65534))

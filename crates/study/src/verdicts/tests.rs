@@ -25,7 +25,7 @@ fn normal(rng: &mut impl Rng) -> f64 {
     (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
 
-/// A clean record: throughput around `centre(cell)` at a variation of 5 %, from `guest(fs)`.
+/// Simulates a clean record: throughput around `centre(cell)` at a variation of 5 %, from `guest(fs)`.
 fn measured(
     spec: &StudySpec,
     centre: impl Fn(RunId) -> f64,
@@ -59,7 +59,7 @@ fn equal_systems_rarely_get_a_verdict() {
     assert!(alarms(60) <= 7, "{} of 60", alarms(60));
 }
 
-/// The number of studies of equal systems with any verdict.
+/// Counts the studies of equal systems with any verdict.
 fn alarms(studies: u64) -> usize {
     let spec = spec("", "");
     let is_alarm = |seed: &u64| {
@@ -90,7 +90,7 @@ fn the_default_repetitions_find_a_tenth_nine_times_in_ten_at_length() {
     assert!(found >= 0.9, "{found}");
 }
 
-/// The share of true differences of a tenth that is found, at a variation of 5 %.
+/// Returns the share of true differences of a tenth that is found, at a variation of 5 %.
 fn share_found(studies: u64) -> f64 {
     let spec = spec("", "");
     let slow = |id: RunId| if id.on.fs == 3 { 100.0 / 1.1 } else { 100.0 };
@@ -140,7 +140,7 @@ fn groups_ages_and_changes_of_order_are_reported() {
 }
 
 #[test]
-fn runs_too_noisy_for_a_verdict_are_named_so() {
+fn runs_too_noisy_for_a_verdict_are_reported() {
     let results = measured(&spec("", ""), |id| [30.0, 300.0][id.repetition as usize % 2], |_| None, 10);
     assert!(results.answers.iter().all(|answer| answer.decision.verdict.is_too_noisy()));
     let text = crate::answer::sentence(&results);
@@ -159,7 +159,7 @@ fn emulated_cells_get_no_verdict_and_virtualised_ones_do() {
 }
 
 #[test]
-fn several_images_are_the_units_and_a_fresh_one_is_always_the_same() {
+fn several_images_are_the_units_despite_a_single_fresh_image() {
     // Every image is 8 % faster or slower than another, and aging costs nothing.
     let centre = |id: RunId| if id.on.state == 1 { 100.0 * [0.92, 1.08][id.on.image as usize % 2] } else { 100.0 };
     let results = measured(&spec("images = 6\nrepetitions = 4", ""), centre, |_| None, 7);

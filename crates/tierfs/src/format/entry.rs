@@ -7,18 +7,18 @@ use crate::sum;
 pub(crate) const HEADER: usize = 16;
 pub(crate) const FREE: u64 = sealed(0);
 
-/// Length of a record for a name of `length` bytes.
+/// Returns the length of a record for a name of `length` bytes.
 pub(crate) const fn bytes_for(length: usize) -> usize {
     (HEADER + length).next_multiple_of(8)
 }
 
-/// Word 2 of a record.
+/// Returns word 2 of a record.
 pub(crate) fn encode(record: usize, length: usize, kind: u8) -> u64 {
     let value = (record | length << 16) as u32 | u32::from(kind) << 24;
     u64::from(value) | u64::from(sum::of_half(value)) << 32
 }
 
-/// Word 1 of the record at byte `at` of the region for `ino`.
+/// Returns word 1 of the record at byte `at` of the region for `ino`.
 pub(crate) fn name_inode(at: usize, ino: u32, shape: u64, name: &[u8]) -> u64 {
     let both = u64::from(ino) | shape << 32;
     u64::from(ino) | u64::from(sum::of_bytes(at as u64, both, name)) << 32
@@ -32,7 +32,7 @@ pub(crate) fn name_length(word: u64) -> usize {
     (word >> 16 & 0xff) as usize
 }
 
-/// Type, `st_mode >> 12`.
+/// Returns the type, `st_mode >> 12`.
 pub(crate) fn kind(word: u64) -> u8 {
     (word >> 24) as u8
 }

@@ -47,7 +47,7 @@ impl Inode {
         self.kind() == libc::S_IFDIR
     }
 
-    /// Regular files are the only kind whose blocks are evicted.
+    /// Returns whether the inode is a regular file, the only kind whose blocks are evicted.
     pub(crate) fn is_file(&self) -> bool {
         self.kind() == libc::S_IFREG
     }
@@ -56,7 +56,7 @@ impl Inode {
         self.kind() == libc::S_IFLNK
     }
 
-    /// Whether `size` holds a device number.
+    /// Returns whether `size` holds a device number.
     pub(crate) fn is_device(&self) -> bool {
         matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
     }
@@ -65,7 +65,7 @@ impl Inode {
         target.len() as u64 | u64::from(crc32c(target)) << 16
     }
 
-    /// Bytes of content.
+    /// Returns the bytes of content.
     pub(crate) fn length(&self) -> u64 {
         match self.kind() {
             libc::S_IFCHR | libc::S_IFBLK => 0,

@@ -43,12 +43,12 @@ impl Pointer {
         (pointer.seal() == word).then_some(pointer)
     }
 
-    /// The same pointer as root of a tree of `height`.
+    /// Returns the same pointer as root of a tree of `height`.
     pub(crate) fn with_height(self, height: u8) -> Self {
         Self(self.0 & !HEIGHT_MASK | u64::from(height) << HEIGHT_SHIFT)
     }
 
-    /// Height of the tree; 0 for a pointer to data.
+    /// Returns the height of the tree; 0 for a pointer to data.
     pub(crate) fn height(self) -> u8 {
         ((self.0 & HEIGHT_MASK) >> HEIGHT_SHIFT) as u8
     }
@@ -65,7 +65,7 @@ impl Pointer {
         self.plain().0 == 0
     }
 
-    /// Whether it names a slot of the cold store, or the content is lost.
+    /// Returns whether the pointer names a slot of the cold store, or the content is lost.
     pub(crate) fn is_cold(self) -> bool {
         self.0 & COLD_BIT != 0
     }
@@ -78,7 +78,7 @@ impl Pointer {
         !self.is_cold() && !self.is_hole()
     }
 
-    /// Whether only defined bits are set and the address is in range.
+    /// Returns whether only defined bits are set and the address is in range.
     pub(crate) fn is_valid(self, blocks: u64, slots: u64) -> bool {
         let undefined = !(COLD_BIT | HEIGHT_MASK | u64::from(u32::MAX));
         let limit = if self.is_cold() { slots } else { blocks };

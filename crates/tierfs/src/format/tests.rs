@@ -30,7 +30,7 @@ fn the_header_of_a_region_is_fixed() {
 const GOLDEN_HEADER: &str =
     "534e5343544945520200000000100000070707070707070707070707070707070000020000000000010010000000000097af294b";
 
-/// A CRC detects a change `error` for all values or for none, so one value suffices.
+/// Tests one value, because a CRC detects a change `error` for all values or for none.
 #[test]
 fn small_changes_of_a_pointer_are_detected() {
     let word = Pointer::cold(77).seal();

@@ -117,7 +117,7 @@ impl Linger {
         Habit { in_vain: true, ..known }
     }
 
-    /// Whether a request that came `since` ago is still left to another thread.
+    /// Returns whether a request that came `since` ago is still left to another thread.
     fn leaves(&self, since: Duration) -> bool {
         since < LEFT && self.reading.load(Ordering::Relaxed) > 0
     }

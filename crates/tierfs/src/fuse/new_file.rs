@@ -19,8 +19,8 @@ impl NewFiles {
         Self { stay_coherent: stays_coherent(&rustix::system::uname().release().to_string_lossy()), can_be_mapped }
     }
 
-    /// Handle and flags of a file created with these open(2) flags. A shared mapping needs a descriptor for reading and writing
-    /// (mmap(2)).
+    /// Returns handle and flags of a file created with these open(2) flags. A shared mapping needs a descriptor for
+    /// reading and writing (mmap(2)).
     pub(crate) fn opened(self, flags: i32) -> (FileHandle, FopenFlags) {
         let may_pass = match flags & libc::O_ACCMODE {
             libc::O_WRONLY => self.stay_coherent,
@@ -56,10 +56,10 @@ pub(crate) fn written(handle: FileHandle, flags: WriteFlags) -> Written {
     }
 }
 
-/// Whether other readers see data written past the cache. Only since 6.19 does the kernel drop cached pages after such a write
-/// (commit b359af8275a9 "fuse: Invalidate the page cache after FOPEN_DIRECT_IO write"), and in early releases of 6.18 with the
-/// backport. 6.12.64 has the backport too, but does not wait for pages under write-back (before 6.16 from a copy, commit
-/// 0c58a97f919c), so they may arrive late.
+/// Returns whether other readers see data written past the cache. Only since 6.19 does the kernel drop cached pages
+/// after such a write, and in early releases of 6.18 with the backport. That is commit b359af8275a9 "fuse: Invalidate
+/// the page cache after FOPEN_DIRECT_IO write". 6.12.64 has the backport too, but does not wait for pages under
+/// write-back (before 6.16 from a copy, commit 0c58a97f919c), so they may arrive late.
 fn stays_coherent(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0u32);

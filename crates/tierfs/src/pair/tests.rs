@@ -75,7 +75,7 @@ fn claimed_file_is_written_even_if_its_name_is_replaced() {
 }
 
 #[test]
-fn foreign_and_mixed_halves_are_refused_and_left_alone() {
+fn foreign_and_mixed_halves_are_refused_unchanged() {
     let scratch = Scratch::new();
     scratch.make("n", "c").unwrap();
     scratch.make("n2", "c2").unwrap();

@@ -39,7 +39,7 @@ pub(super) fn set_root(region: &Region, root: Pointer) {
     region.commit_pointer(superblock::INODE_TREE_COPY, root);
 }
 
-/// The root from its copy, or else the largest tree found.
+/// Returns the root from its copy, or else the largest tree found.
 fn root(region: &Region, found: &Survey) -> Option<Pointer> {
     let wrong = Pointer::unseal(region.load(superblock::INODE_TREE));
     let copy = Pointer::unseal(region.load(superblock::INODE_TREE_COPY));
@@ -52,7 +52,7 @@ fn root(region: &Region, found: &Survey) -> Option<Pointer> {
     })
 }
 
-/// The only candidate block of a part: unreferenced, well-formed, and consistent with the names.
+/// Returns the only candidate block of a part: unreferenced, well-formed, and consistent with the names.
 fn search(region: &Region, found: &Survey, part: Part) -> Option<Pointer> {
     if part.first == 0 && part.height == 0 {
         return Some(Pointer::resident(FIRST_INODES));
@@ -76,7 +76,7 @@ fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = InodeSlot>
     (0..INODES_PER_BLOCK as usize).map(move |inode| inspect(region, byte(block.address()) + inode * INODE_BYTES))
 }
 
-/// Whether a block holds inodes of which some are in use or, for `height` > 0, is a node above such blocks.
+/// Returns whether a block holds inodes of which some are in use or, for `height` > 0, is a node above such blocks.
 fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
     if height == 0 {
         return inodes_in(region, block).all(|inode| inode != InodeSlot::Damaged)
@@ -87,7 +87,7 @@ fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
         && children(region, block).flatten().any(|child| !child.is_hole() && looks_like(region, child, height - 1))
 }
 
-/// Whether names agree with the inodes of a candidate part at `block`.
+/// Returns whether names agree with the inodes of a candidate part at `block`.
 fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
     if part.first == 0 {
         return inodes(region, part.height, block, 0) == Some(FIRST_INODES);
@@ -121,7 +121,7 @@ fn inodes(region: &Region, height: u8, node: Pointer, index: u32) -> Option<u32>
     Some(here.address())
 }
 
-/// New nodes above the first block of inodes, in unreferenced blocks.
+/// Creates nodes above the first block of inodes, in unreferenced blocks.
 fn path_to_first(region: &Region, found: &Survey, height: u8) -> Option<Pointer> {
     let mut below = Pointer::resident(FIRST_INODES);
     for _ in 0..height {

@@ -35,7 +35,7 @@ impl<'a> Careful<'a> {
         }
     }
 
-    /// `range`: the first block below `pointer`, and the end of the tree.
+    /// Walks a tree; `range` is the first block below `pointer`, and the end of the tree.
     fn walk(
         &self,
         (pointer, at): (Pointer, Option<usize>),

@@ -43,7 +43,7 @@ pub(super) struct PointerPosition {
 }
 
 impl PointerPosition {
-    /// Whether the pointer to the first block of inodes is elsewhere, or another pointer is in its place.
+    /// Returns whether the pointer to the first block of inodes is elsewhere, or another pointer is in its place.
     fn is_misplaced(self) -> bool {
         self.base == 0 && (self.height == 0) != (self.pointer.address() == FIRST_INODES)
     }

@@ -99,7 +99,8 @@ impl Walker<'_> {
         subdirectories
     }
 
-    /// Whether the record at a position has this name, in a directory whose blocks (index, block) up to it were walked.
+    /// Returns whether the record at a position has this name, in a directory whose blocks (index, block) up to it were
+    /// walked.
     fn is_named(&self, walked: &[(u32, u32)], position: u32, name: &[u8]) -> bool {
         let block = walked.binary_search_by_key(&(position / first_position(1)), |(index, _)| *index);
         let record = block.ok().and_then(|found| read_record(self.region, record_at(walked[found].1, position)));
@@ -191,7 +192,7 @@ impl Walker<'_> {
     }
 }
 
-/// Byte of the region of the record at a position, if it is in `block`.
+/// Returns the byte of the region of the record at a position, if it is in `block`.
 fn record_at(block: u32, position: u32) -> usize {
     byte(block) + position as usize * UNIT % BLOCK
 }

@@ -16,7 +16,7 @@ fn fresh(fs: &TierFs) -> u32 {
 }
 
 #[test]
-fn any_pointer_of_the_table_of_inodes_comes_back() {
+fn any_inode_table_pointer_is_restored() {
     for child in 0..6 {
         Closed::damaged(|fs| {
             many(fs);
@@ -53,7 +53,7 @@ fn heighten(fs: &TierFs) -> (u32, u32) {
 }
 
 #[test]
-fn a_node_of_the_table_comes_back() {
+fn inode_table_node_is_restored() {
     Closed::damaged(|fs| vec![byte(heighten(fs).0)]).comes_back("height 2");
 }
 

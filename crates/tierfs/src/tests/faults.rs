@@ -77,7 +77,7 @@ fn the_baseline_never_evicts() {
 }
 
 #[test]
-fn a_hot_block_survives_the_hand() {
+fn hot_block_survives_the_clock_sweep() {
     let (fs, _, _) = small(400, 1000);
     let a = filled(&fs, "a", 100, 1);
     fs.evict(1);

@@ -16,7 +16,7 @@ fn unlinked_files_live_until_they_are_forgotten() {
 }
 
 #[test]
-fn a_number_used_again_has_another_generation() {
+fn reused_inode_number_has_a_new_generation() {
     let (fs, _, _) = small(200, 100);
     let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
     remove(&fs, "a", first.ino);
@@ -43,7 +43,7 @@ fn set_id_bits_are_cleared_as_required() {
 }
 
 #[test]
-fn a_set_group_id_directory_hands_its_group_down() {
+fn new_files_inherit_the_group_of_a_set_group_id_directory() {
     let (fs, _, _) = small(200, 100);
     let top = fs.create(ROOT_INO, b"d", &NewInode { gid: 7, ..new(DIRECTORY | 0o2000) }).unwrap();
     let file = fs.create(top.ino, b"f", &new(FILE)).unwrap();

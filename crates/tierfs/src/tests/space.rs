@@ -59,7 +59,7 @@ fn a_directory_with_few_names_left_keeps_few_blocks() {
 }
 
 #[test]
-fn a_number_whose_block_was_given_back_has_another_generation() {
+fn inode_number_of_a_freed_block_has_a_new_generation() {
     let (fs, _, _) = small(2000, 100);
     make_many(&fs, ROOT_INO, 2000);
     let last = fs.lookup(ROOT_INO, b"file-1999").unwrap();

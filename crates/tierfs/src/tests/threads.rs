@@ -82,12 +82,12 @@ fn storm(promotion: Promotion) {
 }
 
 #[test]
-fn nothing_tears_while_blocks_move() {
+fn no_torn_reads_during_eviction() {
     storm(Promotion::Always);
 }
 
 #[test]
-fn nothing_tears_with_promotion_at_the_second_use() {
+fn no_torn_reads_with_promotion_at_the_second_use() {
     storm(Promotion::Second);
 }
 

@@ -30,13 +30,13 @@ impl FileSystem {
         self.entry().name
     }
 
-    /// Estimated seconds for `operations` of an aging in memory, with allocated but unwritten files.
+    /// Estimates the seconds for `operations` of an aging in memory, with allocated but unwritten files.
     pub fn seconds_of_operations(self, operations: u64) -> f64 {
         operations as f64 * f64::from(self.entry().operation_ns) * 1e-9
     }
 
-    /// Mount options for a copy while its original is mounted, here or in another mount namespace. `None`: `options`
-    /// suffice.
+    /// Returns the mount options for a copy while its original is mounted, here or in another mount namespace. `None`:
+    /// `options` suffice.
     pub(crate) fn options_next_to_a_copy(self, options: &str) -> Option<String> {
         let of_copy = self.entry().copy_options;
         let has = |word: &str| options.split(',').any(|one| one == word);
@@ -60,7 +60,7 @@ impl FileSystem {
         self.entry().package
     }
 
-    /// The program that makes it, with its Debian package.
+    /// Returns the program that makes it, with its Debian package.
     pub fn maker(self) -> (&'static str, &'static str) {
         (self.entry().mkfs.first().copied().unwrap_or_default(), self.package())
     }
@@ -71,7 +71,7 @@ impl FileSystem {
         [first(entry.mkfs, "make"), first(entry.checker, "verify on")].into_iter().flatten()
     }
 
-    /// By `f_type` of statfs(2).
+    /// Finds the file system by `f_type` of statfs(2).
     pub fn by_statfs_magic(magic: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|known| u64::from(known.entry().statfs_magic) == magic & 0xFFFF_FFFF)
     }
@@ -80,7 +80,8 @@ impl FileSystem {
         Ok(Self::by_statfs_magic(rustix::fs::fstatfs(file)?.f_type as u64))
     }
 
-    /// Whether the running kernel has it, built in or as a loadable module. Without root this cannot be tested: `true`.
+    /// Returns whether the running kernel has it, built in or as a loadable module. Without root this cannot be tested:
+    /// `true`.
     pub fn is_supported(self) -> bool {
         // mount(2) checks the type before the device, which does not exist: ENODEV refers to the type.
         let none = rustix::mount::MountFlags::empty();

@@ -25,8 +25,9 @@ pub struct Offered {
 
 pub(super) const ESTIMATE: &str = "estimate from the defaults of its mkfs";
 
-/// By mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32
-/// from 4 TiB, 64 from 16 TiB); 256-byte inodes; 5 % reserved for root; journal by `ext2fs_default_journal_size`.
+/// Computes what ext4 offers by mke2fs.conf. Below 512 MiB it has 1 KiB blocks and an inode per 4 KiB. Larger volumes
+/// have 4 KiB blocks and an inode per 16 KiB (32 from 4 TiB, 64 from 16 TiB). Inodes have 256 bytes; 5 % are reserved
+/// for root; the journal size follows `ext2fs_default_journal_size`.
 pub(super) fn ext4(size: u64) -> Offered {
     let (block_bytes, ratio) = match size {
         0..0x2000_0000 => (1024, 4096),
@@ -53,8 +54,9 @@ pub(super) fn ext4(size: u64) -> Offered {
     Offered { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
 }
 
-/// Blocks of the bitmaps and of the first directories, and of the backups of the superblock and descriptors with their
-/// reserve for growth (mke2fs, calc_reserved_gdt_blocks; sparse_super: groups 0, 1 and powers of 3, 5 and 7).
+/// Counts the blocks of the bitmaps, of the first directories, and of the backups of the superblock and descriptors
+/// with their reserve for growth. Sources: mke2fs, calc_reserved_gdt_blocks; sparse_super: groups 0, 1 and powers of 3,
+/// 5 and 7.
 fn groups_of_ext4(blocks: u64, block_bytes: u64) -> u64 {
     const DESCRIPTOR: u64 = 64;
     let in_group = 8 * block_bytes;
@@ -69,22 +71,22 @@ fn groups_of_ext4(blocks: u64, block_bytes: u64) -> u64 {
     2 * groups + copies * (1 + descriptors + reserved) + directories
 }
 
-/// xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); a log of 64 MiB up to 128 GiB,
-/// then 1/2048 up to 2 GiB. Reserve: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c: xfs_default_resblks), and about
-/// 1/150 for the trees of inodes and shared extents.
+/// Computes what XFS offers (xfs_mkfs(8)): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB). The
+/// log has 64 MiB up to 128 GiB, then 1/2048 up to 2 GiB. Reserve: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c:
+/// xfs_default_resblks), and about 1/150 for the trees of inodes and shared extents.
 pub(super) fn xfs(size: u64) -> Offered {
     let log = (size / 2048).clamp(64 << 20, 2 << 30);
     let set_aside = (size / 20).min(32 << 20) + size / 150;
     Offered { inodes: Some(size / 4 / 512), bytes: size.saturating_sub(log + set_aside), block_bytes: 4096 }
 }
 
-/// An inode's items without its name (inode, reference, two directory items) take about 350 bytes of leaves, kept twice
-/// (metadata profile DUP). The table counts them per inode.
+/// Computes what btrfs offers. An inode's items without its name (inode, reference, two directory items) take about 350
+/// bytes of leaves, kept twice (metadata profile DUP). The table counts them per inode.
 pub(super) fn btrfs(size: u64) -> Offered {
     Offered { inodes: None, bytes: (size - size / 32).saturating_sub(64 << 20), block_bytes: 4096 }
 }
 
-/// Every inode is a node block of 4 KiB; 5 to 10 % are reserved for cleaning.
+/// Computes what F2FS offers. Every inode is a node block of 4 KiB; 5 to 10 % are reserved for cleaning.
 pub(super) fn f2fs(size: u64) -> Offered {
     Offered { inodes: None, bytes: size - size / 12, block_bytes: 4096 }
 }
@@ -93,7 +95,7 @@ pub(super) fn f2fs(size: u64) -> Offered {
 mod tests {
     use super::*;
 
-    /// mkfs.ext4 1.47 of 100 MiB: statfs reports 83,151 blocks for users and 25,573 inodes.
+    /// Uses the numbers of mkfs.ext4 1.47 for 100 MiB: statfs reports 83,151 blocks for users and 25,573 inodes.
     #[test]
     fn small_ext4_offers_what_statfs_reports() {
         let offered = ext4(100 << 20);

@@ -16,7 +16,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Its output is not empty if it failed.
+    /// Returns a report whose output is not empty if the program failed.
     pub(crate) fn report(self) -> CheckReport {
         let ended = match self.signal {
             Some(signal) => format!("killed by signal {signal}"),
@@ -60,7 +60,7 @@ pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result
     })
 }
 
-/// Users' search paths often lack the directories of file-system programs.
+/// Returns the search path with the directories of file-system programs, which users' search paths often lack.
 fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()))
 }

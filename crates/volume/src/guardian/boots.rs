@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 /// time mounts them. A tmpfs is not in the list: its files were written since the boot, so another kernel wrote them.
 const OUTLIVE_A_BOOT: [u32; 5] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x3434];
 
-/// Whether everything at `path` was written before this boot, on a file system that no other kernel shares, and no
-/// process holds its lock.
+/// Returns whether everything at `path` was written before this boot, on a file system that no other kernel shares, and
+/// no process holds its lock.
 pub(super) fn is_older_than_this_boot(path: &Path) -> bool {
     let booted = SystemTime::now() - senesce_sys::clock::since_boot();
     outlives_a_boot(path) && was_written_before(path, booted - CLOCK_MARGIN) && is_unlocked(path)
@@ -39,7 +39,7 @@ fn was_written_before(path: &Path, time: SystemTime) -> bool {
     entries.all(|entry| entry.is_ok_and(|entry| was_written_before(&entry.path(), time)))
 }
 
-/// A file system without locks counts as locked.
+/// Returns whether no process holds a lock. A file system without locks counts as locked.
 fn is_unlocked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }

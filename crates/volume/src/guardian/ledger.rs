@@ -127,8 +127,8 @@ impl Written {
         }
     }
 
-    /// For a process of another boot: undoes resources that outlive a boot if they are certainly older; all others
-    /// ended with it.
+    /// Undoes resources of a process of another boot that outlive a boot, if they are certainly older. All others ended
+    /// with it.
     fn undo_after_boot(&self, entry_is_older: bool) -> Outcome {
         match &self.owed {
             _ if !entry_is_older => Outcome::OtherKernel,
@@ -224,8 +224,8 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<SweptLeftover> {
     all
 }
 
-/// Whether an entry is truncated, so that its resource was not set up yet. A complete entry that cannot be read is from
-/// a newer version.
+/// Returns whether an entry is truncated, so that its resource was not set up yet. A complete entry that cannot be read
+/// is from a newer version.
 fn is_cut_off(path: &Path) -> bool {
     let text = fs::read(path).unwrap_or_default();
     serde_json::from_slice::<serde_json::Value>(&text).is_err()
@@ -239,7 +239,7 @@ fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
-/// Whether only ended processes own the unmount of a point.
+/// Returns whether only ended processes own the unmount of a point.
 pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
@@ -269,7 +269,7 @@ pub(super) fn of_the_living(ledger: &Path) -> Vec<SweptLeftover> {
     found
 }
 
-/// `None`: another process did the clean-up, or takes too long.
+/// Locks the folder. `None`: another process did the clean-up, or takes too long.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     let deadline = Instant::now() + OTHERS_LIMIT;

@@ -42,7 +42,7 @@ impl Guardian {
         Self::of(Owed::Mount { point: point.into() })
     }
 
-    /// The same, after the file system's own unmount command.
+    /// Unmounts like [`Self::of_mount`], after the file system's own unmount command.
     pub(crate) fn of_custom_mount(point: &Path, device: &Path, command: &str) -> Result<Self, TargetError> {
         Self::of(Owed::CustomMount { point: point.into(), device: device.into(), command: command.into() })
     }
@@ -128,7 +128,7 @@ pub fn output(command: &mut Command) -> std::io::Result<Output> {
     CommandGroup::marked().map_err(std::io::Error::other)?.output(command)
 }
 
-/// Without an entry in the ledger nothing would end the child.
+/// Ends the child if the entry in the ledger cannot be written, because nothing else would end it.
 fn or_end<T>(child: &mut Child, write: impl FnOnce(u32, u64) -> Result<T, TargetError>) -> Result<T, TargetError> {
     let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
     write(child.id(), start_ticks).inspect_err(|_| {
@@ -159,8 +159,8 @@ pub(crate) fn is_left_mount(point: &Path) -> bool {
     ledger::folder().is_ok_and(|folder| ledger::is_left_mount(&folder, point))
 }
 
-/// [`sweep()`], and a list of everything else that looks like ours: resources of running processes and those without an
-/// owner. A failed clean-up is in the list, not an error.
+/// Runs [`sweep()`] and lists everything else that appears to be ours: resources of running processes and those without
+/// an owner. A failed clean-up is in the list, not an error.
 pub fn sweep_and_list() -> Result<Vec<SweptLeftover>, TargetError> {
     let ledger = ledger::folder()?;
     let mut found = ledger::sweep(&ledger);
@@ -184,7 +184,7 @@ pub fn left_by_other_boots() -> Vec<PathBuf> {
     directories().into_iter().filter(is_of_other_boot).collect()
 }
 
-/// A scratch directory without an entry, for example after a boot that cleared /run.
+/// Describes a scratch directory without an entry, for example after a boot that cleared /run.
 fn without_entry(path: &Path) -> SweptLeftover {
     let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
     let owed = Owed::Tree { path: path.into() };

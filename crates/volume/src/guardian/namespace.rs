@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 /// visible.
 const ALL_PROCESSES: u64 = 0xEFFF_FFFC;
 
-/// The mount namespace of this thread; 0 if unknown.
+/// Returns the mount namespace of this thread; 0 if unknown.
 pub(super) fn own() -> u64 {
     number_of("/proc/thread-self/ns/mnt")
 }

@@ -176,7 +176,7 @@ fn thaw(point: &Path) -> io::Result<bool> {
     }
 }
 
-/// All mounts. Without the mount table nothing is removed: a mount would be taken for a directory of ours.
+/// Returns all mounts. Without the mount table nothing is removed: a mount would be taken for a directory of ours.
 pub(crate) fn mounts() -> io::Result<Vec<guard::MountLine>> {
     guard::mounts().map_err(io::Error::other)
 }
@@ -185,7 +185,7 @@ fn is_mounted(point: &Path) -> io::Result<bool> {
     Ok(mounts()?.iter().any(|line| line.mount_point == point))
 }
 
-/// A FUSE mount whose server is gone answers only ENOTCONN.
+/// Returns whether a FUSE mount has lost its server: it answers only ENOTCONN.
 fn is_dead_fuse(point: &Path) -> bool {
     rustix::fs::stat(point).is_err_and(|errno| errno == Errno::NOTCONN || errno == Errno::CONNABORTED)
 }
@@ -231,7 +231,7 @@ pub(crate) fn unmount_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guar
     Ok(found)
 }
 
-/// An ordinary user's FUSE mounts need fusermount.
+/// Unmounts an ordinary user's FUSE mount, which needs fusermount.
 fn ask_helper(point: &Path) -> bool {
     let helper = |name| {
         let mut command = Command::new(name);

@@ -39,7 +39,7 @@ impl Owner {
         Self { process, start_ticks, namespace: namespace(), boot: boot() }
     }
 
-    /// A zombie counts as ended.
+    /// Returns the state of the process; a zombie counts as ended.
     pub(crate) fn life(&self) -> Life {
         if self.boot != boot() {
             return Life::OtherBoot;
@@ -69,8 +69,9 @@ impl Thread {
     }
 }
 
-/// A single exiting thread does not end the process. SIGKILL does: it stays pending for the process until its end
-/// (kernel/signal.c, complete_signal), while a thread takes its own pending signals before it exits.
+/// Derives the life of a process from its threads. A single exiting thread does not end the process. SIGKILL does: it
+/// stays pending for the process until its end (kernel/signal.c, complete_signal), while a thread takes its own pending
+/// signals before it exits.
 fn life_of(threads: &[Thread]) -> Life {
     if threads.iter().all(Thread::has_ended) {
         return Life::Dead;
@@ -130,8 +131,8 @@ impl FromStr for Owner {
     }
 }
 
-/// Whether SIGKILL is pending (proc_pid_status(5): hexadecimal masks of the thread and of the process; bit 0 is signal
-/// 1).
+/// Returns whether SIGKILL is pending (proc_pid_status(5): hexadecimal masks of the thread and of the process; bit 0 is
+/// signal 1).
 fn is_killed(status: &str) -> bool {
     let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
     let mut masks = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok());

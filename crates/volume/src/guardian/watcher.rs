@@ -20,7 +20,7 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 /// this crate, such as its tests, rely on the next sweep.
 static IS_POSSIBLE: AtomicBool = AtomicBool::new(false);
 
-/// To be called first in `main`. If the program was started as a guardian, runs the guardian and does not return.
+/// Runs the guardian and does not return, if the program was started as a guardian. To be called first in `main`.
 pub fn enter_if_guardian() {
     let mut words = std::env::args_os().skip(1);
     match (words.next(), words.next()) {

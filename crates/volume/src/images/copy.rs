@@ -49,9 +49,9 @@ pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Resu
     })
 }
 
-/// The same with direct writes in a given order, each complete before the next. `order` receives the data ranges and
-/// the size of the image. Its pieces must cover these ranges, may overlap, and consist of whole 4 KiB blocks except at
-/// the end of the image.
+/// Copies and verifies like [`copy`], with direct writes in a given order, each complete before the next. `order`
+/// receives the data ranges and the size of the image. Its pieces must cover these ranges, may overlap, and consist of
+/// whole 4 KiB blocks except at the end of the image.
 pub fn copy_in_order(
     from: &Path,
     to: &Path,

@@ -120,8 +120,8 @@ fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Na
     Ok(part.file.metadata().map_err(failed)?.len())
 }
 
-/// BLAKE3 of the size of a file and of the positions and bytes of its data. Holes and blocks of zeros are equal, and
-/// holes are not read.
+/// Computes BLAKE3 of the size of a file and of the positions and bytes of its data. Holes and blocks of zeros are
+/// equal, and holes are not read.
 pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     let file = File::open(path).map_err(TargetError::io("open", path))?;
     let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();
@@ -185,7 +185,7 @@ pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     Ok(PackReport { size_bytes, used_bytes, packed_bytes, blake3: manifest.blake3 })
 }
 
-/// A small pack may claim more data than the disk can hold, and fill it before that is noticed.
+/// Checks the free space. A small pack may claim more data than the disk can hold, and fill it before that is noticed.
 fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let host = rustix::fs::statvfs(folder).map_err(TargetError::errno("ask for the space in", folder))?;
@@ -236,7 +236,7 @@ mod tests {
         path
     }
 
-    /// An image, and the paths of its pack and of the unpacked image.
+    /// Creates an image; returns its path, and those of its pack and of the unpacked image.
     fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let from = image(directory.path());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_pack_leaves_nothing() {
+    fn damaged_pack_leaves_no_files() {
         let (directory, from, to, back) = scene();
         pack(&from, &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_damaged_packs_leave_nothing_and_do_not_crash() {
+    fn thousand_damaged_packs_leave_no_files_and_do_not_crash() {
         use rand_pcg::rand_core::Rng;
         let directory = tempfile::tempdir().unwrap();
         let (to, back) = (directory.path().join("a.pack"), directory.path().join("back/b.img"));

@@ -17,7 +17,7 @@ const DEFAULT_CAP: Bytes = Bytes::gib(20);
 /// Sets the limit: a size such as `50G`.
 pub(crate) const CAP_VARIABLE: &str = "SENESCE_IMAGE_STORE_SIZE";
 
-/// `$XDG_CACHE_HOME/senesce`, or `~/.cache/senesce` (XDG base directory specification).
+/// Returns `$XDG_CACHE_HOME/senesce`, or `~/.cache/senesce` (XDG base directory specification).
 pub(crate) fn cache_folder() -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
@@ -57,7 +57,8 @@ impl ImageStore {
         Ok(Self { folder: folder.into(), cap })
     }
 
-    /// The key of an image: a hash of everything that determines its content, as text (plan, file system, versions).
+    /// Returns the key of an image: a hash of everything that determines its content, as text (plan, file system,
+    /// versions).
     pub fn key(content: &str) -> String {
         blake3::hash(content.as_bytes()).to_hex()[..32].to_string()
     }
@@ -85,7 +86,7 @@ impl ImageStore {
         Ok(entry)
     }
 
-    /// The image under `key`, which counts as used now. It must not be changed: copy it with [`Self::restore`].
+    /// Returns the image under `key`, which counts as used now. It must not be changed: copy it with [`Self::restore`].
     pub fn get(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let _lock = self.lock()?;
         self.find(key)
@@ -106,7 +107,7 @@ impl ImageStore {
         Ok(true)
     }
 
-    /// The image under `key`; the descriptor stays readable if other processes remove the image.
+    /// Opens the image under `key`; the descriptor stays readable if other processes remove the image.
     fn open_image(&self, key: &str) -> Result<Option<(File, PathBuf)>, TargetError> {
         let _lock = self.lock()?;
         let Some(path) = self.find(key)? else { return Ok(None) };

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// `log`: warnings of the kernel during the mount. They name a feature that it does not support.
+/// Explains a failed mount. `log`: warnings of the kernel during the mount. They name a feature that it does not
+/// support.
 pub(super) fn of(
     errno: Errno,
     file_system: FileSystem,
@@ -71,7 +72,8 @@ fn read(device: &Path, offset: u64, length: usize) -> Option<Vec<u8>> {
     file.read_exact_at(&mut bytes, offset).ok().map(|()| bytes)
 }
 
-/// A realtime section or an external log (fs/xfs/libxfs/xfs_format.h, struct xfs_dsb; the numbers are big-endian).
+/// Explains a realtime section or an external log (fs/xfs/libxfs/xfs_format.h, struct xfs_dsb; the numbers are
+/// big-endian).
 fn xfs(errno: Errno, device: &Path) -> Option<TargetError> {
     const REALTIME_BLOCKS: std::ops::Range<usize> = 16..24;
     const LOG_START: std::ops::Range<usize> = 48..56;

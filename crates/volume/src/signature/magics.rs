@@ -63,7 +63,7 @@ pub(super) struct EndMagic {
 }
 
 impl EndMagic {
-    /// Its offset in `size` bytes; `None` if it does not fit.
+    /// Returns its offset in `size` bytes; `None` if it does not fit.
     pub(super) fn place(&self, size: u64) -> Option<u64> {
         (size & !(self.unit - 1)).checked_sub(self.from_end)
     }

@@ -12,8 +12,8 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// Usual starts of partitions on disks whose table is lost: after 63 sectors (until 2009), at 1 MiB (since then), and
-/// after first partitions of sizes that installers choose.
+/// Returns usual starts of partitions on disks whose table is lost. They are after 63 sectors (until 2009), at 1 MiB
+/// (since then), and after first partitions of sizes that installers choose.
 fn partition_starts() -> impl Iterator<Item = u64> {
     let first = (1..=64).map(|number| number * MIB);
     let behind = [100, 200, 256, 260, 300, 499, 500, 512, 513, 550, 600, 1000, 1024, 2048, 4096, 8192, 16384];
@@ -31,8 +31,9 @@ fn copies(size: u64) -> impl Iterator<Item = Magic> {
 /// ends 1 MiB before the end (GPT, aligned).
 const EXTENTS: [(u64, u64); 3] = [(0, 0), (MIB, 0), (MIB, MIB)];
 
-/// The content of a device of `size` bytes: the name of a known signature, also in a partition or a superblock copy, or
-/// "data of an unknown kind" if its first or last MiB is not all zero. `None`: nothing found.
+/// Identifies the content of a device of `size` bytes. It returns the name of a known signature, also in a partition or
+/// a superblock copy. Without a signature, it returns "data of an unknown kind" if the first or last MiB is not all
+/// zero. `None`: nothing found.
 pub(crate) fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     for (name, offset, magic) in magics() {
         if matches(file, offset, magic, size, path)? {
@@ -97,7 +98,7 @@ const WHOLLY: u64 = 64 * MIB;
 /// Caveat for a device that [`sample`] found empty.
 pub(crate) const SAMPLED: &str = "found empty by a sample of 512 blocks of 4 KiB, its first and last MiB, and known signatures; not all of it was read";
 
-/// Whether [`sample`] reads only a part of a device of `size` bytes.
+/// Returns whether [`sample`] reads only a part of a device of `size` bytes.
 pub(crate) fn is_sampled(size: u64) -> bool {
     size > WHOLLY
 }
@@ -120,7 +121,7 @@ pub(crate) fn sample(file: &File, size: u64, path: &Path) -> Result<Option<Strin
     Ok(None)
 }
 
-/// Fewer bytes at the end of the device.
+/// Reads `length` bytes, or fewer at the end of the device.
 fn read_at(file: &File, offset: u64, length: usize, path: &Path) -> Result<Vec<u8>, TargetError> {
     let mut bytes = vec![0u8; length];
     let mut filled = 0;
@@ -145,8 +146,8 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
     Ok(None)
 }
 
-/// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the next one
-/// to be written may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
+/// Returns whether a zoned device holds btrfs. Its superblocks follow one another in the first two zones. The zone to
+/// be written next may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
 pub(crate) fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
     let magic = FileSystem::Btrfs.entry().signature.magic;
     let begins = |zone: u64| matches(file, zone * zone_bytes + BTRFS_MAGIC, magic, size, path);
@@ -179,7 +180,8 @@ fn matches(file: &File, offset: u64, magic: &[u8], size: u64, path: &Path) -> Re
     Ok(read_at(file, offset, magic.len(), path)? == magic)
 }
 
-/// The mark 0x55AA alone is also in boot code; a partition table has a type and a length in one of four entries.
+/// Returns whether the device has a DOS partition table, with a type and a length in one of four entries. The mark
+/// 0x55AA is also in boot code.
 fn has_dos_partitions(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     if !matches(file, 510, &[0x55, 0xAA], size, path)? {
         return Ok(false);

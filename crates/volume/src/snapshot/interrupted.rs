@@ -12,7 +12,7 @@ impl Snapshots {
         Journal { name: name.into(), identity: Some(self.medium.identity(&self.folder)) }.save(&self.journal_path())
     }
 
-    /// The restore that was begun in this folder; refuses one of another target.
+    /// Returns the restore that was begun in this folder; refuses one of another target.
     fn interrupted(&self) -> Result<Option<Journal>, TargetError> {
         let Some(journal) = journal::read(&self.journal_path())? else { return Ok(None) };
         let is_ours = journal.identity.as_ref().is_none_or(|theirs| *theirs == self.medium.identity(&self.folder));
@@ -39,8 +39,8 @@ impl Snapshots {
         )
     }
 
-    /// The same before a restore of this target. A journal without a target may belong to another one in the same
-    /// folder.
+    /// Returns the interrupted restore before a restore of this target. A journal without a target may belong to
+    /// another one in the same folder.
     pub(super) fn interrupted_here(&self) -> Result<Option<Journal>, TargetError> {
         let Some(journal) = self.interrupted()? else { return Ok(None) };
         let is_told = || {

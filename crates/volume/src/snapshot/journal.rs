@@ -26,8 +26,8 @@ impl Journal {
     }
 }
 
-/// An interrupted restore. Does not print the content of an invalid file: the folder may belong to another user, and
-/// its journal may be a link to a file that only root may read.
+/// Reads an interrupted restore. Does not print the content of an invalid file. The folder may belong to another user,
+/// and its journal may be a link to a file that only root may read.
 pub(super) fn read(journal: &Path) -> Result<Option<Journal>, TargetError> {
     if journal.is_symlink() {
         let remedy = "remove it, or name another folder with --store";

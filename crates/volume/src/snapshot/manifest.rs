@@ -38,8 +38,8 @@ pub enum Stamp {
 }
 
 impl Stamp {
-    /// Whether both are of one appearance of one device. The kernel numbers the appearances of disks since Linux 5.15
-    /// (diskseq); before, nothing is proven.
+    /// Returns whether both are of one appearance of one device. The kernel numbers the appearances of disks since
+    /// Linux 5.15 (diskseq); before, nothing is proven.
     fn is_same_device(&self, now: &Self) -> bool {
         match (self, now) {
             (
@@ -162,7 +162,7 @@ pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// The valid names only: the folder may belong to another user, and a file name may contain terminal escapes.
+/// Lists the valid names only: the folder may belong to another user, and a file name may contain terminal escapes.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

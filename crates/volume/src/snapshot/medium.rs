@@ -66,7 +66,7 @@ impl Medium {
         real(folder) == real(&self.default_folder())
     }
 
-    /// A device without a serial number, known only by its appearance in this boot.
+    /// Returns whether it is a device without a serial number, known only by its appearance in this boot.
     pub(super) fn is_nameless(&self) -> bool {
         self.claimed().is_some_and(|claimed| claimed.device().serial().is_none())
     }
@@ -94,7 +94,7 @@ impl Medium {
         }
     }
 
-    /// For a loop device, which must not keep the lock.
+    /// Opens it again for a loop device, which must not keep the lock.
     pub(super) fn open_again(&self) -> Result<File, TargetError> {
         crate::image_file::reopen(self.file(), self.path(), false)
     }
@@ -189,7 +189,7 @@ impl Medium {
     }
 }
 
-/// `false`: the host's file system has no reflinks.
+/// Clones the file. `false`: the host's file system has no reflinks.
 pub(super) fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
     use rustix::io::Errno;
     crate::image_file::replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {

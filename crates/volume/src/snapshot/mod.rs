@@ -93,8 +93,9 @@ impl Snapshots {
         Self::allowing(spec, folder, None)
     }
 
-    /// The same; `erase` repeats the path of a target without proof that the snapshot is its own: a device without a
-    /// serial number after a reboot or a new attachment, or an image that was moved.
+    /// Opens the snapshots like [`Self::of`]; `erase` repeats the path of a target without proof that the snapshot is
+    /// its own. Such a target is a device without a serial number after a reboot or a new attachment, or an image that
+    /// was moved.
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         if let Some(word) =

@@ -23,7 +23,7 @@ impl Sample {
         Self::parse(&text).map_or_else(|| Ok(Self { stat: DeviceStat::of(device)?, in_flight: 0 }), Ok)
     }
 
-    /// Column 9: requests in flight.
+    /// Parses the counters; column 9: requests in flight.
     fn parse(text: &str) -> Option<Self> {
         let in_flight = text.split_whitespace().nth(8)?.parse().ok()?;
         Some(Self { stat: DeviceStat::parse(text)?, in_flight })
@@ -63,7 +63,7 @@ impl Border {
     }
 }
 
-/// A reading without requests in flight that equals the previous one; after a second, any reading.
+/// Returns a reading without requests in flight that equals the previous one; after a second, any reading.
 fn quiet(device: &BlockDevice) -> Result<Sample, TargetError> {
     let deadline = Instant::now() + IDLE_LIMIT;
     let mut last = Sample::read(device)?;

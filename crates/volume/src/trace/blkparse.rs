@@ -17,8 +17,8 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
     parse(&text_of(input::file_or_pipe(path), path)?, path, device)
 }
 
-/// The same for timing: a regular file with every request in order. Also refuses decreasing issue times and completions
-/// without an issue.
+/// Reads the text for timing: a regular file with every request in order. Also refuses decreasing issue times and
+/// completions without an issue.
 pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let text = text_of(input::regular(path), path)?;
     let found = read(&text, path, device)?;
@@ -103,14 +103,15 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<PrintedEv
     Ok(PrintedEvents { skipped, number: format!("{},{}", chosen.0, chosen.1), ..found })
 }
 
-/// A completion ends with its error in brackets, 0 for none (blkparse_fmt.c, `process_default`).
+/// Returns whether a completion failed: it ends with its error in brackets, 0 for none (blkparse_fmt.c,
+/// `process_default`).
 fn has_failed(words: &[&str], event: &Event) -> bool {
     let error = words.last().and_then(|word| word.strip_prefix('[')?.strip_suffix(']')?.parse::<i64>().ok());
     matches!(event, Event::Complete { .. }) && error.is_some_and(|error| error != 0)
 }
 
-/// From a line such as `Skips: 2 forward (57 -   0.3%)`: events missing from the sequence (blkparse.c,
-/// `show_device_and_cpu_stats`).
+/// Reads the number of events missing from the sequence, from a line such as `Skips: 2 forward (57 -   0.3%)`
+/// (blkparse.c, `show_device_and_cpu_stats`).
 fn skipped_events(line: &str) -> u64 {
     let count = line.trim().strip_prefix("Skips:").and_then(|rest| rest.split_once('(')).and_then(|(_, rest)| {
         let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
@@ -199,7 +200,7 @@ pub(crate) fn parse_device(word: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Seconds and nine digits, without rounding.
+/// Parses seconds and nine digits, without rounding.
 fn parse_time(word: &str) -> Option<u64> {
     let (seconds, fraction) = word.split_once('.')?;
     let digits = fraction.len();

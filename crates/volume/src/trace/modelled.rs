@@ -5,13 +5,13 @@ use super::validity::ValidTrace;
 use senesce_devmodel::{self as devmodel, request::set_queue_depths};
 
 impl ValidTrace<'_> {
-    /// The requests in issue order with their queue depth. Writing zeros moves no data, like a discard. Commands
-    /// without sectors and zone actions are left out: these models have no zones.
+    /// Returns the requests in issue order with their queue depth. Writing zeros moves no data, like a discard.
+    /// Commands without sectors and zone actions are left out: these models have no zones.
     pub fn for_models(&self) -> Vec<devmodel::Request> {
         self.with_completions().0
     }
 
-    /// The same with the completion times; `None` if a completion was not recorded.
+    /// Returns the requests with the completion times; `None` if a completion was not recorded.
     pub fn for_closed_loops(&self) -> Vec<devmodel::simulate::Recorded> {
         let (requests, completions) = self.with_completions();
         let recorded = |(request, completed_ns)| devmodel::simulate::Recorded { request, completed_ns };

@@ -48,7 +48,7 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// An empty trace of a device: its name and size in bytes (0: unknown).
+    /// Creates an empty trace of a device: its name and size in bytes (0: unknown).
     pub fn new(device: &str, device_bytes: u64) -> Self {
         Self { device: device.into(), device_bytes, ..Self::default() }
     }
@@ -75,7 +75,7 @@ impl BlockTrace {
         self.device_stat
     }
 
-    /// Empty for a valid trace. See [`BlockTrace::valid`].
+    /// Returns the problems, none for a valid trace. See [`BlockTrace::valid`].
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -279,7 +279,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn packing_loses_nothing(requests in requests()) {
+        fn packing_preserves_all_requests(requests in requests()) {
             let trace = BlockTrace::from_requests("sdx", 0, requests.clone());
             prop_assert_eq!(trace.iter().collect::<Vec<_>>(), requests);
         }

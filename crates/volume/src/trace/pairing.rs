@@ -58,7 +58,7 @@ impl Event {
         }
     }
 
-    /// Whether it is a completion outside a partition. One without sectors may end a flush of any partition.
+    /// Returns whether it is a completion outside a partition. One without sectors may end a flush of any partition.
     pub(crate) fn is_elsewhere(&self, part: &Range<u64>) -> bool {
         match self {
             Self::Complete { sectors: 0, group: Group::Write, .. } => false,
@@ -180,7 +180,7 @@ impl Pairing {
         }
     }
 
-    /// A request may be completed in parts; the last part counts.
+    /// Completes a request, or one of its parts; the last part counts.
     fn complete(&mut self, now_ns: u64, key: Key, sectors: u32, group: Group) {
         let (sector, operation) = key;
         if sectors == 0 && group == Group::Write {
@@ -219,7 +219,7 @@ impl Pairing {
         Some(open)
     }
 
-    /// The oldest append of this length to the zone that holds the sector: the last one that begins before it.
+    /// Takes the oldest append of this length to the zone that holds the sector: the last one that begins before it.
     fn take_append(&mut self, sector: u64, sectors: u32) -> Option<Open> {
         let fits = |open: &Open| open.begin <= sector && open.end - open.begin == u64::from(sectors);
         let zone = self.appends.iter().filter(|open| fits(open)).map(|open| open.begin).max()?;
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((tally.requests[0], tally.unmatched, unfinished), (2, 0, 0));
     }
 
-    /// A linear search for each would take hours.
+    /// Guards against a linear search for each request, which would take hours.
     #[test]
     fn many_requests_at_one_sector_complete_in_order() {
         const COUNT: u64 = 400_000;

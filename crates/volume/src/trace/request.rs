@@ -81,7 +81,7 @@ pub struct Request {
 const SECTORS_MOST: u64 = 1 << 55;
 
 impl Request {
-    /// Whether it is beyond every device. Requests without sectors are not.
+    /// Returns whether it is beyond every device. Requests without sectors are not.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.sectors > 0 && self.end_sector() > SECTORS_MOST
     }

@@ -117,7 +117,7 @@ enum RingEntry<'a> {
     },
 }
 
-/// The next entry and the bytes after it; `None` if it does not end inside the page.
+/// Returns the next entry and the bytes after it; `None` if it does not end inside the page.
 fn next_entry(bytes: &[u8]) -> Option<(RingEntry<'_>, &[u8])> {
     let head = number(bytes, 0, 4)? as u32;
     let (kind, delta_ns) = (head & 31, u64::from(head >> 5));
@@ -140,7 +140,7 @@ fn next_entry(bytes: &[u8]) -> Option<(RingEntry<'_>, &[u8])> {
     }
 }
 
-/// An event, and whether the request failed. `None`: another event, or not understood.
+/// Parses an event, and whether the request failed. `None`: another event, or not understood.
 fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bool)> {
     let id = number(data, 0, 2)? as u16;
     if let Some(command) = formats.command.filter(|command| command.id == id) {
@@ -178,7 +178,7 @@ fn has_failed(error: i32, operation: Operation, group: Group) -> bool {
     error != 0 && group != Group::Command && !(may_be_unknown && error == -libc::EOPNOTSUPP)
 }
 
-/// A number in the byte order of this machine, which wrote the page.
+/// Reads a number in the byte order of this machine, which wrote the page.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(size)?)?;
     Some(match size {

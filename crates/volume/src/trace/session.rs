@@ -98,7 +98,7 @@ impl TraceSession {
         Ok(Self { instance, device, _counting: counting, settings, start_ns, begin, stop, reader: Some(reader) })
     }
 
-    /// Base of the request times, in nanoseconds of CLOCK_MONOTONIC.
+    /// Returns the base of the request times, in nanoseconds of CLOCK_MONOTONIC.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -165,7 +165,7 @@ fn options(device: &BlockDevice, disk: &BlockDevice, first_sector: u64, buffer_k
     InstanceOptions { issue_filter, complete_filter, commands: zone_commands(disk), buffer_kib }
 }
 
-/// Which zone commands of an NVMe drive are recorded: those whose kind the block events do not show.
+/// Selects the zone commands of an NVMe drive that are recorded: those whose kind the block events do not show.
 fn zone_commands(disk: &BlockDevice) -> Option<CommandOptions> {
     let zoned = disk.queue("zoned").is_some_and(|model| model != "none");
     let block: u64 = disk.queue("logical_block_size")?.parse().ok()?;
@@ -281,7 +281,7 @@ fn now_ns() -> u64 {
     senesce_sys::clock::monotonic().as_nanos() as u64
 }
 
-/// One page, padded with zeros. `false`: the buffer is empty.
+/// Reads one page, padded with zeros. `false`: the buffer is empty.
 fn read_page(pipe: &mut File, page: &mut [u8]) -> std::io::Result<bool> {
     loop {
         match pipe.read(page) {

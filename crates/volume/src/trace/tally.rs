@@ -18,7 +18,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// From the letters of a completion. `placeless`: the kernel gives it no sector.
+    /// Classifies by the letters of a completion. `placeless`: the kernel gives it no sector.
     pub(crate) fn of(letters: &[u8], request: &Request, placeless: bool) -> Self {
         match request.operation {
             Operation::Other if placeless || request.sectors == 0 => Self::Command,

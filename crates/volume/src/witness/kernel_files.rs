@@ -88,8 +88,8 @@ impl Tree {
         Silent(format!("{}/{path}: {why}", self.name))
     }
 
-    /// Whether this /proc shows all processes of the machine, and not only those of a container. It does if this
-    /// process is in the first PID namespace, whose /proc is the only one to show it, or if its process 1 is.
+    /// Checks whether this /proc shows all processes of the machine, and not only those of a container. It does if this
+    /// process is in the first PID namespace, whose /proc is the only one to show it. It also does if its process 1 is.
     pub(crate) fn shows_whole_machine(&self) -> Result<(), Silent> {
         let is_first = |process: &str| {
             let folder = self.open(&format!("{process}/ns"))?;
@@ -105,7 +105,8 @@ impl Tree {
         }
     }
 
-    /// The number of this process in this /proc; it differs from getpid(2) in the /proc of another PID namespace.
+    /// Returns the number of this process in this /proc; it differs from getpid(2) in the /proc of another PID
+    /// namespace.
     pub(crate) fn own_process(&self) -> Option<u32> {
         let link = rustix::fs::readlinkat(&self.root, "self", Vec::new()).ok()?;
         link.to_str().ok()?.parse().ok()
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_real_trees_answer() {
+    fn real_proc_and_sys_are_read() {
         let (proc, sys) = (Tree::proc().unwrap(), Tree::sys().unwrap());
         assert_eq!(proc.own_process(), Some(std::process::id()));
         assert!(proc.certain("self/mountinfo").unwrap().contains(" / "));
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn other_file_system_is_not_an_answer() {
+    fn other_file_systems_are_refused() {
         assert!(Tree::of("/proc", SYSFS_MAGIC).is_err() && Tree::of("/tmp", PROC_MAGIC).is_err());
         assert!(Tree::of("/proc/self", PROC_MAGIC).is_err(), "not the root of /proc");
     }

@@ -80,7 +80,7 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ENXIO))
 }
 
-/// proc_partitions(5): every device that has a size, so every attached loop device.
+/// Lists every device that has a size, so every attached loop device (proc_partitions(5)).
 fn in_partitions() -> Result<Listed, Silent> {
     let text = Tree::proc()?.certain("partitions")?;
     if !text.starts_with("major") {
@@ -120,7 +120,7 @@ impl Under {
     }
 }
 
-/// The device's own answer; `None` if nothing is attached.
+/// Asks the device itself; `None` if nothing is attached.
 pub(crate) fn status(name: &str, number: (u32, u32)) -> Result<Option<Status>, Silent> {
     let nodes = [format!("/dev/{name}"), format!("/dev/block/{}:{}", number.0, number.1)];
     let mut why = format!("/dev/{name}: no such device node");
@@ -178,7 +178,7 @@ pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, Silent> 
     })
 }
 
-/// Those for which the answer is yes. A missing answer matters only without a yes.
+/// Returns those for which the answer is yes. A missing answer matters only without a yes.
 fn over(is_over: impl Fn(&Attached) -> Result<bool, Silent>) -> Result<Vec<PathBuf>, Silent> {
     let (mut found, mut unknown) = (Vec::new(), None);
     for one in attached()? {
@@ -200,7 +200,7 @@ pub(crate) enum Backing {
     Device(BlockDevice),
 }
 
-/// The backing of a loop device; `None` for other devices or if nothing is attached.
+/// Returns the backing of a loop device; `None` for other devices or if nothing is attached.
 pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, Silent> {
     if device.number().0 != LOOP_MAJOR {
         return Ok(None);
@@ -218,8 +218,8 @@ pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, Silent
     }
 }
 
-/// The data ranges of the file below a loop device of `size` bytes; `None` for other devices, or if the file cannot be
-/// opened here.
+/// Returns the data ranges of the file below a loop device of `size` bytes. `None` for other devices, or if the file
+/// cannot be opened here.
 pub(crate) fn data_ranges(device: &BlockDevice, size: u64) -> Option<Vec<Range>> {
     let disk = device.disk();
     let info = status(disk.name(), disk.number()).ok()??;

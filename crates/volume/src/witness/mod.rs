@@ -30,7 +30,7 @@ impl Silent {
         }
     }
 
-    /// The refusal of a write because of an open question, for example `whether` it is swap space.
+    /// Refuses a write because of an open question, for example `whether` it is swap space.
     pub(crate) fn refusal(&self, target: &Path, whether: &str) -> TargetError {
         TargetError::refused(
             target.display(),

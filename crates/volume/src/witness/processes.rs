@@ -25,7 +25,7 @@ impl Opened {
     }
 }
 
-/// Another process that has one of these open for writing, such as a virtual machine.
+/// Finds another process that has one of these open for writing, such as a virtual machine.
 pub(crate) fn writer(wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
     let proc = Tree::proc()?;
     let whole = proc.shows_whole_machine();
@@ -87,7 +87,7 @@ fn has_open(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&
     Ok(None)
 }
 
-/// A mapping outlives its descriptor (proc_pid_maps(5)).
+/// Finds a mapping of one of these, which outlives its descriptor (proc_pid_maps(5)).
 fn maps(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'static str>> {
     let text = proc.read(&format!("{process}/maps"))?;
     let shared = text.lines().filter_map(shared_for_writing).collect::<Vec<&str>>();
@@ -110,7 +110,7 @@ fn shared_for_writing(line: &str) -> Option<&str> {
     (modes.get(1) == Some(&b'w') && modes.get(3) == Some(&b's') && *inode != "0").then(|| words[0])
 }
 
-/// `None`: neither a file nor a block device, or closed meanwhile.
+/// Identifies an open file. `None`: neither a file nor a block device, or closed meanwhile.
 fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let found = match rustix::fs::statx(folder, name, AtFlags::STATX_DONT_SYNC, wanted) {
@@ -128,7 +128,8 @@ fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
     })
 }
 
-/// proc_pid_fdinfo(5): the flags of open(2) in octal digits; the two lowest bits are the access mode.
+/// Returns whether it is open for writing. proc_pid_fdinfo(5): the flags of open(2) in octal digits; the two lowest
+/// bits are the access mode.
 fn is_writable(text: &str) -> bool {
     let flags = text.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
     flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != 0)

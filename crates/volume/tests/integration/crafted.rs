@@ -109,7 +109,7 @@ fn pipe_instead_of_pack_or_snapshot_does_not_block() {
 }
 
 #[test]
-fn damaged_snapshots_alter_nothing_but_their_image() {
+fn damaged_snapshots_change_only_their_image() {
     let (directory, path) = image_path();
     let folder = directory.path().join("a.img.snapshots");
     let outside = directory.path().join("outside");

@@ -79,7 +79,7 @@ fn a_snapshot_of_another_image_is_refused_until_the_target_is_named() {
 }
 
 #[test]
-fn a_moved_image_is_named_once() {
+fn moved_image_requires_erase_once() {
     let scene = Scene::new();
     let (moved, name) = (scene.path("c.img"), scene.path("c.img").to_string_lossy().into_owned());
     fs::rename(scene.path("a.img"), &moved).unwrap();

@@ -108,7 +108,7 @@ fn overlay_layers_are_refused_as_targets() {
 
 #[test]
 #[ignore = "needs root, loop devices, overlays"]
-fn the_device_below_an_overlay_is_that_of_its_layer() {
+fn device_below_overlay_is_that_of_its_layer() {
     let directory = temporary_directory();
     let file = File::create_new(directory.path().join("disk")).unwrap();
     file.set_len(64 << 20).unwrap();

@@ -116,7 +116,7 @@ fn shared(directory: &Path) -> PathBuf {
 
 #[test]
 #[ignore = "needs root, loop devices"]
-fn an_image_that_another_user_put_there_is_not_written() {
+fn image_planted_by_another_user_is_not_written() {
     let directory = temporary_directory();
     let shared = shared(directory.path());
     let path = shared.join("a.img");
@@ -143,7 +143,7 @@ fn an_image_that_another_user_put_there_is_not_written() {
 
 #[test]
 #[ignore = "needs root"]
-fn image_that_took_the_name_of_ours_is_not_restored() {
+fn image_replaced_by_another_user_is_not_restored() {
     let scene = Scene::new();
     fs::set_permissions(scene.directory.path(), Permissions::from_mode(0o1777)).unwrap();
     chown(scene.path("a.img"), Some(STRANGER), None).unwrap();
@@ -152,7 +152,7 @@ fn image_that_took_the_name_of_ours_is_not_restored() {
 }
 
 #[test]
-fn nothing_is_read_through_a_link_among_the_snapshots() {
+fn links_in_snapshot_folder_are_not_followed() {
     let scene = Scene::new();
     fs::remove_file(scene.folder().join("journal")).unwrap();
     let secret = scene.path("secret");
@@ -172,7 +172,7 @@ fn nothing_is_read_through_a_link_among_the_snapshots() {
 
 #[test]
 #[ignore = "needs root, loop devices"]
-fn no_image_is_copied_through_a_link_that_another_user_made() {
+fn copy_through_link_of_another_user_is_refused() {
     let directory = temporary_directory();
     let at = |name: &str| directory.path().join(name);
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();

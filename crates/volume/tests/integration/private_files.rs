@@ -82,7 +82,7 @@ fn replaced_file_keeps_mode_and_owner() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_result_of_a_run_in_memory_keeps_the_mode_of_its_image() {
+fn image_saved_from_memory_keeps_its_mode() {
     let (_directory, path) = image_path();
     fs::write(&path, []).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();

@@ -140,7 +140,7 @@ fn child_that_is_killed_in_a_traced_command() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_kill_in_the_middle_is_completed_by_the_way_back() {
+fn rollback_after_killed_command_restores_image() {
     let directory = temporary_directory();
     let (path, spec) = filled(directory.path(), FileSystem::Ext4, "64M");
     let before = fs::read(&path).unwrap();
@@ -158,7 +158,7 @@ fn a_kill_in_the_middle_is_completed_by_the_way_back() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_interrupted_way_back_is_not_completed_on_another_device() {
+fn interrupted_rollback_is_not_completed_on_another_device() {
     let directory = temporary_directory();
     let attach = |content: u8| {
         let (file, device) = loop_device(8 << 20);

@@ -67,7 +67,7 @@ fn an_image_in_use_or_not_ours_is_refused_and_not_altered() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_mounted_device_is_refused_whatever_is_said() {
+fn mounted_device_is_refused_despite_erase() {
     let directory = temporary_directory();
     let target = open_image(&directory.path().join("a.img"), "32M");
     let claim = |device: &Path| ClaimedDevice::claim(device, Some(&device.to_string_lossy()));
@@ -92,7 +92,7 @@ fn a_device_is_claimed_by_path_and_mounted() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn inspecting_alters_nothing() {
+fn inspecting_leaves_image_unchanged() {
     let (_directory, path) = image_path();
     let target = open_image(&path, "32M");
     fs::write(target.mount_point().join("file"), "content").unwrap();
@@ -106,7 +106,7 @@ fn inspecting_alters_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
+fn keep_existing_refuses_unknown_file_system() {
     let directory = temporary_directory();
     let path = directory.path().join("foreign.img");
     let mut content = vec![0; 32 << 20];
@@ -118,7 +118,7 @@ fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
+fn image_in_memory_is_kept_at_close_and_memory_target_is_removed() {
     let (_directory, path) = image_path();
     let target = open(&image(&path, "32M"), &in_memory()).unwrap();
     fs::write(target.mount_point().join("file"), "aged in memory").unwrap();
@@ -209,7 +209,7 @@ fn refusal_by_the_kernel_has_its_reason() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn queue_settings_come_back() {
+fn queue_settings_are_restored() {
     let directory = temporary_directory();
     let mut target = open_image(&directory.path().join("a.img"), "32M");
     let device = target.block_device_info().unwrap();
@@ -224,7 +224,7 @@ fn queue_settings_come_back() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_value_that_the_kernel_alters_is_refused_and_the_former_one_stays() {
+fn read_ahead_that_kernel_rounds_is_refused() {
     let directory = temporary_directory();
     let mut target = open_image(&directory.path().join("a.img"), "32M");
     let device = target.block_device_info().unwrap();
@@ -255,7 +255,7 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_panic_leaves_nothing() {
+fn panic_leaves_no_resources() {
     let (directory, path) = image_path();
     let result = std::panic::catch_unwind(|| {
         let target = open_image(&path, "32M");
@@ -278,7 +278,7 @@ fn child_that_holds_a_target() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
+fn next_run_cleans_up_after_kill_9_and_spares_running_targets() {
     let (directory, path) = image_path();
     let start = |path: &Path| started(child("targets::child_that_holds_a_target", path));
     let (killed, point) = start(&path);
@@ -309,7 +309,7 @@ fn can(program: &str, arguments: &[&str]) -> bool {
 
 #[test]
 #[ignore = "needs loop devices, swap space"]
-fn swap_space_is_refused_whatever_is_said() {
+fn swap_space_is_refused_despite_erase() {
     let (_file, device) = loop_device(16 << 20);
     let name = device.path().to_string_lossy().into_owned();
     // 64 KiB: the kernel cannot end a swap in memory that holds its own pages, and a killed test leaves it.
@@ -343,7 +343,7 @@ fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused(
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_missing_file_system_and_a_bad_option_leave_nothing() {
+fn bad_mount_option_leaves_no_resources() {
     let (directory, path) = image_path();
     let wrong = OpenOptions { mount_options: "no_such_option".into(), ..OpenOptions::default() };
     let error = open(&image(&path, "32M"), &wrong).unwrap_err();
@@ -353,7 +353,7 @@ fn a_missing_file_system_and_a_bad_option_leave_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
+fn mount_of_running_target_on_loop_device_is_not_cleaned_up() {
     let (_directory, path) = image_path();
     let device = attached(&path, 64 << 20);
     // It has the lock of the device, but not of the file below.

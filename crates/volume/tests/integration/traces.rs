@@ -93,7 +93,7 @@ fn score(issued: impl Iterator<Item = (String, u64, u64)>) -> f64 {
 
 #[test]
 #[ignore = "needs loop devices, blkparse"]
-fn the_trace_holds_what_the_kernels_text_and_blkparse_say() {
+fn trace_agrees_with_kernel_text_and_blkparse() {
     let target = fragmented();
     let device = target.block_device_info().unwrap();
     let text = TextTrace::start(&device);
@@ -193,7 +193,7 @@ fn nice_of_thread(name: &str) -> Option<i32> {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_buffers_are_emptied_before_all_else_is_done() {
+fn buffer_reader_has_highest_priority() {
     let target = fragmented();
     let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
     // The thread sets its name and this itself.
@@ -223,7 +223,7 @@ fn lost_events_are_counted_and_a_device_without_requests_is_refused() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_no_trace() {
+fn irregular_files_are_refused_as_traces() {
     let directory = temporary_directory();
     let link = directory.path().join("trace.blocks");
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
@@ -257,7 +257,7 @@ fn a_request_that_a_foreign_recording_issues_again_counts_once() {
 }
 
 #[test]
-fn a_text_comes_through_a_pipe() {
+fn text_is_read_from_a_pipe() {
     let directory = temporary_directory();
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 pub(super) struct Percentiles<const N: usize>(pub [(&'static str, f64, f64); N]);
 
 impl<const N: usize> Percentiles<N> {
-    /// In words, where they do not rise, or `count` latencies with these percentiles cannot have the mean.
+    /// Describes the contradiction if the percentiles do not rise, or `count` latencies with these percentiles cannot
+    /// have the mean.
     pub(crate) fn contradiction(&self, count: u64, mean_us: f64) -> Option<String> {
         let falls = self.0.windows(2).find(|pair| pair[0].2 > pair[1].2 * (1.0 + CELL));
         if let Some([(low, _, low_us), (high, _, high_us)]) = falls.map(|pair| [pair[0], pair[1]]) {
@@ -19,8 +20,8 @@ impl<const N: usize> Percentiles<N> {
         (!fits).then(|| format!("mean_us is {mean_us}, and the percentiles allow {least} to {most}"))
     }
 
-    /// The smallest and the largest mean of `count` latencies with these percentiles. Definitions of a percentile differ by one rank, so
-    /// that one latency between two of them may lie on either side.
+    /// Returns the smallest and the largest mean of `count` latencies with these percentiles. Definitions of a
+    /// percentile differ by one rank, so that one latency between two of them may lie on either side.
     fn means(&self, count: u64) -> (f64, f64) {
         let most = self.0[N - 1].2;
         let least = if self.0[0].1 == 0.0 { self.0[0].2 } else { 0.0 };
@@ -36,7 +37,7 @@ impl<const N: usize> Percentiles<N> {
         ((low / total).max(least), (high / total).min(most))
     }
 
-    /// In words, where one of them is not that of a histogram of nanoseconds.
+    /// Describes the contradiction if one of the percentiles is not that of a histogram of nanoseconds.
     fn against(&self, histogram: &Histogram<u64>) -> Option<String> {
         let rank = 1.5 / histogram.len().max(1) as f64;
         let at = |quantile: f64| histogram.value_at_quantile(quantile.clamp(0.0, 1.0)) as f64 / 1000.0;
@@ -49,7 +50,8 @@ impl<const N: usize> Percentiles<N> {
     }
 }
 
-/// In words, where a percentile of a repetition lies outside of those of its intervals, which together hold the same operations.
+/// Describes the contradiction if a percentile of a repetition lies outside of those of its intervals. The intervals
+/// together hold the same operations.
 pub(super) fn of_intervals(one: &Repetition) -> Option<String> {
     let outside = |name: &str, stated: f64, intervals: &[(u64, f64)], count: u64| {
         let is_whole = !intervals.is_empty()
@@ -83,7 +85,8 @@ pub(super) fn of_intervals(one: &Repetition) -> Option<String> {
 }
 
 impl Repetition {
-    /// What in it contradicts the histograms (nanoseconds) that are kept with its record, in words. Records may travel without them.
+    /// Describes how the repetition contradicts the histograms (nanoseconds) that are kept with its record. Records may
+    /// travel without them.
     pub fn contradiction_of_histograms(&self, stored: impl Fn(&str) -> Option<Histogram<u64>>) -> Option<String> {
         if !self.valid {
             return None;
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
     use crate::result::Interval;
 
-    /// 980 latencies of 10 us and 20 of 1 ms, in two intervals.
+    /// Returns 980 latencies of 10 us and 20 of 1 ms, in two intervals.
     fn repetition() -> (Repetition, Histogram<u64>) {
         let mut histogram = Histogram::new(3).unwrap();
         histogram.record_n(10_000, 980).unwrap();
@@ -156,7 +159,7 @@ mod tests {
         (repetition, histogram)
     }
 
-    /// The tail of the flowop, of the repetition and of all intervals, consistently divided.
+    /// Divides the tail of the flowop, of the repetition and of all intervals consistently.
     fn divided(one: &Repetition) -> Repetition {
         let mut one = one.clone();
         one.p99_us = Some(100.0);
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn percentile_divided_in_a_whole_repetition_contradicts_intervals_or_histograms() {
+    fn altered_percentile_contradicts_intervals_or_histograms() {
         let (one, histogram) = repetition();
         let stored = |_: &str| Some(histogram.clone());
         assert_eq!((one.contradiction(), one.contradiction_of_histograms(stored)), (None, None));
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_percentile_that_was_divided_contradicts_the_histogram() {
+    fn each_altered_percentile_contradicts_the_histogram() {
         let (one, histogram) = repetition();
         let altered: [fn(&mut FlowopResult); 6] = [
             |flowop| flowop.min_us /= 10.0,

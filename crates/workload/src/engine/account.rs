@@ -39,12 +39,12 @@ pub(crate) struct Waiting {
 }
 
 impl Account<'_> {
-    /// First contradiction between the measurements.
+    /// Returns the first contradiction between the measurements.
     pub(crate) fn contradiction(&self) -> Option<String> {
         self.histograms().or_else(|| self.thread_time())
     }
 
-    /// Every counted operation has a latency.
+    /// Checks that every counted operation has a latency.
     fn histograms(&self) -> Option<String> {
         let names = self.programs.flowops.iter().zip(&self.counted.counters).enumerate();
         names
@@ -55,9 +55,9 @@ impl Account<'_> {
             })
     }
 
-    /// In a closed loop, throughput x latency is the concurrency (Little, Operations Research 9:3, 1961). The time of all
-    /// operations equals the time of all threads minus user time and waiting for processors, including waiting for a thread that
-    /// waits for a processor.
+    /// Checks Little's law: in a closed loop, throughput x latency is the concurrency (Operations Research 9:3, 1961).
+    /// The time of all operations equals the time of all threads minus user time and waiting for processors. That
+    /// includes waiting for a thread that waits for a processor.
     fn thread_time(&self) -> Option<String> {
         let (threads, whole, busy) = (self.closed_threads()?, self.thread_seconds, self.busy_seconds());
         let lost = self.allowance(threads).is_some_and(|allowance| busy + allowance < whole * (1.0 - TOLERANCE));
@@ -69,7 +69,7 @@ impl Account<'_> {
         })
     }
 
-    /// Why the time of the threads cannot reveal uncounted operations, as it does in other runs.
+    /// Returns why the time of the threads cannot reveal uncounted operations, as it does in other runs.
     pub(crate) fn unchecked(&self) -> Option<String> {
         let (threads, whole) = (self.closed_threads()?, self.thread_seconds);
         match self.allowance(threads) {
@@ -86,13 +86,13 @@ impl Account<'_> {
         }
     }
 
-    /// Time of all counted operations.
+    /// Returns the time of all counted operations.
     fn busy_seconds(&self) -> f64 {
         let nanoseconds: u64 = self.counted.counters.iter().map(|[_, _, time]| time).sum();
         nanoseconds as f64 / 1e9
     }
 
-    /// Time that `threads` threads may have spent elsewhere; `None` if unknown.
+    /// Returns the time that `threads` threads may have spent elsewhere; `None` if unknown.
     fn allowance(&self, threads: u64) -> Option<f64> {
         // A thread that waits for a processor may hold a resource that all others need.
         let waiting = self.waiting?;
@@ -100,7 +100,7 @@ impl Account<'_> {
         Some(waiting + self.cut_seconds + self.cpu_seconds.0 + BEGIN_AND_END_SECONDS * threads as f64)
     }
 
-    /// Number of threads, if all of them only execute timed operations in sequence.
+    /// Returns the number of threads, if all of them only execute timed operations in sequence.
     fn closed_threads(&self) -> Option<u64> {
         let timed =
             |kind: FlowopKind| kind.entry().counted && !matches!(kind, FlowopKind::AioWrite | FlowopKind::AioWait);
@@ -188,7 +188,7 @@ mod tests {
         assert!(Account { waiting: None, ..found(0.05) }.unchecked().is_some());
     }
 
-    /// A run of 1 s with the number of executions and ns of each flowop.
+    /// Returns the contradiction in a run of 1 s with the number of executions and ns of each flowop.
     fn contradiction(programs: &Programs, executed: &[(u64, u64)], recorded: u64) -> Option<String> {
         let latencies = Latencies::new(executed.len());
         for (index, (_, nanoseconds)) in executed.iter().enumerate() {

@@ -55,7 +55,8 @@ impl Default for Clock {
     }
 }
 
-/// Whether the kernel uses the counter as its clock source: its rate is then constant and equal on all processors.
+/// Returns whether the kernel uses the counter as its clock source. Its rate is then constant and equal on all
+/// processors.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64")
         && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")

@@ -137,7 +137,7 @@ fn start<B: FileCalls>(
     std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body).map(drop)
 }
 
-/// User and system time of this process in seconds (getrusage(2)).
+/// Returns the user and system time of this process in seconds (getrusage(2)).
 pub fn process_cpu_seconds() -> (f64, f64) {
     let used = usage::this_process();
     (used.user.as_secs_f64(), used.system.as_secs_f64())
@@ -237,7 +237,7 @@ impl<B: FileCalls> Run<'_, B> {
         measured
     }
 
-    /// The measured time on CLOCK_MONOTONIC, from its ticks.
+    /// Converts the measured time from ticks to CLOCK_MONOTONIC.
     fn window(&self, begin_tick: u64, end_tick: u64) -> (Duration, Duration) {
         let engine = self.shared.clock;
         let (tick, now) = (engine.now(), clock::monotonic());
@@ -266,7 +266,8 @@ impl<B: FileCalls> Run<'_, B> {
         })
     }
 
-    /// Whether no thread ended early: one that found no file, or that counted the last requested operation.
+    /// Returns whether no thread ended early. A thread ends early if it finds no file, or counts the last requested
+    /// operation.
     fn threads_stay(&self) -> bool {
         let counts_operations = matches!(self.measure.length, Length::Operations(_));
         let none_left = self.shared.ended.load(Ordering::SeqCst) == 0;
@@ -368,7 +369,7 @@ impl<B: FileCalls> Run<'_, B> {
     }
 }
 
-/// Activity of a thread; `None` if it waits as the workload requires, or does nothing.
+/// Describes the activity of a thread; `None` if it waits as the workload requires, or does nothing.
 fn describe<B: FileCalls>(shared: &Shared<B>, record: &ThreadRecord) -> Option<String> {
     let activity = record.activity.load(Ordering::Relaxed);
     let call = *SystemCall::ALL.get((activity >> 40 & 0xff) as usize)?;

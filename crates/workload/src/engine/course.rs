@@ -40,7 +40,7 @@ impl<'a> IntervalSeries<'a> {
         is_steady(&rates)
     }
 
-    /// All counters, with the elapsed time.
+    /// Returns all counters, with the elapsed time.
     pub(crate) fn whole(&self) -> (Sample, f64) {
         self.between(0.0, &self.begin)
     }

@@ -16,8 +16,8 @@ struct Access {
 }
 
 impl<'a, B: FileCalls> Worker<'a, B> {
-    /// The descriptor slot: the given one, or the next of the rotation (`opennext`), which counts down from the last slot through
-    /// as many as the file set has files.
+    /// Returns the descriptor slot: the given one, or the next of the rotation (`opennext`). The rotation counts down
+    /// from the last slot through as many as the file set has files.
     pub(super) fn slot(&mut self, flowop: &Flowop) -> Result<usize, Stop> {
         if flowop.spec.fd > 0 || !flowop.spec.opennext {
             return Ok(flowop.spec.fd);
@@ -53,7 +53,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Ok(Access { slot, file, workingset })
     }
 
-    /// A random multiple of `bytes` in the thread's memory.
+    /// Draws a random multiple of `bytes` in the thread's memory.
     fn memory_offset(&mut self, flowop: &Flowop, bytes: u64) -> Result<u64, Stop> {
         match self.memory.fixed_bytes() {
             0 => Ok(0),
@@ -65,7 +65,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// A random multiple of `bytes` in the working set.
+    /// Draws a random multiple of `bytes` in the working set.
     fn file_offset(&mut self, flowop: &Flowop, place: Access, bytes: u64) -> Result<u64, Stop> {
         if place.workingset < bytes {
             return Err(self.mistake(
@@ -119,7 +119,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// At the end of the file, the next read starts at the beginning.
+    /// Rewinds at the end of the file, so that the next read starts at the beginning.
     fn rewind(&mut self, flowop: &Flowop, place: Access) -> Outcome {
         let Some(handle) = &mut self.slots[place.slot].handle else { return Ok(()) };
         let moved = self.shared.backend.seek_start(handle);
@@ -142,7 +142,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.short(flowop, place, written, bytes)
     }
 
-    /// One call of the back end on a slot with a piece of thread memory.
+    /// Calls the back end on a slot with a piece of thread memory.
     fn call(
         &mut self,
         flowop: &Flowop,

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU32;
 
 const DIRECTORY_BUFFER: usize = 32 << 10;
 
-/// Each directory is created or removed once; then the work is done.
+/// Turns a missing file into the end of the work, because each directory is created or removed once.
 fn exhausted(stop: Stop) -> Stop {
     match stop {
         Stop::NoFile(why) => Stop::Exhausted(why),

@@ -15,7 +15,7 @@ fn cell(nanoseconds: u64) -> usize {
     ((shift as usize) << CELL_BITS) + (value >> shift) as usize
 }
 
-/// The middle of a cell, in ns.
+/// Returns the middle of a cell, in ns.
 fn middle(cell: usize) -> u64 {
     let shift = (cell >> CELL_BITS).saturating_sub(1) as u32;
     let mantissa = cell as u64 - (u64::from(shift) << CELL_BITS);
@@ -108,7 +108,7 @@ impl Recorder {
     }
 }
 
-/// Zeroed counters without touching their memory, because most cells are never used.
+/// Allocates zeroed counters without touching their memory, because most cells are never used.
 fn zeroed(length: usize) -> Box<[AtomicU64]> {
     let plain: Box<[u64]> = vec![0u64; length].into_boxed_slice();
     // SAFETY: AtomicU64 has the same size, alignment and bit validity as u64, and the box is transferred as a whole.
@@ -149,7 +149,7 @@ impl Distribution<'_> {
         self.parts.iter().map(|part| part.iter().sum::<u64>()).sum()
     }
 
-    /// `quantiles` (ascending, 0 to 1) in microseconds; 0 if empty.
+    /// Returns `quantiles` (ascending, 0 to 1) in microseconds; 0 if empty.
     pub(crate) fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
         let total = self.count();
         let mut found = [0.0; N];

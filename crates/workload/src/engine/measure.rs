@@ -94,7 +94,7 @@ impl Sample {
         }
     }
 
-    /// Result of one interval, `length` seconds long and ending at `seconds`.
+    /// Returns the result of one interval, `length` seconds long and ending at `seconds`.
     pub(crate) fn interval(&self, names: &[(String, FlowopKind)], seconds: f64, length: f64) -> Interval {
         let (ops, bytes) = (self.sum(names, 0), self.sum(names, 1));
         let counted: Vec<usize> = self.counted(names).map(|(index, _)| index).collect();

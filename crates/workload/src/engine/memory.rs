@@ -13,7 +13,7 @@ pub(crate) struct Memory {
 const PATTERN_BYTES: usize = 64 << 10;
 
 impl Memory {
-    /// Filled with incompressible content; 0 bytes: grows on demand.
+    /// Allocates memory filled with incompressible content; with 0 bytes it grows on demand.
     pub(crate) fn new(bytes: u64, salt: u64) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { map: None, fixed: false });
@@ -21,12 +21,12 @@ impl Memory {
         Ok(Self { map: Some(filled(bytes, salt)?), fixed: true })
     }
 
-    /// Requested bytes; 0: grows on demand.
+    /// Returns the requested bytes; 0: grows on demand.
     pub(crate) fn fixed_bytes(&self) -> u64 {
         if self.fixed { self.map.as_ref().map_or(0, |map| map.len() as u64) } else { 0 }
     }
 
-    /// A buffer at an offset (0 for growing memory). Grows if necessary.
+    /// Returns a buffer at an offset (0 for growing memory). Grows if necessary.
     pub(crate) fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
         let have = self.map.as_ref().map_or(0, |map| map.len() as u64);
         if !self.fixed && have < bytes {
@@ -38,7 +38,7 @@ impl Memory {
     }
 }
 
-/// A page-aligned mapping with pseudo-random content (xorshift64*, Vigna 2016).
+/// Returns a page-aligned mapping with pseudo-random content (xorshift64*, Vigna 2016).
 pub fn filled(bytes: u64, salt: u64) -> io::Result<MmapMut> {
     let mut map = MmapMut::map_anon(usize::try_from(bytes).map_err(io::Error::other)?)?;
     let pattern = map.len().min(PATTERN_BYTES);

@@ -117,7 +117,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.shared.programs.blocks.iter().position(|name| *name == flowop.spec.name)
     }
 
-    /// A measured wait, which ends early with the run.
+    /// Measures a wait, which ends early with the run.
     fn waiting(&mut self, flowop: &'a Flowop, wait: impl FnOnce(&Self)) -> Outcome {
         let start = self.begin(flowop, SystemCall::Wait, NOBODY);
         wait(self);
@@ -139,7 +139,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Ok(())
     }
 
-    /// The total for a limit or end: of its target in this thread, or of the whole workload.
+    /// Returns the total for a limit or end: of its target in this thread, or of the whole workload.
     fn total(&self, flowop: &Flowop, what: Limited) -> u64 {
         if let Target::Own(local) = flowop.target {
             let [count, bytes, _] = &self.record.counters[local];
@@ -180,7 +180,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.waiting(flowop, |worker| worker.shared.waits.sleep_until(until))
     }
 
-    /// New total at a target of this thread; bytes are charged in whole MiB.
+    /// Returns the increase of the total since `seen`, and records it as charged; bytes are charged in whole MiB.
     fn charge(&mut self, flowop: &Flowop, what: Limited, total: u64, seen: u64) -> u64 {
         let fresh = total.saturating_sub(seen);
         let fresh = if what == Limited::Bytes { fresh >> 20 << 20 } else { fresh };

@@ -104,7 +104,7 @@ impl Programs {
         }
     }
 
-    /// Result row of a flowop: flowops with equal name and kind share one.
+    /// Returns the result row of a flowop: flowops with equal name and kind share one.
     fn results_of(&self, spec: &FlowopSpec) -> Option<usize> {
         let is_it = |name: &str, kind| kind == spec.kind && (name == spec.name || name == told_apart(spec));
         self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
@@ -124,7 +124,7 @@ impl Program {
     }
 }
 
-/// Name of a flowop's results if flowops of its name differ in kind.
+/// Returns the name of a flowop's results if flowops of its name differ in kind.
 fn told_apart(spec: &FlowopSpec) -> String {
     format!("{} ({})", spec.name, spec.kind.entry().name)
 }
@@ -202,7 +202,7 @@ impl Builder<'_> {
     }
 }
 
-/// A flowop of the same thread by its name, or by its name within a composite flowop.
+/// Finds a flowop of the same thread by its name, or by its name within a composite flowop.
 fn own(locals: &BTreeMap<String, usize>, name: &str) -> Option<usize> {
     let inner = format!(".{name}");
     locals.get(name).or_else(|| locals.iter().find(|(key, _)| key.ends_with(&inner)).map(|(_, index)| index)).copied()

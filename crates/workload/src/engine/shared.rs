@@ -132,7 +132,7 @@ impl<B: FileCalls> Shared<B> {
         self.waits.stop();
     }
 
-    /// A failure of counted operations that is only known after the run. Overrides every other end.
+    /// Records a failure of counted operations that is only known after the run. Overrides every other end.
     pub(crate) fn fail_afterwards(&self, why: String) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(*slot, Some(Ending::Failed(_))) {

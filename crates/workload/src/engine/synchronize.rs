@@ -98,7 +98,7 @@ impl Waits {
         self.blocks[index].woken.notify_all();
     }
 
-    /// semblock: makes space for `value` posts, then waits for and takes `value` from the semaphore.
+    /// Executes semblock: makes space for `value` posts, then waits for and takes `value` from the semaphore.
     pub(crate) fn take(&self, semaphore: usize, value: u64) {
         let semaphore = &self.semaphores[semaphore];
         let mut counts = lock(&semaphore.counts);
@@ -110,7 +110,7 @@ impl Waits {
         counts.posted = counts.posted.saturating_sub(value);
     }
 
-    /// sempost: adds `value` to every semaphore of that name; a blocking post waits for space first.
+    /// Executes sempost: adds `value` to every semaphore of that name; a blocking post waits for space first.
     pub(crate) fn post(&self, name: &str, value: u64, blocking: bool) {
         for index in self.by_name.get(name).into_iter().flatten() {
             let semaphore = &self.semaphores[*index];
@@ -190,7 +190,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     #[test]
-    fn events_come_at_the_rate_and_five_seconds_are_saved() {
+    fn idle_event_generator_saves_at_most_five_seconds_of_events() {
         let generator = EventGenerator::new(1000);
         let first = generator.take(1);
         let thousandth = generator.take(999);

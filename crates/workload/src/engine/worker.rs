@@ -65,7 +65,7 @@ pub(crate) struct Worker<'a, B: FileCalls> {
 }
 
 impl<'a, B: FileCalls> Worker<'a, B> {
-    /// The `number`-th thread of the run. `semaphores` has one index per flowop.
+    /// Creates the `number`-th thread of the run. `semaphores` has one index per flowop.
     pub(crate) fn new(
         shared: &'a Shared<B>,
         record: &'a ThreadRecord,
@@ -184,7 +184,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Ok(())
     }
 
-    /// An attribute's value, drawn if it is random.
+    /// Returns an attribute's value, drawn if it is random.
     #[inline]
     pub(crate) fn value(&mut self, value: Value) -> u64 {
         match value {
@@ -199,7 +199,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         variable.sample(&mut || (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
     }
 
-    /// A uniform integer below `bound` (0 if `bound` is 0).
+    /// Draws a uniform integer below `bound` (0 if `bound` is 0).
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.generator.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -55,8 +55,8 @@ pub struct Population<'a> {
 }
 
 impl<'a> Population<'a> {
-    /// Without `population_seed`, generators start in Filebench's states; with it they give another population. `seed` replaces
-    /// values that Filebench takes from the clock.
+    /// Creates the generators. Without `population_seed` they start in Filebench's states; with it they give another
+    /// population. `seed` replaces values that Filebench takes from the clock.
     pub fn new(workload: &'a Workload, seed: Seed, population_seed: Option<u64>) -> Self {
         let state = population_seed.map_or(0, |seed| (seed << 16) | 0x330E);
         Self {
@@ -229,7 +229,7 @@ impl Tree<'_, '_> {
         Ok(())
     }
 
-    /// Depth at which this directory holds files, and its width; the depth is drawn first.
+    /// Returns the depth at which this directory holds files, and its width; the depth is drawn first.
     fn depth_and_width(&mut self) -> (f64, f64) {
         let shape = self.layout.spec.dirgamma as f64 / 1000.0;
         let depth = match self.layout.spec.dirdepth {
@@ -253,7 +253,7 @@ impl Tree<'_, '_> {
 }
 
 impl Layout {
-    /// Path of a directory below the root of the file set; empty for the root.
+    /// Returns the path of a directory below the root of the file set; empty for the root.
     #[cfg(test)]
     pub(crate) fn directory_path(&self, index: u32) -> String {
         let mut parts = Vec::new();
@@ -267,7 +267,7 @@ impl Layout {
         parts.join("/")
     }
 
-    /// In index order.
+    /// Returns the paths of all directories in index order.
     pub(crate) fn directory_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = Vec::with_capacity(self.directories.len());
         for (index, directory) in self.directories.iter().enumerate() {
@@ -283,7 +283,7 @@ impl Layout {
         self.files.iter().map(|file| below(&directories[file.directory as usize], file.serial)).collect()
     }
 
-    /// In index order.
+    /// Returns the paths of all leaf directories in index order.
     pub(crate) fn leaf_directory_paths(&self) -> Vec<String> {
         let directories = self.directory_paths();
         self.leaf_directories.iter().map(|leaf| below(&directories[leaf.parent as usize], leaf.serial)).collect()
@@ -368,7 +368,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_fileset_has_the_files_it_asks_for(entries in 0u64..3000, width in 2u64..200, leafdirs in 0u64..50, gamma in 0u64..4000) {
+        fn filesets_have_the_requested_files(entries in 0u64..3000, width in 2u64..200, leafdirs in 0u64..50, gamma in 0u64..4000) {
             let text = format!(
                 "define fileset name=a, path=$dir, entries={entries}, size=4k, dirwidth={width}, leafdirs={leafdirs}, dirgamma={gamma}, prealloc=50"
             );

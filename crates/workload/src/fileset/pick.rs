@@ -45,7 +45,7 @@ pub(crate) struct EntryTable {
 }
 
 impl EntryTable {
-    /// A table of `count` entries of which those in `existing` exist.
+    /// Creates a table of `count` entries of which those in `existing` exist.
     pub(crate) fn new(count: usize, existing: impl IntoIterator<Item = u32>) -> Self {
         let table = Self {
             states: States::new(count),
@@ -231,7 +231,7 @@ impl Bitmap {
         self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
-    /// The first set bit at or after `from`, wrapping around.
+    /// Returns the first set bit at or after `from`, wrapping around.
     fn next(&self, from: u32) -> Option<u32> {
         let from = if from as usize / 64 < self.words.len() { from } else { 0 };
         let start = from as usize / 64;

@@ -170,8 +170,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether an existing file is usable: a trusted one without checks, one of the right size, or a larger one after truncation.
-    /// A smaller or missing one is written.
+    /// Returns whether an existing file is usable: a trusted one without checks, one of the right size, or a larger one
+    /// after truncation. A smaller or missing one is written.
     fn reuse(&self, path: &str, size: u64) -> Result<bool, WorkloadError> {
         if self.layout.spec.trusttree {
             return Ok(true);
@@ -190,7 +190,7 @@ impl Job<'_> {
     }
 }
 
-/// Path as a user may give it: below the target by the target's name, absolute, or relative to the target.
+/// Resolves a path as a user may give it: below the target by the target's name, absolute, or relative to the target.
 fn below(path: &Path, target: &Path) -> PathBuf {
     let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
     match path.strip_prefix(&absolute) {
@@ -200,7 +200,8 @@ fn below(path: &Path, target: &Path) -> PathBuf {
     }
 }
 
-/// Location of a file set: its path with the placeholder replaced, then its name. It must be inside of `target`.
+/// Returns the location of a file set: its path with the placeholder replaced, then its name. It must be inside of
+/// `target`.
 pub(crate) fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;
     let path = match spec.path.strip_prefix(crate::model::TARGET_PLACEHOLDER) {

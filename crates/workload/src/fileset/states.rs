@@ -29,7 +29,7 @@ pub(crate) struct States {
 impl States {
     const IN_A_LINE: usize = 64 / size_of::<AtomicU32>();
 
-    /// All states are 0.
+    /// Creates a table in which all states are 0.
     pub(crate) fn new(entries: usize) -> Self {
         let lines = entries.div_ceil(Self::IN_A_LINE).next_power_of_two();
         let cells = (0..lines * Self::IN_A_LINE).map(|_| AtomicU32::new(0)).collect();

@@ -71,7 +71,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// 1 byte to 16 MiB in steps of four, each followed by fsync.
+    /// Creates a measurement of 1 byte to 16 MiB in steps of four, each followed by fsync.
     pub fn new(mode: WriteMode) -> Self {
         Self {
             mode,
@@ -84,12 +84,12 @@ impl CallOptions {
         }
     }
 
-    /// Number of calls of `size` bytes, at least 1.
+    /// Returns the number of calls of `size` bytes, at least 1.
     fn calls_of(&self, size: u64) -> u64 {
         (self.bytes.0 / size).clamp(LEAST_CALLS, self.calls.max(LEAST_CALLS))
     }
 
-    /// Total bytes written by all sizes, including the files for random writes.
+    /// Returns the total bytes written by all sizes, including the files for random writes.
     pub fn bytes_to_write(&self) -> Bytes {
         let prepared = |size| if self.mode == WriteMode::RandomWrite { file_size(self, size) } else { 0 };
         let sizes = self.sizes.iter().map(|size| size.0).filter(|size| *size > 0);
@@ -144,7 +144,7 @@ pub struct SizeResult {
 
 pub trait Watch {
     fn prepared(&mut self, _file: &Path) {}
-    /// A call including its sync took this number of nanoseconds.
+    /// Reports that a call including its sync took this number of nanoseconds.
     fn called(&mut self, _nanoseconds: u64) {}
 }
 

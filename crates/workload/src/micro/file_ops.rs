@@ -181,7 +181,7 @@ struct FileOps<'a> {
 }
 
 impl FileOps<'_> {
-    /// The loop with an empty operation, and the clock alone: the fastest of many.
+    /// Measures the loop with an empty operation, and the clock by itself: the fastest of many.
     fn measure_overhead(&self) -> Result<Overhead, WorkloadError> {
         let empty = &OPERATIONS[0];
         let passes = 5000;
@@ -254,7 +254,7 @@ impl FileOps<'_> {
     }
 }
 
-/// Median of sorted values; the mean of the middle two if their number is even.
+/// Returns the median of sorted values; the mean of the middle two if their number is even.
 fn median(sorted: &[f64]) -> f64 {
     let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
     (sorted[low] + sorted[high]) / 2.0
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_of_the_table_is_there() {
+    fn operations_equal_the_published_table() {
         let table = include_str!("../../data/bpfs/microbench.csv");
         let published: BTreeSet<&str> = table.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
         let ours: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn all_operations_run_as_an_ordinary_directory_and_leave_nothing() {
+    fn all_operations_run_and_clean_up() {
         let temporary = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         let options =
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Names with length, mode, link count and checksum, recursively.
+    /// Lists names with length, mode, link count and checksum, recursively.
     fn snapshot(folder: &Path) -> Vec<String> {
         use std::os::unix::fs::MetadataExt;
         let mut lines = Vec::new();

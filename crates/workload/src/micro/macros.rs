@@ -54,7 +54,7 @@ pub(crate) fn all(
     Ok(results)
 }
 
-/// A load is one timed run; its time is per transaction or file.
+/// Returns the result of a load, which is one timed run; its time is per transaction or file.
 fn result(name: &str, count: u64, begin: Instant) -> OperationResult {
     let each = begin.elapsed().as_secs_f64() * 1e6 / count as f64;
     OperationResult {

@@ -53,7 +53,7 @@ impl<'a> BatchDirectory<'a> {
         Ok(())
     }
 
-    /// Content for a timed write, different from the preparation's.
+    /// Returns content for a timed write, different from the preparation's.
     fn tail(&self, bytes: u64) -> &[u8] {
         &self.content[self.content.len() - bytes as usize..]
     }
@@ -179,7 +179,7 @@ fn extents(file: &OwnedFd) -> Result<usize, Errno> {
 }
 
 impl Operation {
-    /// Bytes of data written by the preparation of one instance.
+    /// Returns the bytes of data written by the preparation of one instance.
     pub(crate) fn prepared_bytes(&self) -> u64 {
         match self.act {
             Act::Unlink { size } => size,

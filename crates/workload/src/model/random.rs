@@ -10,7 +10,7 @@ impl Drand48 {
         Self(state & ((1 << 48) - 1))
     }
 
-    /// Uniform in [0, 1).
+    /// Draws a number uniform in [0, 1).
     pub(crate) fn next_f64(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
         self.0 as f64 / (1u64 << 48) as f64
@@ -29,7 +29,7 @@ pub(crate) struct GlibcRand {
 pub(crate) const RAND_MAX: u64 = 0x7fff_ffff;
 
 impl GlibcRand {
-    /// As after `srand(seed)`; an unseeded program has seed 1.
+    /// Creates the state after `srand(seed)`; an unseeded program has seed 1.
     pub(crate) fn with_seed(seed: u32) -> Self {
         let mut state = [0u32; 31];
         let mut word = i64::from(if seed == 0 { 1 } else { seed as i32 });
@@ -47,7 +47,7 @@ impl GlibcRand {
         generator
     }
 
-    /// The next number, 0 to [`RAND_MAX`].
+    /// Returns the next number, 0 to [`RAND_MAX`].
     #[allow(clippy::should_implement_trait)]
     pub(crate) fn next(&mut self) -> u32 {
         let other = self.state[(self.index + 28) % 31];
@@ -58,8 +58,8 @@ impl GlibcRand {
     }
 }
 
-/// A gamma-distributed number of the given shape and scale 1. Shape above 1: Knuth, The Art of Computer Programming, vol. 2, 3rd
-/// edition, 3.4.1, algorithm A; otherwise algorithm G (answer to exercise 16).
+/// Draws a gamma-distributed number of the given shape and scale 1. Shape above 1: Knuth, The Art of Computer
+/// Programming, vol. 2, 3rd edition, 3.4.1, algorithm A; otherwise algorithm G (answer to exercise 16).
 pub(crate) fn knuth_gamma(shape: f64, uniform: &mut impl FnMut() -> f64) -> f64 {
     if shape > 1.0 {
         let root = ((2.0 * shape) - 1.0).sqrt();
@@ -212,7 +212,7 @@ impl RandomVariable {
         if self.round == 0.0 { value } else { (value / self.round).round() * self.round }
     }
 
-    /// Rounding of custom variables: to the nearest multiple, the lower one in the middle; then the bounds.
+    /// Rounds as custom variables do: to the nearest multiple, the lower one in the middle; then applies the bounds.
     fn clamped(&self, value: f64) -> f64 {
         let value = if self.round >= 1.0 {
             let lower = (value / self.round).floor() * self.round;
@@ -224,7 +224,7 @@ impl RandomVariable {
     }
 }
 
-/// Box and Muller's transformation, one of its two numbers.
+/// Draws one of the two numbers of Box and Muller's transformation.
 fn standard_normal(uniform: &mut impl FnMut() -> f64) -> f64 {
     let radius = (-2.0 * positive(uniform).ln()).sqrt();
     radius * (2.0 * std::f64::consts::PI * uniform()).cos()

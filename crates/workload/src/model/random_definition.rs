@@ -52,7 +52,7 @@ pub(crate) fn random(
     Ok(RandomVariable { name: name.into(), distribution, mean, min, max: f64::MAX, round, source })
 }
 
-/// One cell per percent, normalised so that scaling by mean - min and adding min gives the table.
+/// Returns one cell per percent, normalised so that scaling by mean - min and adding min gives the table.
 fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distribution, f64), Diagnostic> {
     let mut cells = Vec::new();
     for entry in table {

@@ -71,7 +71,8 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// First pass: variables and the order of commands. Returns the number of effective commands: those up to the run.
+    /// Runs the first pass: variables and the order of commands. Returns the number of effective commands: those up to
+    /// the run.
     fn script(&mut self, commands: &[Command]) -> Resolved<usize> {
         let mut started = false;
         let mut counting = false;
@@ -282,7 +283,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// `name=`, which is required.
+    /// Returns `name=`, which is required.
     pub(crate) fn name(&self, entity: &str) -> Resolved<String> {
         match self.text("name")? {
             Some(name) => Ok(name),
@@ -334,7 +335,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A boolean; the attribute without value means true.
+    /// Returns a boolean; the attribute without value means true.
     pub(crate) fn boolean(&self, name: &str) -> Resolved<bool> {
         match self.bound(name)? {
             None => Ok(false),
@@ -352,7 +353,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// Location of an attribute, or its owner.
+    /// Returns the location of an attribute, or of its owner.
     pub(crate) fn span(&self, name: &str) -> Span {
         let attribute = self.attributes.get(name);
         attribute.map_or(self.attributes.owner, |attribute| {

@@ -27,7 +27,8 @@ pub(crate) struct FlowResolver<'a> {
 }
 
 impl FlowResolver<'_> {
-    /// The flowops of a thread or of one pass; `prefix` is the name of the enclosing composite flowop with a dot.
+    /// Resolves the flowops of a thread or of one pass; `prefix` is the name of the enclosing composite flowop with a
+    /// dot.
     pub(crate) fn nodes(
         &self,
         scope: &Scope<'_>,

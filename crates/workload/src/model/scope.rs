@@ -17,7 +17,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// Text for errors and `--check`.
+    /// Returns text for errors and `--check`.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Integer(number) => number.to_string(),
@@ -49,7 +49,7 @@ impl Scope<'_> {
         })
     }
 
-    /// A variable's value, including internal `${...}` and environment `$(...)` variables.
+    /// Returns a variable's value, including internal `${...}` and environment `$(...)` variables.
     pub(crate) fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
         if let Some(internal) = name.strip_suffix('}') {
             return self.internal(internal, span);
@@ -98,7 +98,7 @@ impl Scope<'_> {
     }
 }
 
-/// The value of `--set name=value`, parsed as in a workload file.
+/// Returns the value of `--set name=value`, parsed as in a workload file.
 pub(crate) fn outside_value(text: &str) -> Bound {
     use crate::wml::lexer::{Token, tokenize};
     let tokens = tokenize(&Source::new("--set", text)).unwrap_or_default();
@@ -111,7 +111,7 @@ pub(crate) fn outside_value(text: &str) -> Bound {
     }
 }
 
-/// Initial globals: those set from outside, and `$dir` as the target.
+/// Returns the initial globals: those set from outside, and `$dir` as the target.
 pub(crate) fn initial_globals(overrides: &BTreeMap<String, String>) -> BTreeMap<String, Bound> {
     let mut globals: BTreeMap<String, Bound> =
         overrides.iter().map(|(name, value)| (name.clone(), outside_value(value))).collect();

@@ -101,7 +101,8 @@ const FOREIGN: [(&str, &str); 5] = [
 ];
 
 impl Entity {
-    /// The canonical name of an attribute; otherwise the error message, and whether it is known but unsupported.
+    /// Returns the canonical name of an attribute; otherwise the error message, and whether it is known but
+    /// unsupported.
     pub(crate) fn attribute(&self, word: &str) -> Result<&'static str, (String, bool)> {
         let canonical = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
         if let Some(name) = self.attributes.iter().find(|name| **name == canonical) {

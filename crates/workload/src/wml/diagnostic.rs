@@ -52,12 +52,12 @@ impl Source {
         }
     }
 
-    /// An error in the workload file at `span`.
+    /// Creates an error in the workload file at `span`.
     pub(crate) fn mistake(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Mistake, span, message)
     }
 
-    /// A construct that this program does not support.
+    /// Creates an error for a construct that this program does not support.
     pub(crate) fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Unsupported, span, message)
     }

@@ -71,7 +71,7 @@ impl Parser<'_> {
         Err(self.source.mistake(span, format!("unknown command '{word}'{hint}; choose from {}", COMMANDS.join(", "))))
     }
 
-    /// The number or variable after `run` and `sleep`.
+    /// Parses the number or variable after `run` and `sleep`.
     fn seconds(&mut self) -> Option<Spanned<Expression>> {
         match self.peek() {
             Token::Integer(_) | Token::Variable(_) => self.expression().ok(),
@@ -250,7 +250,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The older form `define randvar name=$x, ...` of `set $x=randvar(...)`.
+    /// Parses the older form `define randvar name=$x, ...` of `set $x=randvar(...)`.
     fn define_random(&mut self, owner: Span) -> Parsed<Command> {
         let (attributes, table) = self.random_attributes(owner)?;
         match attributes.get("name").and_then(|name| name.value.clone()) {

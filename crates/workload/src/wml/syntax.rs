@@ -7,7 +7,6 @@ use super::lexer::TextPart;
 pub(crate) enum Expression {
     Integer(i64),
     Real(f64),
-    /// `true` or `false`.
     Boolean(bool),
     Word(String),
     Text(Vec<TextPart>),

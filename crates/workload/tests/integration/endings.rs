@@ -35,7 +35,7 @@ fn interrupted_run_keeps_its_numbers_and_is_marked() {
 }
 
 #[test]
-fn an_interrupted_population_is_an_error_of_its_own() {
+fn interrupted_population_returns_interrupted() {
     let temporary = TemporaryTarget::new();
     let interrupt = Interrupt::new();
     interrupt.request();

@@ -55,7 +55,7 @@ fn openfile_closefile_and_read_go_through_the_file() {
 }
 
 #[test]
-fn createfile_makes_files_that_were_missing_with_their_directories() {
+fn createfile_creates_missing_files_and_directories() {
     let temporary = TemporaryTarget::new();
     let flow = "flowop createfile name=c, filesetname=set, fd=1 flowop closefile name=x, fd=1";
     single(&temporary, "entries=5, size=4k", flow, 10);
@@ -115,7 +115,7 @@ fn workingset_bounds_random_writes() {
 }
 
 #[test]
-fn readwholefile_reads_all_of_it() {
+fn readwholefile_reads_the_whole_file() {
     let temporary = TemporaryTarget::new();
     let flow = "flowop readwholefile name=r, filesetname=set, fd=1, iosize=1k";
     let result = single(&temporary, "entries=1, size=10k, prealloc", flow, 4);
@@ -209,7 +209,7 @@ fn aiowrite_and_aiowait_write_the_file() {
 }
 
 #[test]
-fn an_asynchronous_write_that_fails_after_the_end_fails_the_run() {
+fn late_asynchronous_write_failure_fails_the_run() {
     let temporary = TemporaryTarget::new();
     let text = "define fileset name=set, path=$dir, dirwidth=100, entries=1, size=64k, prealloc, readonly
         define process name=p { thread name=t, memsize=1m {
@@ -303,7 +303,7 @@ fn random_choice_reaches_all_files_and_is_seeded() {
 }
 
 #[test]
-fn reuse_keeps_and_trusttree_trusts() {
+fn reuse_repairs_sizes_and_trusttree_skips_checks() {
     let temporary = TemporaryTarget::new();
     let go = |extra: &str| {
         let text = format!(

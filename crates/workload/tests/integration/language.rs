@@ -85,7 +85,7 @@ fn error_matches_the_golden_file() {
 }
 
 #[test]
-fn later_settings_and_settings_from_outside_win() {
+fn later_and_external_settings_take_precedence() {
     let text = "set $n=1\ndefine process name=p { thread name=t, instances=$n { flowop nop name=n } }\nset $n=5\nrun 7";
     assert_eq!(parse(text).unwrap().thread_count(), 5);
     let set = BTreeMap::from([("n".to_string(), "9".to_string())]);
@@ -103,12 +103,12 @@ fn files_of_older_releases_sleep_instead_of_run() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in ".{0,200}") {
+    fn arbitrary_text_does_not_panic(text in ".{0,200}") {
         let _ = parse(&text);
     }
 
     #[test]
-    fn no_mix_of_words_panics(words in prop::collection::vec(prop::sample::select(vec![
+    fn arbitrary_keyword_sequences_do_not_panic(words in prop::collection::vec(prop::sample::select(vec![
         "define", "fileset", "process", "thread", "flowop", "name=a", "path=$dir", "{", "}", ",", "=", "(", ")", "set", "$x",
         "randvar", "cvar", "type=gamma", "randtable", "10k", "-1", "\"", "run", "psrun", "read", "iosize", "entries=5", "dirwidth=3",
     ]), 0..40)) {
@@ -120,7 +120,7 @@ proptest! {
 mod wml_mutator;
 
 #[test]
-fn threads_are_counted_before_any_is_made() {
+fn too_many_threads_are_refused() {
     for (instances, threads) in [("9223372036854775807", "3"), ("1000000", "1"), ("1000", "501")] {
         let text = format!(
             "define process name=p, instances={instances} {{ thread name=t, instances={threads} {{ flowop delay name=d, value=1 }} }}"

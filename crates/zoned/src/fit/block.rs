@@ -50,7 +50,7 @@ fn observed(values: &[f64]) -> Observed {
     Observed { mean, deviation, count: values.len() as u32 }
 }
 
-/// Mean, and relative standard deviation of a single value.
+/// Returns the mean, and the relative standard deviation of a single value.
 pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;

@@ -53,7 +53,7 @@ impl Constants {
         model.checked()
     }
 
-    /// Names of all times, shares and sizes, except those of geometry and of the fit itself.
+    /// Returns the names of all times, shares and sizes, except those of geometry and of the fit itself.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         if let Some(table) = self.0.as_table() {

@@ -18,7 +18,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Signed relative error.
+    /// Returns the signed relative error.
     pub fn error(&self) -> f64 {
         self.modelled / self.measured - 1.0
     }

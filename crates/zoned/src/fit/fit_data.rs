@@ -67,7 +67,7 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
     })
 }
 
-/// At most `MOST`, evenly spaced.
+/// Selects at most `MOST`, evenly spaced.
 fn spread<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let count = points.len().min(MOST);
     (0..count).map(|index| points[index * points.len() / count]).collect()

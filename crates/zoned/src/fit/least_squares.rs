@@ -22,8 +22,8 @@ pub(crate) trait Problem {
     /// Derivatives at `x`, where the residuals are `at`: one column per constant.
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 
-    /// The same, if upward and downward derivatives agree; otherwise the smaller one. Avoids reporting constants that
-    /// are hidden by a larger one.
+    /// Returns the derivatives at `x` if upward and downward ones agree; otherwise the smaller one. Avoids reporting
+    /// constants that are hidden by a larger one.
     fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 }
 
@@ -77,13 +77,13 @@ pub(crate) struct Open {
 }
 
 impl Solution {
-    /// Standard deviation of each constant; the one before the search if rounding left none.
+    /// Returns the standard deviation of each constant; the one before the search if rounding left none.
     pub(crate) fn deviation(&self) -> Vec<f64> {
         let variances = self.covariance.iter().enumerate().map(|(index, row)| row[index]);
         variances.map(|variance| if variance > 0.0 { variance.sqrt().min(PRIOR) } else { PRIOR }).collect()
     }
 
-    /// Correlation of the errors of two constants, -1 to 1; `None` if either has none.
+    /// Returns the correlation of the errors of two constants, -1 to 1; `None` if either has none.
     pub(crate) fn correlation(&self, one: usize, other: usize) -> Option<f64> {
         let variance = |index: usize| self.covariance[index][index].max(0.0);
         let together = self.covariance[one][other] / (variance(one) * variance(other)).sqrt();
@@ -145,7 +145,7 @@ fn search<P: Problem>(
     None
 }
 
-/// Typical residual, at least the one expected from repetitions.
+/// Returns the typical residual, at least the one expected from repetitions.
 fn scale(residuals: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
     sizes.sort_by(f64::total_cmp);
@@ -166,7 +166,7 @@ fn cost(residuals: &[f64], scale: f64, x: &[f64], start: &[f64]) -> f64 {
     residuals.iter().map(loss).sum::<f64>() + prior / (scale * scale)
 }
 
-/// Weighted normal equations: `J'WJ` plus the prior.
+/// Returns the weighted normal equations: `J'WJ` plus the prior.
 fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> {
     let product = |a: &[f64], b: &[f64]| -> f64 {
         residuals.iter().zip(a.iter().zip(b)).map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
@@ -189,14 +189,14 @@ pub(crate) fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[
     Some((step, gain))
 }
 
-/// Covariance of the constants, scaled up if the residuals exceed the repetitions' scatter.
+/// Returns the covariance of the constants, scaled up if the residuals exceed the repetitions' scatter.
 pub(crate) fn covariance(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
     let inverse = inverse(normal(columns, residuals, scale(residuals)))?;
     let excess = excess(columns, residuals);
     Some(inverse.into_iter().map(|row| row.into_iter().map(|part| part * excess).collect()).collect())
 }
 
-/// Ratio of the squared residuals to the repetitions' scatter.
+/// Returns the ratio of the squared residuals to the repetitions' scatter.
 pub(crate) fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
     let scale = scale(residuals);
     let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
@@ -232,12 +232,12 @@ pub(crate) fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     Some(inverse)
 }
 
-/// The derivative that is nearer to 0; 0 if the signs differ.
+/// Returns the derivative that is nearer to 0; 0 if the signs differ.
 pub(crate) fn nearer(a: f64, b: f64) -> f64 {
     if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 }
 }
 
-/// [`nearer`] for all entries.
+/// Applies [`nearer`] to all entries.
 pub(crate) fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let columns = forward.into_iter().zip(backward);
     columns.map(|(there, back)| there.into_iter().zip(back).map(|(a, b)| nearer(a, *b)).collect()).collect()
@@ -334,7 +334,8 @@ mod tests {
         assert!(found.deviation()[0] > 0.5 && found.deviation()[1] < 0.003, "{found:?}");
     }
 
-    /// Two outside quantities enter by their sum, and their errors cancel: little uncertainty is left.
+    /// Widens a solution by two outside quantities that enter by their sum: their errors cancel, and little uncertainty
+    /// is left.
     #[test]
     fn correlations_of_outside_quantities_count() {
         let solve_it = || {

@@ -50,13 +50,13 @@ impl Line {
         self.numbers[index]
     }
 
-    /// Derivative moved towards 0 by its standard error: values indistinguishable from scatter become 0.
+    /// Returns a derivative moved towards 0 by its standard error: values indistinguishable from scatter become 0.
     pub(crate) fn cautious(&self, index: usize) -> f64 {
         let error = self.scatter * self.inverse[index][index].max(0.0).sqrt();
         (self.numbers[index].abs() - error).max(0.0) * self.numbers[index].signum()
     }
 
-    /// Whether two derivatives differ by more than `errors` standard errors of their difference.
+    /// Returns whether two derivatives differ by more than `errors` standard errors of their difference.
     pub(crate) fn is_apart(&self, one: usize, other: usize, errors: f64) -> bool {
         let of = |a: usize, b: usize| self.inverse[a][b];
         let variance = of(one, one) + of(other, other) - 2.0 * of(one, other);
@@ -77,7 +77,7 @@ struct Seeds {
 }
 
 impl Seeds {
-    /// One common mean if every run has a different seed.
+    /// Groups the runs by seed; one common mean if every run has a different seed.
     fn of(seen: &[Observation<'_>], size: usize) -> Self {
         let mut index = std::collections::BTreeMap::new();
         for one in seen {
@@ -117,7 +117,7 @@ impl Seeds {
         (0..self.means.first().map_or(0, |(_, by, _)| by.len())).map(part).collect()
     }
 
-    /// Mean at the centre, and its variance without that of the derivatives.
+    /// Returns the mean at the centre, and its variance without that of the derivatives.
     fn at_place(&self, numbers: &[f64], scatter: f64) -> (f64, f64) {
         let each: Vec<f64> = self.means.iter().map(|(_, by, value)| value - dot(by, numbers)).collect();
         let count = each.len() as f64;
@@ -137,7 +137,7 @@ mod tests {
     use rand_pcg::rand_core::Rng;
     use senesce_core::Seed;
 
-    /// 5 + 300 a - 100 b plus an offset per seed plus noise. The first runs are at the centre.
+    /// Returns 5 + 300 a - 100 b plus an offset per seed plus noise. The first runs are at the centre.
     fn runs(count: usize, seeds: usize, there: usize, noise: f64) -> Vec<([f64; 2], f64, usize)> {
         let mut stream = Seed(3).stream("test");
         let mut even = move || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;

@@ -69,12 +69,12 @@ impl<'a> MeasuredTable<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A cell; empty if the table does not have the column.
+    /// Returns a cell; empty if the table does not have the column.
     pub(crate) fn text(&self, column: &str) -> &'a str {
         self.columns.iter().position(|known| *known == column).map_or("", |index| self.cells[index])
     }
 
-    /// A positive number, plausible as a rate per second or a latency in microseconds; `None` for an empty cell.
+    /// Reads a positive number, plausible as a rate per second or a latency in microseconds; `None` for an empty cell.
     pub(crate) fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         let text = self.text(column);
         if text.is_empty() {
@@ -86,7 +86,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A latency in microseconds as [`Self::positive`], at least 0.01.
+    /// Reads a latency in microseconds as [`Self::positive`], at least 0.01.
     pub(crate) fn latency(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         match self.positive(column)? {
             Some(value) if value < LEAST_US => Err(self.wrong(column, "a plausible latency in microseconds")),
@@ -94,12 +94,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A required number above 0.
+    /// Reads a required number above 0.
     pub(crate) fn needed(&self, column: &str) -> Result<f64, ZonedError> {
         self.positive(column)?.ok_or_else(|| self.wrong(column, "a number above 0"))
     }
 
-    /// A whole number from 1 to 2^32 - 1.
+    /// Reads a whole number from 1 to 2^32 - 1.
     pub(crate) fn whole(&self, column: &str) -> Result<u32, ZonedError> {
         let value = self.text(column).parse().ok().filter(|value| *value > 0);
         value.ok_or_else(|| self.wrong(column, "a whole number above 0"))

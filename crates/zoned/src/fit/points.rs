@@ -35,7 +35,7 @@ pub struct Point {
 pub(crate) const HELD_OUT_ONE_OF: u64 = 3;
 
 impl Point {
-    /// Whether it must not be used for fitting, decided by a hash (FNV-1a, 64 bits) of its key.
+    /// Returns whether the point must not be used for fitting, decided by a hash (FNV-1a, 64 bits) of its key.
     pub fn held_out(&self) -> bool {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let hash = self.key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
@@ -236,7 +236,7 @@ fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> 
     Ok(values)
 }
 
-/// An actor, optionally limited to `per_second` commands.
+/// Returns an actor, optionally limited to `per_second` commands.
 fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, ZonedError> {
     let op: Activity = row.text("actor").parse().map_err(|_| row.wrong("actor", "an operation"))?;
     let mut actor = ActorSpec::new(op);
@@ -258,7 +258,7 @@ fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, Zon
     Ok(actor)
 }
 
-/// (Ramp, time) in virtual time until the numbers are stable.
+/// Returns (ramp, time) in virtual time until the numbers are stable.
 pub(crate) fn duration(job: &Job) -> (Span, Span) {
     let has = |op| job.actors.iter().any(|actor| actor.op == op);
     let seconds = match job.actors.len() {

@@ -33,7 +33,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// `kept`: names of values, separated by blanks.
+    /// Creates a probe; `kept` contains names of values, separated by blanks.
     pub(crate) fn new(key: impl Into<String>, work: Work, kept: &str) -> Self {
         Self { key: key.into(), work, kept: kept.split_whitespace().map(str::to_string).collect(), runs: 1 }
     }
@@ -52,7 +52,7 @@ impl Probe {
         }
     }
 
-    /// `None` for single commands.
+    /// Returns the job; `None` for single commands.
     pub fn job(&self) -> Option<&Job> {
         match &self.work {
             Work::Job(job) => Some(job),
@@ -64,7 +64,7 @@ impl Probe {
         self.averaged(seed, |seed| self.measure_once(session, seed, interrupt))
     }
 
-    /// Mean of all runs of a measurement, each with its own seed.
+    /// Returns the mean of all runs of a measurement, each with its own seed.
     pub fn averaged(
         &self,
         seed: Seed,
@@ -124,7 +124,7 @@ fn mean(runs: &[Values]) -> Values {
     runs.iter().take(1).flat_map(BTreeMap::keys).filter_map(|name| Some((name.clone(), of(name)?))).collect()
 }
 
-/// A value by name; `None` if it is not a positive number.
+/// Returns a value by name; `None` if it is not a positive number.
 fn value(result: &JobResult, name: &str) -> Option<f64> {
     let (actor, what) = name.split_once('.')?;
     let actor = result.actors.get(actor.parse::<usize>().ok()?)?;
@@ -137,7 +137,7 @@ fn value(result: &JobResult, name: &str) -> Option<f64> {
     (value.is_finite() && value > 0.0).then_some(value)
 }
 
-/// For bimodal latencies, the share of the shorter mode: those nearer to the 5th than to the 95th percentile.
+/// Returns the share of the shorter mode of bimodal latencies: those nearer to the 5th than to the 95th percentile.
 fn low(latency: &Latency) -> f64 {
     let middle = (latency.quantile_us(0.05) + latency.quantile_us(0.95)) / 2.0;
     latency.histogram.count_between(0, (middle * 1000.0) as u64) as f64 / latency.count().max(1) as f64

@@ -30,7 +30,8 @@ impl Recovered {
         self.found.value / self.truth - 1.0
     }
 
-    /// Whether it is reported as determined, but is off by more than 2 % and three standard deviations.
+    /// Returns whether the constant is reported as determined, but is off by more than 2 % and three standard
+    /// deviations.
     pub fn is_wrong(&self) -> bool {
         let error = self.error().abs();
         let stated = self.found.deviation.unwrap_or(f64::INFINITY);
@@ -38,7 +39,7 @@ impl Recovered {
     }
 }
 
-/// `model` with each constant multiplied by a random factor from 0.75 to 1.25.
+/// Returns `model` with each constant multiplied by a random factor from 0.75 to 1.25.
 pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, ZonedError> {
     let mut constants = Constants::of(model)?;
     for name in names {

@@ -32,7 +32,8 @@ impl Search<'_> {
         Open { columns, covariance }
     }
 
-    /// The constants that each probe depends on: those that change a run with the same seed. Most probes depend on few.
+    /// Returns the constants that each probe depends on: those that change a run with the same seed. Most probes depend
+    /// on few.
     fn touched(&self, solution: &Solution, others: &Others<'_>) -> BTreeMap<usize, Vec<usize>> {
         let all: Vec<usize> = (0..others.len()).collect();
         let found = in_parallel(self.places.len(), |place| {

@@ -181,7 +181,8 @@ impl<'a> Search<'a> {
         split
     }
 
-    /// The model with one constant moved up or down, and the distance: at least 1 for whole numbers. `None`: invalid.
+    /// Returns the model with one constant moved up or down, and the distance: at least 1 for whole numbers. `None`:
+    /// invalid.
     fn moved(&self, x: &[f64], index: usize, way: f64) -> Option<(Model, f64)> {
         let (_, base) = self.model(x)?;
         let mut there = x.to_vec();
@@ -195,7 +196,7 @@ impl<'a> Search<'a> {
         (length != 0.0).then_some((model, length))
     }
 
-    /// Upward and downward derivatives by one constant at `x`, where the residuals are `at`.
+    /// Returns upward and downward derivatives by one constant at `x`, whose residuals are `at`.
     fn both_ways(&mut self, x: &[f64], at: &Residuals, index: usize, which: &BTreeSet<usize>) -> [Option<Slopes>; 2] {
         [1.0, -1.0].map(|way| {
             let (model, length) = self.moved(x, index, way)?;
@@ -212,7 +213,7 @@ impl<'a> Search<'a> {
         Some(constants)
     }
 
-    /// Upward and downward derivatives of these probes, 0 for others.
+    /// Returns upward and downward derivatives of these probes, 0 for others.
     pub(crate) fn slopes_of(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> [Vec<Vec<f64>>; 2] {
         let at = self.split(at);
         let (mut upwards, mut downwards) = (Vec::new(), Vec::new());
@@ -255,7 +256,7 @@ impl Problem for Search<'_> {
         self.residuals_of(x, &self.all())
     }
 
-    /// Mean of both directions; if one is invalid, the other one.
+    /// Returns the mean of both directions; if one is invalid, the other one.
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
         let (known, at) = (self.known.take(), self.split(at));
         let (mut columns, mut moved) = (Vec::new(), Vec::new());

@@ -59,7 +59,7 @@ struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// The zone is empty before and after.
+    /// Runs one round of single commands. The zone is empty before and after.
     fn round(&mut self, appends: bool) -> Result<(), ZonedError> {
         self.command(Operation::Reset, "reset-untouched")?;
         self.write(0, "first-write")?;

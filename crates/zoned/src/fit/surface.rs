@@ -85,7 +85,7 @@ impl Search<'_> {
         }
     }
 
-    /// The same, starting at constants found before with these deviations.
+    /// Solves like [`Self::solve`], starting at constants found before with these deviations.
     pub(crate) fn solve_again(&mut self, start: &[f64], deviation: &[f64]) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
@@ -242,7 +242,7 @@ impl Search<'_> {
         (0..self.places[place].values.len()).map(of).collect()
     }
 
-    /// Each seed at the centre, then `count` models around it with the seeds in turn.
+    /// Returns a sample of each seed at the centre, then `count` models around it with the seeds in turn.
     fn samples(&self, x: &[f64], widths: &[f64], name: &str, count: usize, seeds: usize) -> Vec<Sample> {
         let there = self.model(x).map(|(model, _)| model);
         let mut samples: Vec<Sample> = (0..seeds)
@@ -315,7 +315,7 @@ impl Surface {
     }
 }
 
-/// The least-squares step if upward and downward derivatives differ, and the derivatives it used.
+/// Returns the least-squares step if upward and downward derivatives differ, and the derivatives it used.
 fn bent_step(
     ways: &[Vec<Vec<f64>>; 2],
     at: &[f64],
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
     use senesce_core::Seed;
 
-    /// 5 + 300 a plus the positive part of `b`, with unit noise.
+    /// Returns 5 + 300 a plus the positive part of `b`, with unit noise.
     fn noisy(count: usize) -> Vec<(Vec<f64>, f64)> {
         let mut stream = Seed(3).stream("test");
         let mut even = move || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;
@@ -381,7 +381,7 @@ mod tests {
         assert!((280.0..310.0).contains(&stated[0]) && stated[1].abs() < 20.0 && stated[2].abs() < 20.0, "{stated:?}");
     }
 
-    /// A value that depends on a constant only downwards.
+    /// Uses a value that depends on a constant only downwards.
     #[test]
     fn step_uses_derivatives_of_its_direction() {
         let ways = [vec![vec![1.0, 0.0]], vec![vec![1.0, 50.0]]];

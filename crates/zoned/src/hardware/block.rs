@@ -33,7 +33,7 @@ pub struct ZonedBlockDevice {
 }
 
 impl ZonedBlockDevice {
-    /// Read-only unless `writable`.
+    /// Opens a drive, read-only unless `writable`.
     pub fn open(path: &Path, writable: bool, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let device = BlockDevice::open(path)?;
         let name = path.display().to_string();
@@ -79,7 +79,8 @@ impl ZonedBlockDevice {
         }
     }
 
-    /// The block layer returns EIO for most refusals; the zone's state shows the cause.
+    /// Finds the cause of an error: the block layer returns EIO for most refusals, but the zone's state shows the
+    /// cause.
     fn explain(&mut self, errno: i32, command: &Command) -> ZoneFault {
         match errno {
             libc::ETOOMANYREFS => return ZoneFault::TooManyOpen,

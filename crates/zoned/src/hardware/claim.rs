@@ -88,8 +88,8 @@ pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevic
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
 
-/// Whether the zones are as an earlier part of the same run left them, or hold only noise if that part was interrupted.
-/// The regions of a conventional drive prove nothing.
+/// Returns whether the zones are as an earlier part of the same run left them, or hold only noise if that part was
+/// interrupted. The regions of a conventional drive prove nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
     if !device.geometry().zoned {
@@ -107,8 +107,8 @@ impl ClaimedDrive {
         Self::claim_again(path, way, erase, None)
     }
 
-    /// As [`Self::claim`], but accepts zones that match `left` or hold only this program's noise: the same run wrote
-    /// them.
+    /// Claims a drive like [`Self::claim`], but accepts zones that match `left` or hold only this program's noise: the
+    /// same run wrote them.
     pub(crate) fn claim_again(
         path: &Path,
         way: HostPath,
@@ -167,7 +167,7 @@ impl ClaimedDrive {
         }
     }
 
-    /// Whether the zones were as an earlier part of the same run left them.
+    /// Returns whether the zones were as an earlier part of the same run left them.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_ours
     }
@@ -247,7 +247,7 @@ impl ClaimedDrive {
         self.set_scheduler()
     }
 
-    /// Current content of the zones. Contains no content hash if they are not as the last job left them.
+    /// Returns the current content of the zones. Contains no content hash if they are not as the last job left them.
     pub(crate) fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         let zones = device.report(0, device.geometry().zones)?;

@@ -3,7 +3,7 @@
 use crate::error::ZonedError;
 use std::path::{Path, PathBuf};
 
-/// Block device of the only zoned drive of this machine.
+/// Returns the block device of the only zoned drive of this machine.
 pub(crate) fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
     let found = zoned_drives(Path::new("/sys/block"));
     let names = || found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
@@ -19,7 +19,7 @@ pub(crate) fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
     }
 }
 
-/// Zoned disks below a folder such as /sys/block, without stacked ones (device mapper).
+/// Finds zoned disks below a folder such as /sys/block, without stacked ones (device mapper).
 fn zoned_drives(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = folder.read_dir() else { return Vec::new() };
     let is_zoned = |entry: &Path| {

@@ -43,7 +43,7 @@ impl Fill {
 }
 
 impl Leftover {
-    /// From a zone report, and `read`, which returns the logical block of a number.
+    /// Creates the fingerprint from a zone report, and `read`, which returns the logical block of a number.
     pub(crate) fn of(drive: &str, zones: &[ZoneInfo], read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Self {
         let mut runs: Vec<(u32, Fill)> = Vec::new();
         for fill in zones.iter().map(Fill::of) {
@@ -55,7 +55,7 @@ impl Leftover {
         Self { drive: drive.into(), zones: runs, content: content(zones, read).ok() }
     }
 
-    /// The same without a content hash: only noise is recognised then.
+    /// Removes the content hash: only noise is recognised then.
     #[must_use]
     pub(crate) fn vouching_for_nothing(self) -> Self {
         Self { content: None, ..self }
@@ -66,8 +66,8 @@ impl Leftover {
     }
 }
 
-/// Whether every written zone begins and ends with this program's noise. A finished zone may end unwritten: it must
-/// hold noise up to some point and zeros after it, at all sampled positions.
+/// Returns whether every written zone begins and ends with this program's noise. A finished zone may end unwritten: it
+/// must hold noise up to some point and zeros after it, at all sampled positions.
 pub(crate) fn holds_only_noise(
     zones: &[ZoneInfo],
     mut read: impl FnMut(u64) -> io::Result<Vec<u8>>,

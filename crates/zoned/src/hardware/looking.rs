@@ -9,12 +9,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// Content of these zones; `block` is the block device, without which content cannot be read.
+/// Reads the content of these zones; `block` is the block device, without which content cannot be read.
 pub(super) fn found_on(zones: &[ZoneInfo], block_bytes: u32, block: Option<PathBuf>, identity: &str) -> Leftover {
     Leftover::of(identity, zones, reader(block, block_bytes))
 }
 
-/// Whether the zones hold only this program's noise; false if they cannot be read.
+/// Returns whether the zones hold only this program's noise; false if they cannot be read.
 pub(super) fn holds_only_noise(device: &mut dyn ZonedDevice, block: Option<PathBuf>) -> Result<bool, ZonedError> {
     let zones = device.report(0, device.geometry().zones)?;
     Ok(leftover::holds_only_noise(&zones, reader(block, device.geometry().block_bytes)).unwrap_or(false))

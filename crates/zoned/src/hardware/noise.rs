@@ -21,7 +21,7 @@ pub(crate) fn fill(memory: &mut [u8]) {
     }
 }
 
-/// Whether `content` consists of noise sectors only.
+/// Returns whether `content` consists of noise sectors only.
 pub(crate) fn is_noise(content: &[u8]) -> bool {
     let is_marked = |sector: &[u8]| mark(&sector[..NUMBER]) == sector[NUMBER..MARK];
     !content.is_empty() && content.len().is_multiple_of(SECTOR) && content.chunks_exact(SECTOR).all(is_marked)

@@ -215,7 +215,7 @@ fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
     })
 }
 
-/// First zone that the guard must assume to hold data.
+/// Returns the first zone that the guard must assume to hold data.
 pub(crate) fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
     zones.iter().find(|zone| zone.may_hold_data() && zone.state != ZoneState::Conventional)
 }

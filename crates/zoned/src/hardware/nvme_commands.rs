@@ -33,7 +33,7 @@ pub(crate) fn encode(command: &Command, namespace: u32, address: u64, block_byte
     }
 }
 
-/// Result of a passthrough call: an NVMe status above 0, a negative errno, or success.
+/// Decodes the result of a passthrough call: an NVMe status above 0, a negative errno, or success.
 pub(crate) fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     match result {
         0 => Ok(block),
@@ -42,7 +42,7 @@ pub(crate) fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     }
 }
 
-/// An NVMe status, or a negative errno, as io_uring reports it.
+/// Returns an NVMe status, or a negative errno, as io_uring reports it.
 pub(crate) fn number(result: senesce_sys::Result<nvme::Status>) -> i32 {
     result.map_or_else(|errno| -errno.raw_os_error(), i32::from)
 }
@@ -145,8 +145,8 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Identify Namespace for the Zoned Namespace Command Set (CNS 05h, CSI 02h), figure 48; conventional namespaces
-    /// refuse it.
+    /// Reads Identify Namespace for the Zoned Namespace Command Set (CNS 05h, CSI 02h), figure 48; conventional
+    /// namespaces refuse it.
     fn read_zoned(&self, file: &File, path: &str) -> Option<ZonedIdentity> {
         let space = identify(file, path, self.namespace, 0x05, 0x02).ok()?;
         let zone_blocks = u64_at(&space, 2816 + 16 * usize::from(self.format));
@@ -181,8 +181,8 @@ impl Identity {
     }
 }
 
-/// Format NVM Attributes, byte 524 of Identify Controller (Base Specification 2.0, figure 275); bit 0: a format affects
-/// all namespaces.
+/// Returns whether a format affects all namespaces: bit 0 of Format NVM Attributes, byte 524 of Identify Controller
+/// (Base Specification 2.0, figure 275).
 fn formats_all(controller: &[u8]) -> bool {
     controller.get(524).is_some_and(|attributes| attributes & 1 != 0)
 }
@@ -239,8 +239,8 @@ pub(crate) fn report(
     Ok(zones)
 }
 
-/// Figure 38 of the Zoned Namespace Command Set Specification. Drives report all ones for a write pointer without
-/// meaning.
+/// Decodes a zone descriptor (figure 38 of the Zoned Namespace Command Set Specification). Drives report all ones for a
+/// write pointer without meaning.
 fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
     let state = ZoneState::from_code(data[1] >> 4).unwrap_or(ZoneState::Offline);
     let (start, capacity) = (u64_at(data, 16), u64_at(data, 8));
@@ -252,7 +252,7 @@ fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
     ZoneInfo { zone, state, start, capacity, pointer }
 }
 
-/// Format NVM, section 5.14: destroys all data.
+/// Sends Format NVM, section 5.14: destroys all data.
 pub(crate) fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
     let command = Passthrough {
         opcode: 0x80,
@@ -267,7 +267,8 @@ pub(crate) fn format(file: &File, path: &str, namespace: u32, index: u8) -> Resu
     }
 }
 
-/// A drive that supports the command may still refuse it for a zoned namespace or for this format.
+/// Explains a failed format. A drive that supports the command may still refuse it for a zoned namespace or for this
+/// format.
 fn not_formatted(path: &str, result: i32) -> ZonedError {
     // Status code type and code without the bits "more" and "do not retry" (Base Specification 2.0, figures 92 to 94).
     let why = match result {

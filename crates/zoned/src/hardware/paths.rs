@@ -11,8 +11,8 @@ fn is_character_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_char_device())
 }
 
-/// /dev/ngXnY of /dev/nvmeXnY, or the device itself if it is a character device. Resolves links first, because files
-/// next to a link are unrelated to the drive.
+/// Returns /dev/ngXnY of /dev/nvmeXnY, or the device itself if it is a character device. Resolves links first, because
+/// files next to a link are unrelated to the drive.
 pub(super) fn passthrough_path(path: &Path) -> Option<PathBuf> {
     let real = path.canonicalize().ok()?;
     if is_character_device(&real) {
@@ -27,7 +27,7 @@ pub(crate) fn has_passthrough(path: &Path) -> bool {
     passthrough_path(path).is_some()
 }
 
-/// /dev/nvmeXnY of /dev/ngXnY, or the path itself if it is a block device. Resolves links.
+/// Returns /dev/nvmeXnY of /dev/ngXnY, or the path itself if it is a block device. Resolves links.
 pub(super) fn block_path(path: &Path) -> Option<PathBuf> {
     if BlockDevice::number_of(path).is_some() {
         return Some(path.into());
@@ -41,7 +41,7 @@ fn block_name(real: &Path) -> Option<String> {
     Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
 }
 
-/// Block device of a character device according to the kernel's list in `class`.
+/// Returns the block device of a character device according to the kernel's list in `class`.
 fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
     let name = block_name(&path.canonicalize().ok()?)?;
     class.join(&name).exists().then_some(name)
@@ -51,7 +51,7 @@ pub(crate) fn has_block_device(path: &Path) -> bool {
     block_path(path).is_some()
 }
 
-/// The drive's model; the kernel name for devices without one, such as null_blk or loop.
+/// Returns the drive's model; the kernel name for devices without one, such as null_blk or loop.
 pub(crate) fn model_of(path: &Path) -> Option<String> {
     let identified = passthrough_path(path).and_then(|character| {
         let file = File::open(&character).ok()?;
@@ -64,7 +64,7 @@ pub(crate) fn model_of(path: &Path) -> Option<String> {
     device.attribute("device/model").filter(|model| !model.is_empty()).or_else(|| Some(device.name().into()))
 }
 
-/// Serial number of a drive, or its path if it has none.
+/// Returns the serial number of a drive, or its path if it has none.
 pub(super) fn identity_of(path: &Path) -> String {
     let block = block_path(path);
     let serial = block.as_deref().and_then(|block| BlockDevice::open(block).ok()?.serial());
@@ -103,7 +103,7 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     use std::os::unix::fs::symlink;
 
-    /// The name of a link and its neighbours must not decide which drive is inspected.
+    /// Ensures that the name of a link and its neighbours do not decide which drive is inspected.
     #[test]
     #[ignore = "needs root"]
     fn links_resolve_to_the_drives_block_device() {

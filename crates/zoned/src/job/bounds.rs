@@ -11,7 +11,7 @@ pub(crate) const LONGEST: Duration = Duration::from_hours(24 * 366);
 /// Maximum count per worker: 35 years at a million commands per second.
 pub(crate) const MOST_COMMANDS: u64 = 1 << 50;
 
-/// Problem and remedy of an actor's times; `bytes` is the size of one of its commands.
+/// Returns problem and remedy of an actor's times; `bytes` is the size of one of its commands.
 pub(crate) fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String, &'static str)> {
     if spec.count == Some(0) {
         return Some(("count 0 measures nothing".into(), "say how many"));

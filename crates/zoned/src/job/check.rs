@@ -48,7 +48,7 @@ pub struct CheckedJob {
 }
 
 impl CheckedJob {
-    /// Bytes that preparation writes if every step must use commands.
+    /// Returns the bytes that preparation writes if every step must use commands.
     pub fn preparation_bytes(&self, geometry: &Geometry) -> u64 {
         let filled = self.steps.iter().filter(|step| step.step == PrepareStep::Fill);
         filled.map(|step| u64::from(step.zones.len() as u32) * step.blocks * u64::from(geometry.block_bytes)).sum()
@@ -110,7 +110,7 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
     Ok(checked)
 }
 
-/// An ioctl waits for its single command and bypasses the block layer.
+/// Refuses jobs that ioctl cannot run: an ioctl waits for its single command and bypasses the block layer.
 fn check_rings(job: &Job) -> Result<(), ZonedError> {
     if job.submission == Submission::IoUring {
         return Ok(());
@@ -291,7 +291,7 @@ fn check_limits(actors: &[CheckedActor], geometry: &Geometry) -> Result<(), Zone
     Ok(())
 }
 
-/// The guard relies on write pointers. Data in a zone without one would go unnoticed.
+/// Refuses conventional zones: the guard relies on write pointers, and data in a zone without one would go unnoticed.
 fn refuse_conventional(place: &str, range: &Range<u32>, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
     let is_conventional =
         |zone: &u32| zones.get(*zone as usize).is_some_and(|info| info.state == ZoneState::Conventional);

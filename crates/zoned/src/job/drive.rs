@@ -104,7 +104,7 @@ impl Loop {
         self.issue(device, workers, index, completion.completed_ns)
     }
 
-    /// A lost zone may end all workers.
+    /// Handles a refused command. A lost zone may end all workers.
     #[cold]
     fn refused<D: ZonedDevice + ?Sized>(
         &mut self,

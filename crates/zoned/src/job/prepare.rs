@@ -56,7 +56,7 @@ fn apply<D: ZonedDevice + ?Sized>(device: &mut D, step: &CheckedStep, info: &Zon
     }
 }
 
-/// The kernel's write pointer may be stale if another path emptied the zone.
+/// Returns whether a zone need not be reset. The kernel's write pointer may be stale if another path emptied the zone.
 fn needs_no_reset<D: ZonedDevice + ?Sized>(device: &D, info: &ZoneInfo) -> bool {
     info.state == ZoneState::Empty && !device.host_keeps_pointers()
 }

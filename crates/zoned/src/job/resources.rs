@@ -75,8 +75,8 @@ fn limit_words(limit: u32) -> String {
     if limit == 0 { "any number of".into() } else { limit.to_string() }
 }
 
-/// A worker holds at most one zone more than preparation left: it starts with its first one, and takes the next when
-/// that is full or empty again.
+/// Checks the zone limits of all workers. A worker holds at most one zone more than preparation left. It starts with
+/// its first one, and takes the next when that is full or empty again.
 fn check_workers(job: &CheckedJob, geometry: &Geometry, table: &ZoneTable, presets: bool) -> Result<(), ZonedError> {
     let openers: Vec<&CheckedActor> =
         job.actors.iter().filter(|actor| opens(actor, geometry.capacity_blocks, presets)).collect();

@@ -145,7 +145,7 @@ impl ActorResult {
         format!("the drive refused all its commands ({}), so nothing was measured", self.tally.error_words())
     }
 
-    /// Warning about an end before the count and the time.
+    /// Returns a warning about an end before the count and the time.
     fn what_is_missing(&self) -> Option<String> {
         let asked = self.asked.commands?;
         let in_time = self.asked.time_ns.is_none_or(|time| self.tally.counted_ns < time);
@@ -180,7 +180,8 @@ impl ActorResult {
         self.tally.counted_ns as f64 / 1e9
     }
 
-    /// Zone commands can be few and long: those partly within the measured time count by their share.
+    /// Returns the commands per second. Zone commands can be few and long: those partly within the measured time count
+    /// by their share.
     pub fn iops(&self) -> f64 {
         let commands = if self.op.manages() { self.tally.shares } else { self.tally.commands as f64 };
         if self.tally.counted_ns == 0 { 0.0 } else { commands / self.seconds() }
@@ -190,7 +191,7 @@ impl ActorResult {
         if self.tally.counted_ns == 0 { 0.0 } else { self.tally.bytes as f64 / 1048576.0 / self.seconds() }
     }
 
-    /// Bandwidth of each whole second, MiB/s.
+    /// Returns the bandwidth of each whole second, MiB/s.
     pub fn bw_by_second(&self) -> Vec<f64> {
         let whole = (self.seconds() + 1e-9) as usize;
         self.tally.per_second.iter().take(whole).map(|bytes| *bytes as f64 / 1048576.0).collect()
@@ -250,7 +251,7 @@ impl ActorResult {
     }
 }
 
-/// `{mean, p50, p95, p99, max}` in microseconds; null without commands.
+/// Returns `{mean, p50, p95, p99, max}` in microseconds; null without commands.
 pub(crate) fn latency_json(latency: &Latency) -> Value {
     if latency.count() == 0 {
         return Value::Null;

@@ -189,12 +189,12 @@ impl ActorSpec {
         }
     }
 
-    /// Size of a command for the rate limit: its data, or the zone capacity for a zone command.
+    /// Returns the size of a command for the rate limit: its data, or the zone capacity for a zone command.
     pub fn command_bytes(&self, geometry: &Geometry) -> u64 {
         if self.op.manages() { geometry.capacity_bytes() } else { self.bs.0 }
     }
 
-    /// Whether it uses each zone once and ends by itself.
+    /// Returns whether the actor uses each zone once and ends by itself.
     pub(crate) fn goes_once(&self) -> bool {
         matches!(self.op, Activity::Reset | Activity::Finish) && self.occupancy.is_none()
     }

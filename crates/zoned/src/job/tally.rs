@@ -47,17 +47,16 @@ impl Latency {
         self.histogram.len()
     }
 
-    /// Mean in microseconds; 0 if empty.
+    /// Returns the mean in microseconds; 0 if empty.
     pub fn mean_us(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1000.0 }
     }
 
-    /// A quantile (0 to 1) in microseconds: the upper end of its bucket, at most the maximum.
+    /// Returns a quantile (0 to 1) in microseconds: the upper end of its bucket, at most the maximum.
     pub fn quantile_us(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile).min(self.max) as f64 / 1000.0
     }
 
-    /// Maximum in microseconds.
     pub fn max_us(&self) -> f64 {
         self.max as f64 / 1000.0
     }

@@ -96,7 +96,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// `zones` is the state of all zones of the drive, `tags` the first tag of this worker.
+    /// Creates a worker; `zones` is the state of all zones of the drive, `first_tag` the first tag of this worker.
     pub(crate) fn new(
         actor: &CheckedActor,
         number: u32,
@@ -312,7 +312,7 @@ impl Worker {
         }
     }
 
-    /// How far its own commands wrote its zones, if it writes; `None` for lost zones.
+    /// Returns how far the worker's own commands wrote its zones, if it writes; `None` for lost zones.
     pub(crate) fn written(&self) -> Vec<(u32, Option<u64>)> {
         let lost = self.tally.lost.iter().filter(|(_, fault)| fault.loses_zone()).map(|(zone, _)| (*zone, None));
         let left = self.left.iter().map(|place| (place.zone, Some(place.pointer)));
@@ -352,7 +352,7 @@ impl Worker {
         }
     }
 
-    /// Share of a command within the measured time, 0 to 1.
+    /// Returns the share of a command within the measured time, 0 to 1.
     fn share_within(&self, completion: &Completion) -> f64 {
         let (begin, end) = (completion.submitted_ns, completion.completed_ns.max(completion.submitted_ns + 1));
         let within = end.min(self.end_ns).saturating_sub(begin.max(self.count_from_ns));

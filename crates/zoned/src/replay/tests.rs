@@ -41,7 +41,7 @@ fn host_time_is_kept_and_drive_time_is_not() {
     assert!(none.seconds() < half.seconds() && half.seconds() < fast.seconds());
 }
 
-/// A write after a reset must not start before the reset has ended.
+/// Checks that a write after a reset does not start before the reset has ended.
 #[test]
 fn zone_commands_stay_in_order() {
     let mut list = writes(10, 5_000);
@@ -86,7 +86,7 @@ fn descending_times_and_invalid_shares_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// For any recording: each command runs once, in the recorded order, and after all that it waited for.
+    /// Checks for any recording that each command runs once, in the recorded order, and after all that it waited for.
     #[test]
     fn commands_keep_their_order_and_dependencies(
         steps in prop::collection::vec((0u64..2_000_000, 0u64..3_000_000, 0u32..4, 0u8..5), 1..200),

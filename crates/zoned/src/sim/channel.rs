@@ -18,7 +18,7 @@ pub(crate) struct Load {
 }
 
 impl Channel {
-    /// `page`: ns for one page of a program's data.
+    /// Creates a channel; `page` is the time in ns for one page of a program's data.
     pub(crate) fn new(page: u64) -> Self {
         Self { read_free: 0, load_end: 0, delayed: 0, page: page.max(1) }
     }
@@ -42,7 +42,7 @@ impl Channel {
         Load { ends: self.load_end, delayed_before: self.delayed }
     }
 
-    /// When these data will have crossed, as far as known.
+    /// Returns when these data will have crossed, as far as known.
     pub(crate) fn end_of(&self, load: &Load) -> u64 {
         load.ends + (self.delayed - load.delayed_before)
     }

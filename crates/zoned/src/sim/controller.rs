@@ -23,7 +23,7 @@ impl Controller {
         Self { present: BinaryHeap::with_capacity(capacity), attained: 0, updated: 0, next: u64::MAX }
     }
 
-    /// When the next command leaves; `u64::MAX` when idle.
+    /// Returns when the next command leaves; `u64::MAX` when idle.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
         self.next

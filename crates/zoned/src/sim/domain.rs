@@ -60,8 +60,9 @@ fn beside_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
     checked.actors.iter().any(|other| other.spec.name != actor.spec.name && !other.spec.op.reads())
 }
 
-/// Concurrent commands were measured through the kernel's passthrough, which takes about 4 us more per command than the
-/// user-space driver of the other tables. With one or two writers that is most of the difference.
+/// Warns about few writers: concurrent commands were measured through the kernel's passthrough. It takes about 4 us
+/// more per command than the user-space driver of the other tables. With one or two writers that is most of the
+/// difference.
 fn few_writers(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     let measured = checked.job.path == HostPath::Passthrough;
     (!measured && is_few(actor) && actor.spec.rate.is_none() && beside_changes(checked, actor)).then(|| {
@@ -87,8 +88,8 @@ fn is_few(actor: &CheckedActor) -> bool {
     actor.spec.op.streams_writes() && actor.jobs * actor.spec.qd <= FEW_WRITERS
 }
 
-/// A real drive assigns programs of a zone to a fixed die, the model to the next free one: writers with a low rate wait
-/// longer than modelled.
+/// Warns about latencies: a real drive assigns programs of a zone to a fixed die, the model to the next free one.
+/// Writers with a low rate wait longer than modelled.
 fn latencies(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     if !actor.spec.op.streams_writes() || !beside_changes(checked, actor) {
         return None;

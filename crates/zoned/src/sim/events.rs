@@ -81,7 +81,7 @@ impl EventQueue {
         }
     }
 
-    /// `stamp` must be below 2^24.
+    /// Adds an event; `stamp` must be below 2^24.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
         self.others.push(Reverse(packed(time, kind, index, stamp)));
@@ -94,7 +94,7 @@ impl EventQueue {
         self.programs.push(Reverse(key));
     }
 
-    /// When the next event is due; `u64::MAX` without events.
+    /// Returns when the next event is due; `u64::MAX` without events.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
         let other = self.others.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64);

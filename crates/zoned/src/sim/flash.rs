@@ -111,7 +111,7 @@ fn link(links: &[(f64, f64); 2], kib: u32) -> u64 {
 }
 
 impl Flash {
-    /// `way` is the (command, KiB) time in microseconds of the path to the drive.
+    /// Creates the flash; `way` is the (command, KiB) time in microseconds of the path to the drive.
     pub(crate) fn new(
         flash: &FlashModel,
         read: &ReadModel,
@@ -177,23 +177,23 @@ impl Flash {
         self.dies.len() as u32
     }
 
-    /// Bytes of one program.
+    /// Returns the bytes of one program.
     pub(crate) fn unit(&self) -> u64 {
         self.unit
     }
 
-    /// Share of dies that are programming or have a program waiting.
+    /// Returns the share of dies that are programming or have a program waiting.
     pub(crate) fn programming_share(&self) -> f64 {
         f64::from(self.dies() - self.free_dies) / f64::from(self.dies())
     }
 
-    /// A reset erases until then, in pulses that block reads.
+    /// Erases for a reset until the given time, in pulses that block reads.
     pub(crate) fn erase(&mut self, until: u64) {
         self.erasing_until = self.erasing_until.max(until);
     }
 
-    /// Waiting time of a read for the erase pulse of its die; dies take turns. A pulse that came due during a read
-    /// begins now.
+    /// Returns the waiting time of a read for the erase pulse of its die; dies take turns. A pulse that came due during
+    /// a read begins now.
     #[inline]
     fn pulse(&self, now: u64, die: u32) -> u64 {
         if now >= self.erasing_until || self.pulse_period == 0 {
@@ -228,7 +228,7 @@ impl Flash {
         self.feed(now, events);
     }
 
-    /// A finish whose last padding was assigned to a die.
+    /// Takes a finish whose last padding was assigned to a die.
     #[inline]
     pub(crate) fn padded(&mut self) -> Option<u32> {
         self.padding.done.pop()
@@ -241,12 +241,12 @@ impl Flash {
         self.queue.pop_front().map(|(program, _)| program)
     }
 
-    /// All dies; empty if none has a program.
+    /// Returns all dies; empty if none has a program.
     fn with_programs(&self) -> std::ops::Range<u32> {
         0..if self.free_dies < self.dies() { self.dies() } else { 0 }
     }
 
-    /// The next die in turn without a program.
+    /// Returns the next die in turn without a program.
     fn free_die(&self) -> Option<u32> {
         if self.free_dies == 0 {
             return None;
@@ -298,7 +298,7 @@ impl Flash {
         events.push(end, EventKind::Loaded, die, 0);
     }
 
-    /// The data of a die's program have crossed, unless reads delayed them.
+    /// Handles the end of a transfer: the data of a die's program have crossed, unless reads delayed them.
     pub(crate) fn loaded(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let Some(load) = self.dies[die as usize].load else { return };
         let end = self.channel(die).end_of(&load);
@@ -311,7 +311,7 @@ impl Flash {
         }
     }
 
-    /// The die has sensed its page; both wait for the channel.
+    /// Handles the end of sensing: the die has sensed its page, and both wait for the channel.
     #[inline]
     pub(crate) fn sensed(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let kib = self.dies[die as usize].reading.kib;
@@ -323,8 +323,8 @@ impl Flash {
         events.push(sent, EventKind::Sent, die, 0);
     }
 
-    /// The page has crossed the channel: it crosses the link, and the die is free. Returns the command and when its
-    /// page has left the link.
+    /// Handles a page that has crossed the channel: it crosses the link, and the die is free. Returns the command and
+    /// when its page has left the link.
     #[inline]
     pub(crate) fn sent(&mut self, now: u64, die: u32, events: &mut EventQueue) -> (u32, u64) {
         let target = &mut self.dies[die as usize];

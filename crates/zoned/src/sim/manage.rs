@@ -114,7 +114,7 @@ impl SimDevice {
         self.complete_at(ends, slot);
     }
 
-    /// Another command arrives: a quiet finish continues as padding that competes with it.
+    /// Turns a quiet finish into padding when another command arrives: the padding competes with that command.
     #[inline]
     pub(super) fn disturb_finish(&mut self) {
         if self.manager.as_ref().is_some_and(|manager| manager.quiet.is_some()) {

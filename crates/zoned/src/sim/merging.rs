@@ -42,9 +42,9 @@ impl SimDevice {
         lock.waiting += 1;
     }
 
-    /// Maximum bytes of a merged request. Requests of less than a page are merged in pairs at most, more likely the
-    /// more of them wait, and not if a zone is written slowly. If several zones are written, few waiting writes are
-    /// merged.
+    /// Returns the maximum bytes of a merged request. Requests of less than a page are merged in pairs at most, more
+    /// likely the more of them wait. They are not merged if a zone is written slowly. If several zones are written, few
+    /// waiting writes are merged.
     fn most_merged(&mut self, zone: u32, bytes: u32) -> u32 {
         let limit = self.timing.merge_limit.unwrap_or(0);
         let WriteLock { waiting, taken_at, .. } = self.locks[zone as usize];
@@ -63,7 +63,7 @@ impl SimDevice {
         bytes.saturating_mul(1 + more).min(limit)
     }
 
-    /// The zone's write is done: sends waiting ones as one, up to the merge limit.
+    /// Ends the zone's write: sends waiting ones as one, up to the merge limit.
     pub(super) fn unlock(&mut self, zone: u32) {
         let lock = self.locks[zone as usize];
         let head = lock.first;

@@ -116,7 +116,7 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    /// A new drive at time 0: all zones empty and never opened.
+    /// Creates a drive at time 0: all zones empty and never opened.
     pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
         let geometry = model.geometry(options.block_bytes)?;
         let way = options.path.model(model).ok_or_else(|| model.lacks(options.path))?;
@@ -264,7 +264,7 @@ impl SimDevice {
         self.slots[slot as usize].pages = pages;
     }
 
-    /// The command processor has finished a write: its data cross the link.
+    /// Handles a write that the command processor has finished: its data cross the link.
     #[inline]
     fn depart(&mut self) {
         self.now = self.controller.next_time();
@@ -274,7 +274,7 @@ impl SimDevice {
         self.events.push(self.transfer_free, EventKind::Transferred, slot, 0);
     }
 
-    /// A write's data are in the buffer: it completes, and whole units go to their dies.
+    /// Completes a write whose data are in the buffer; whole units go to their dies.
     #[inline]
     fn admit(&mut self, slot: u32) {
         let Slot { operation, zone, bytes, part_bytes, behind, .. } = self.slots[slot as usize];

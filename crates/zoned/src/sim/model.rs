@@ -325,7 +325,7 @@ pub struct GarbageModel {
 }
 
 impl Model {
-    /// Error for a path that the model does not cover.
+    /// Returns the error for a path that the model does not cover.
     pub(crate) fn lacks(&self, path: HostPath) -> ZonedError {
         let known: Vec<&str> =
             HostPath::ALL.into_iter().filter(|path| path.model(self).is_some()).map(HostPath::name).collect();
@@ -337,7 +337,7 @@ impl Model {
         ))
     }
 
-    /// `None` selects the default format.
+    /// Returns the geometry; `None` selects the default format.
     pub fn geometry(&self, block_bytes: Option<u32>) -> Result<Geometry, ZonedError> {
         let model = &self.geometry;
         let block_bytes = block_bytes.unwrap_or(*model.formats.last().unwrap_or(&4096));
@@ -374,7 +374,7 @@ pub(crate) fn ns(microseconds: f64) -> u64 {
     (microseconds * 1000.0).round().max(0.0) as u64
 }
 
-/// 0 for an empty curve.
+/// Returns the value of a curve at `kib`; 0 for an empty curve.
 pub(crate) fn at(curve: &Curve, kib: f64) -> f64 {
     let Some(first) = curve.first() else { return 0.0 };
     if kib <= first.0 {

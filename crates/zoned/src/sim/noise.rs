@@ -29,13 +29,13 @@ impl Noise {
         (mean * u64::from(quantile)) >> 16
     }
 
-    /// `mean` with a one-sided spread: never much below it, with an exponential tail above. Preserves the mean.
+    /// Returns `mean` with a one-sided spread: never much below it, with an exponential tail above. Preserves the mean.
     pub(crate) fn around(&mut self, mean: u64, spread: f64) -> u64 {
         let width = (mean as f64 * spread) as u64;
         mean - width + self.exponential(width)
     }
 
-    /// `mean` with a symmetric, uniform spread.
+    /// Returns `mean` with a symmetric, uniform spread.
     pub(crate) fn near(&mut self, mean: u64, spread: f64) -> u64 {
         let even = (self.generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (mean as f64 * (1.0 + spread * (2.0 * even - 1.0))) as u64

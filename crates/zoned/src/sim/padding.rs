@@ -24,7 +24,7 @@ impl Padding {
         !self.active.is_empty()
     }
 
-    /// Whether the next program is padding, which is then taken; otherwise it is the first of the `queue`.
+    /// Returns whether the next program is padding, which is then taken; otherwise it is the first of the `queue`.
     #[inline]
     pub(crate) fn waits(&mut self, queue: &VecDeque<(Program, u32)>) -> bool {
         if self.active.is_empty() {
@@ -63,7 +63,7 @@ fn zones_in(queue: &VecDeque<(Program, u32)>) -> usize {
 mod tests {
     use super::*;
 
-    /// Number of padding programs of one finish among 400 programs next to `zones` backlogged writers.
+    /// Returns the number of padding programs of one finish among 400 programs next to `zones` backlogged writers.
     fn share(zones: u32) -> usize {
         let mut padding = Padding::default();
         padding.begin(7, 1_000_000);

@@ -76,7 +76,7 @@ impl Placement {
         }
     }
 
-    /// Die of a byte of a zone in this unit, and whether its page is of the slow kind.
+    /// Returns the die of a byte of a zone in this unit, and whether its page is of the slow kind.
     #[inline]
     pub(crate) fn page(&self, zone: u32, unit: u64, offset: u64) -> (u32, bool) {
         let page = u64::from(zone) << 40 | offset >> PAGE_SHIFT;
@@ -90,14 +90,14 @@ impl Placement {
         (die, hash < self.slow_threshold)
     }
 
-    /// The parity dies of a zone's stripes come first, then the data dies.
+    /// Returns the die of a unit. The parity dies of a zone's stripes come first, then the data dies.
     #[inline]
     fn data_die(&self, zone: u32, unit: u32) -> u32 {
         let die = self.first_dies[zone as usize] + unit % (self.dies - self.parity);
         if die < self.dies { die } else { die - self.dies }
     }
 
-    /// Data of the host enter the buffer; complete units go to their dies.
+    /// Adds data of the host to the buffer; complete units go to their dies.
     pub(crate) fn write(&mut self, now: u64, zone: u32, bytes: u64, flash: &mut Flash, events: &mut EventQueue) {
         flash.buffered += bytes;
         let data_dies = self.dies - self.parity;
@@ -129,7 +129,7 @@ impl Placement {
         }
     }
 
-    /// The zone was reset or finished: drops its data in the buffer.
+    /// Drops a zone's data in the buffer, because the zone was reset or finished.
     pub(crate) fn forget(&mut self, zone: u32, flash: &mut Flash) {
         if let Some(stream) = self.streams.get_mut(zone as usize) {
             flash.buffered = flash.buffered.saturating_sub(stream.pending);
@@ -137,7 +137,7 @@ impl Placement {
         }
     }
 
-    /// Steady state: no erased space beyond the threshold of garbage collection.
+    /// Sets the steady state: no erased space beyond the threshold of garbage collection.
     pub(crate) fn wear(&mut self) {
         if let Some(garbage) = &mut self.garbage {
             garbage.free = (garbage.model.start_below_mib << 20) as i64;

@@ -17,7 +17,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Incomplete units may stay in the buffer for every active zone, so a piece must fit into the rest.
+    /// Creates the queue. Incomplete units may stay in the buffer for every active zone, so a piece must fit into the
+    /// rest.
     pub(crate) fn new(model: &Model) -> Self {
         let kib = |kib: u32| u64::from(kib) << 10;
         let buffer = kib(model.flash.buffer_kib);
@@ -30,7 +31,7 @@ impl Room {
         self.waiting.reserve(commands);
     }
 
-    /// Whether `bytes` that arrive now fit without waiting.
+    /// Returns whether `bytes` that arrive now fit without waiting.
     #[inline]
     pub(crate) fn takes(&self, buffered: u64, bytes: u32) -> bool {
         buffered + u64::from(bytes).min(self.piece) <= self.buffer
@@ -78,7 +79,7 @@ impl SimDevice {
         }
     }
 
-    /// Whether releases matter: data wait for space, or a finish for the next event.
+    /// Returns whether releases matter: data wait for space, or a finish for the next event.
     #[inline]
     pub(super) fn somebody_waits(&self) -> bool {
         #[cfg(test)]

@@ -41,7 +41,7 @@ impl Stream {
         }
     }
 
-    /// Whether a read continues the stream; updates the expected position.
+    /// Returns whether a read continues the stream; updates the expected position.
     #[inline]
     pub(crate) fn follows(&mut self, zone: u32, block: u64, blocks: u64) -> bool {
         let follows = self.zone == zone && self.next_block == block;

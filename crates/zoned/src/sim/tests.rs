@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Small drives with whole microseconds and no spread, so that many events coincide.
+/// Generates small drives with whole microseconds and no spread, so that many events coincide.
 fn model() -> impl Strategy<Value = Model> {
     let parts = prop::sample::select(vec![1, 2, 4, 8]);
     let few = |times: Vec<f64>| prop::sample::select(times);
@@ -72,7 +72,7 @@ thread_local! {
     static SEEN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// All completions in order, with the time after each completion and each wait.
+/// Returns all completions in order, with the time after each completion and each wait.
 fn completions(model: &Model, path: HostPath, eager: bool, steps: &[Step]) -> Vec<(Option<Completion>, u64)> {
     let mut drive = SimDevice::new(model, SimOptions { block_bytes: None, path }, Seed(1)).unwrap();
     drive.eager = eager;

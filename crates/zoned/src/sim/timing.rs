@@ -33,7 +33,7 @@ impl HostPath {
         Self::ALL.into_iter().find(|path| path.name() == name)
     }
 
-    /// Whether commands, including appends, bypass the block layer.
+    /// Returns whether commands, including appends, bypass the block layer.
     pub fn bypasses_block_layer(self) -> bool {
         matches!(self, Self::Direct | Self::Passthrough)
     }
@@ -165,14 +165,14 @@ impl Timing {
         }
     }
 
-    /// Additional time for merging `commands` into another one, now of `bytes`.
+    /// Returns the additional time for merging `commands` into another one, now of `bytes`.
     pub(crate) fn merging(&self, commands: u64, bytes: u32) -> u64 {
         (commands * self.merged).min(self.merged_limit.get(bytes))
     }
 }
 
 impl WriteTiming {
-    /// Additional delay of a merged write of `bytes` that consists of parts of `part_bytes` for the engine.
+    /// Returns the additional delay of a merged write of `bytes` that consists of parts of `part_bytes` for the engine.
     pub(crate) fn small_delay(&self, part_bytes: u32, bytes: u32) -> u64 {
         let engine = self.engine.get(part_bytes) > 0 && self.engine.get(bytes) == 0;
         if engine { self.small_delay.get(part_bytes) } else { 0 }

@@ -19,18 +19,18 @@ impl Window {
         Self { limit, waiting: 0, admitted: 0, held: VecDeque::new() }
     }
 
-    /// Data begin to wait for the buffer.
+    /// Records that data begin to wait for the buffer.
     pub(crate) fn wait(&mut self, bytes: u32) {
         self.waiting += u64::from(bytes);
     }
 
-    /// Data that waited enter the buffer.
+    /// Records that waiting data enter the buffer.
     pub(crate) fn admit(&mut self, bytes: u32) {
         self.waiting -= u64::from(bytes);
         self.admitted += u64::from(bytes);
     }
 
-    /// Whether a read that arrives now must wait; if so, it is queued.
+    /// Returns whether a read that arrives now must wait; if so, it is queued.
     #[inline]
     pub(crate) fn holds(&mut self, slot: u32) -> bool {
         let full = self.waiting > self.limit;
@@ -40,7 +40,7 @@ impl Window {
         full
     }
 
-    /// The next read that may continue.
+    /// Takes the next read that may continue.
     #[inline]
     pub(crate) fn release(&mut self) -> Option<u32> {
         let (slot, after) = *self.held.front()?;

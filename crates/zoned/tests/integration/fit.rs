@@ -102,33 +102,33 @@ fn comes_back(name: &str) {
 }
 
 #[test]
-fn constants_of_writes_and_appends_come_back() {
+fn fit_recovers_constants_of_writes_and_appends() {
     comes_back("writes and appends");
 }
 
 #[test]
-fn constants_of_resets_come_back() {
+fn fit_recovers_constants_of_resets() {
     comes_back("resets");
 }
 
 #[test]
-fn constants_of_single_commands_come_back() {
+fn fit_recovers_constants_of_single_commands() {
     comes_back("single commands");
 }
 
 #[test]
-fn constants_of_the_block_layer_come_back() {
+fn fit_recovers_constants_of_the_block_layer() {
     comes_back("the path none");
 }
 
 #[test]
-fn constants_of_the_buffer_come_back() {
+fn fit_recovers_constants_of_the_buffer() {
     comes_back("programs and buffer");
 }
 
 /// The median is in the fast or in the slow mode, so it does not show a share near a half.
 #[test]
-fn the_share_of_fast_pages_comes_back_where_slow_ones_are_more() {
+fn fit_recovers_a_share_of_fast_pages_below_half() {
     let mut block = block("random reads");
     block.probes.truncate(1);
     block.constants.retain(|key| key.starts_with("read.sense") || key == "read.fast_share");
@@ -146,7 +146,7 @@ fn the_share_of_fast_pages_comes_back_where_slow_ones_are_more() {
 /// Reads and programs wait for each other: two runs differ by more than the effect of most constants.
 #[test]
 #[ignore = "long: fits two drives whose constants are all others"]
-fn constants_come_back_when_all_are_altered() {
+fn fit_recovers_constants_altered_together() {
     let start = Model::load("zn540").unwrap();
     let names: Vec<String> =
         design(&survey(), Effort::usual(true)).unwrap().blocks.into_iter().flat_map(|block| block.constants).collect();
@@ -160,7 +160,7 @@ fn constants_come_back_when_all_are_altered() {
 }
 
 #[test]
-fn every_constant_is_altered_by_a_factor_of_its_own() {
+fn each_constant_is_altered_by_its_own_factor() {
     let start = Model::load("zn540").unwrap();
     let names: Vec<String> = designed().blocks.into_iter().flat_map(|block| block.constants).collect();
     let [before, one, other] =
@@ -204,7 +204,7 @@ fn uncertainty_includes_constants_of_other_blocks() {
 }
 
 #[test]
-fn fewer_values_than_constants_are_an_error_that_counts_them() {
+fn error_counts_values_if_fewer_than_constants() {
     let mut block = block("writes and appends");
     block.probes.truncate(1);
     let measured = measured(&Model::load("zn540").unwrap(), &block, |_| 1.0);
@@ -214,7 +214,7 @@ fn fewer_values_than_constants_are_an_error_that_counts_them() {
 
 /// A constant without effect on the measurements keeps its value and is not reported as fitted.
 #[test]
-fn a_constant_that_nothing_shows_is_kept() {
+fn constant_without_effect_keeps_its_value() {
     let mut block = block("resets");
     block.constants.push("read.fixed_us".into());
     let found =

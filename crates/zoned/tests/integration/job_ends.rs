@@ -15,7 +15,7 @@ fn endless_actor_needs_a_time_or_a_count() {
 }
 
 #[test]
-fn a_count_is_of_commands_after_the_ramp() {
+fn count_excludes_commands_within_the_ramp() {
     let actors = [
         "op = 'write'",
         "op = 'append'\nqd = 4",

@@ -36,7 +36,7 @@ fn blocks_of_4_kib() {
 
 /// Over the path of the measurement: the kernel's passthrough.
 #[test]
-fn one_or_two_writers_beside_commands() {
+fn one_or_two_writers_next_to_commands() {
     let few = |point: &Point| ["first=1,", "first=2,"].iter().any(|words| point.key.contains(words));
     let often = |point: &Point| !point.key.ends_with("second=1%") && !point.key.contains("finish");
     let found = errors(Metric::Iops, 3, |point| few(point) && often(point));
@@ -62,7 +62,7 @@ fn one_stream_of_reads() {
 }
 
 #[test]
-fn writes_beside_resets() {
+fn writes_next_to_resets() {
     // The runs are too short for a reset every two seconds.
     let often = |point: &Point| point.key.starts_with("reset-on-write") && !point.key.ends_with("second=1%");
     let wanted = |point: &Point| often(point) && point.job.actors[0].zones.count() >= 3;
@@ -71,7 +71,7 @@ fn writes_beside_resets() {
 }
 
 #[test]
-fn points_count_once_and_stay_where_they_are() {
+fn repeated_points_count_once_and_stay_held_out() {
     let once = all().len();
     let mut twice = Points::default();
     twice.single("t12", POINTS).unwrap();

@@ -64,7 +64,7 @@ fn all_paths_and_operations_run_together() {
 }
 
 #[test]
-fn commands_per_second_times_latency_is_the_depth() {
+fn iops_times_latency_equals_the_depth() {
     let job = Job::of(vec![actor(Activity::RandomRead, 4, 32, Zones::Count(1))]);
     let reads = &run(&job, 3).actors[0];
     let in_flight = reads.iops() * reads.latency().mean_us() / 1e6;
@@ -72,7 +72,7 @@ fn commands_per_second_times_latency_is_the_depth() {
 }
 
 #[test]
-fn actor_that_ends_early_has_the_rate_of_its_own_time() {
+fn rate_of_an_early_actor_uses_its_own_runtime() {
     let early = ActorSpec { count: Some(200), ..actor(Activity::RandomRead, 4, 1, Zones::Count(1)) };
     let result = run(&Job::of(vec![actor(Activity::Write, 4, 1, Zones::Count(1)), early]), 3);
     let (whole, reads) = (&result.actors[0], &result.actors[1]);
@@ -82,7 +82,7 @@ fn actor_that_ends_early_has_the_rate_of_its_own_time() {
 }
 
 #[test]
-fn a_rate_is_kept_and_lateness_shows_from_the_intended_start() {
+fn rate_is_kept_and_latency_counts_from_the_intended_start() {
     let mut writer = actor(Activity::Write, 128, 1, Zones::Range(0, 400));
     writer.jobs = Some(1);
     writer.rate = Some(Rate(Bytes::mib(100)));

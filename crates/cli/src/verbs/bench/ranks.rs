@@ -13,7 +13,7 @@ use senesce_runs::bench::ranks as by_ranks;
 use senesce_runs::bench::{self, Ranks, Spec};
 
 impl Bench {
-    /// Rank 0 prints and records; the others print nothing.
+    /// Runs the workload on all ranks. Rank 0 prints and records; the others print nothing.
     pub(super) fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
         let file = self.workload.as_deref().and_then(|name| bench::workload_text(name).ok().flatten());
         let digest = file.map_or(0, |text| Seed(0).child(&text).0);

@@ -41,7 +41,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether a model of a zoned drive is to be made.
+    /// Returns whether a model of a zoned drive is to be made.
     pub(crate) fn is_meant(&self) -> bool {
         self.fit.is_some()
     }

@@ -147,7 +147,7 @@ fn heading(document: &Document) -> String {
     if document.is_main() { format!("{}: {citation}", document.work.short()) } else { citation.into() }
 }
 
-/// `82 of 268 statements of 5 documents are decided: 61 supported, 21 not supported. ...`
+/// Summarises the score: `82 of 268 statements of 5 documents are decided: 61 supported, 21 not supported. ...`
 fn answer(stated: &Score, documents: usize) -> String {
     let count = |verdict| stated.count(verdict);
     let (supported, not) = (count(Verdict::Supported), count(Verdict::NotSupported));
@@ -162,13 +162,13 @@ fn answer(stated: &Score, documents: usize) -> String {
     )
 }
 
-/// The statements of the documents, with their names.
+/// Returns the statements of the documents, with their names.
 fn stated<'a>(documents: &[&'a Document]) -> impl Iterator<Item = (Work, &'a Entry)> {
     let all = documents.iter().flat_map(|document| document.entries.iter().map(|entry| (document.work, entry)));
     all.filter(|(_, entry)| entry.finding.stated).collect::<Vec<_>>().into_iter()
 }
 
-/// The statements with a verdict. Shows the first value of a statement that all values support.
+/// Tabulates the statements with a verdict. Shows the first value of a statement that all values support.
 fn decided(documents: &[&Document], verdict: Verdict, (id, title): (&str, &str)) -> Table {
     let all: Vec<_> = stated(documents).filter(|(_, entry)| entry.finding.verdict == verdict).collect();
     let noted = |finding: &Finding| match finding.note.as_str() {
@@ -188,7 +188,7 @@ fn decided(documents: &[&Document], verdict: Verdict, (id, title): (&str, &str))
         .table(id, title)
 }
 
-/// Number of the statements without a verdict, by document and reason.
+/// Counts the statements without a verdict, by document and reason.
 fn open(documents: &[&Document]) -> Table {
     let mut counts: Vec<((Work, Verdict, &str), usize)> = Vec::new();
     for (work, entry) in stated(documents) {
@@ -223,7 +223,7 @@ fn runs(found: &Scoreboard) -> Table {
         .table("runs", "Runs")
 }
 
-/// A row for the statements of each document, then one for what senesce adds to it; other works are one document.
+/// Tabulates the statements of each document, then one row for what senesce adds to it; other works are one document.
 fn totals(documents: &[Document]) -> Table {
     let mut table = Table::new("scores", "", &HEADS);
     for document in documents.iter().filter(|document| document.is_main()) {
@@ -251,14 +251,14 @@ fn row(name: String, score: Score) -> Vec<Value> {
     ]
 }
 
-/// `Geriatrix: 71 claims, 10 supported, 61 not run`.
+/// Formats a total: `Geriatrix: 71 claims, 10 supported, 61 not run`.
 fn total(columns: &[String], row: &[Value]) -> String {
     let counts = columns.iter().zip(row).skip(1).filter(|(column, count)| **count != json!(0) || *column == "claims");
     let words: Vec<String> = counts.map(|(column, count)| format!("{count} {column}")).collect();
     format!("{}: {}", word(&row[0]).trim_start(), words.join(", "))
 }
 
-/// `ZNS: Appends scale. published: 2; measured: 1`.
+/// Formats a row: `ZNS: Appends scale. published: 2; measured: 1`.
 fn labelled(columns: &[String], row: &[Value]) -> String {
     let cells: Vec<String> =
         columns.iter().zip(row).skip(2).map(|(column, cell)| format!("{column}: {}", word(cell))).collect();

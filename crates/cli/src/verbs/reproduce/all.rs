@@ -100,7 +100,7 @@ impl Candidate {
         Line { id: self.id, outcome, estimated, took: None, run: self.path.clone() }
     }
 
-    /// The outcome without running it, if the time does not suffice or its plan or record decides.
+    /// Returns the outcome without running it, if the time does not suffice or its plan or record decides.
     fn known(&self, left: Option<Duration>) -> Option<Outcome> {
         match &self.plan {
             Err(failure) => Some(Outcome::Missing(first_line(&failure.to_string()))),
@@ -187,7 +187,7 @@ fn stop(child: &Child) {
     }
 }
 
-/// The first message of the program.
+/// Returns the first message of the program.
 fn reason(text: &str) -> String {
     let message = text.lines().find_map(|line| line.strip_prefix("senesce: "));
     first_line(message.unwrap_or(text))
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_fills_the_time_and_names_what_does_not_fit() {
+    fn plan_fills_the_time_and_lists_experiments_that_do_not_fit() {
         let limit = Some(Duration::from_secs(100));
         let mut lines = Vec::new();
         for seconds in [10.0, 60.0, 50.0] {

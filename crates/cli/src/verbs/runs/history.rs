@@ -87,7 +87,7 @@ impl History {
         Ok(entries)
     }
 
-    /// Whether events of the runs are needed, not only the heads of their records.
+    /// Returns whether events of the runs are needed, not only the heads of their records.
     fn needs_values(&self) -> bool {
         let writes = [&self.html, &self.csv, &self.prometheus];
         self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())

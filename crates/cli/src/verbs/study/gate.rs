@@ -33,8 +33,7 @@ pub(super) struct GateOptions {
 }
 
 impl GateOptions {
-    /// # Errors
-    /// An option for gates was given with a study.
+    /// Refuses options for gates that were given with a study.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let given = [
             ("--build", self.build.is_some()),
@@ -50,7 +49,8 @@ impl GateOptions {
 }
 
 impl Study {
-    /// With `--build`, every end without a verdict has exit code 125, so that `git bisect run` skips the commit.
+    /// Runs the gate. With `--build`, every end without a verdict has exit code 125, so that `git bisect run` skips the
+    /// commit.
     pub(super) fn run_gate(self, path: &Path, text: &str, session: &Session) -> Result<Exit, Failure> {
         let builds = self.gate.build.is_some();
         let skipped = |failure: Failure| match failure.exit_code() {

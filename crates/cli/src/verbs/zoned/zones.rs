@@ -49,7 +49,7 @@ impl Drive {
         self.show_with_map(None, Output::default(), command)
     }
 
-    /// The same, and writes the zone map into a file.
+    /// Runs a zone command, shows the zones afterwards, and writes the zone map into a file.
     pub(crate) fn show_with_map(
         &self,
         map: Option<&Path>,

@@ -130,7 +130,7 @@ fn histogram_that_states_more_counts_than_it_has_is_refused_before_they_are_allo
 }
 
 #[test]
-fn writer_refuses_what_would_not_be_read_back() {
+fn writer_refuses_values_that_cannot_be_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();

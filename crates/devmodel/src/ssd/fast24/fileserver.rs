@@ -75,7 +75,7 @@ fn written(flash: &Flash, state: State, append: u64, offset: u32) -> (Volume, Ve
     (volume, files)
 }
 
-/// Ten threads read whole files in turn; the host copies the data, in `host_ns` per MiB. Returns MiB/s.
+/// Reads whole files by ten threads that take turns; the host copies the data, in `host_ns` per MiB. Returns MiB/s.
 fn read((volume, files): &mut (Volume, Vec<File>), host_ns: f64) -> f64 {
     let mut threads: BinaryHeap<Reverse<(u64, usize)>> = (0..THREADS).map(|thread| Reverse((0, thread))).collect();
     let mut at: Vec<(usize, u64)> = (0..THREADS).map(|_| (0, 0)).collect();

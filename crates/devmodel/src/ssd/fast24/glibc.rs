@@ -14,7 +14,7 @@ pub(crate) struct GlibcRand {
 }
 
 impl GlibcRand {
-    /// The generator of a program that never called srand(), after `calls` calls of rand().
+    /// Returns the generator of a program that never called srand(), after `calls` calls of rand().
     pub(crate) fn after(calls: u64) -> Self {
         let mut state = [0; DEGREE];
         let mut word = 1i64;
@@ -36,7 +36,8 @@ impl GlibcRand {
     }
 }
 
-/// The state `steps` values later: with x for one step, x^steps modulo x^31 - x^28 - 1 expresses the values there by those here.
+/// Returns the state `steps` values later. For one step the factor is x; x^steps modulo x^31 - x^28 - 1 expresses the
+/// values there by those here.
 fn jump(state: &[u32; DEGREE], steps: u64) -> [u32; DEGREE] {
     let mut power = [0u32; DEGREE];
     power[0] = 1;

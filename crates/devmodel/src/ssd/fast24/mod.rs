@@ -58,7 +58,7 @@ pub const WORKLOADS: [Workload; 7] = [
 pub const OFFSETS: u32 = 16;
 
 impl Workload {
-    /// Published rates, MiB/s: contiguous, fragmented, with the study's placement (README of the artifact).
+    /// Returns the published rates, MiB/s: contiguous, fragmented, with the study's placement (README of the artifact).
     pub const fn published(self) -> [f64; 3] {
         match self {
             Self::AppendWorst => [2174.53, 397.26, 2126.48],
@@ -129,7 +129,7 @@ pub(crate) struct File {
 }
 
 impl Volume {
-    /// An empty volume on a drive with its write pointer at `offset` programs.
+    /// Creates an empty volume on a drive with its write pointer at `offset` programs.
     pub(crate) fn new(flash: &Flash, state: State, offset: u32) -> Self {
         let placed = state == State::Placed;
         let placement = if placed { Placement::DieAffinity } else { Placement::RoundRobin };
@@ -162,7 +162,7 @@ impl Volume {
         self.read_runs(file, offset, bytes, at_ns).map(|(_, done)| done).fold(at_ns, u64::max)
     }
 
-    /// The same, with page count and completion time of each run.
+    /// Works like `read`, but returns page count and completion time of each run.
     pub(crate) fn read_runs<'a>(
         &'a mut self,
         file: &'a File,

@@ -44,12 +44,12 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// The same with this multiple of bytes per file.
+    /// Returns the same with this multiple of bytes per file.
     pub(super) fn scaled(&self, times: f64) -> Self {
         Self { each: self.each * times, ..self.clone() }
     }
 
-    /// The same with these bytes reserved in addition.
+    /// Returns the same with these bytes reserved in addition.
     pub(super) fn promising(&self, bytes: f64) -> Self {
         Self { promised: self.promised + bytes, ..self.clone() }
     }
@@ -66,7 +66,7 @@ impl Growing {
         self.files_until(self.total - self.held_back - self.promised)
     }
 
-    /// Files until another chunk is made although the last is not full.
+    /// Returns the number of files until another chunk is made although the last is not full.
     fn files_until_early(&self) -> f64 {
         self.files_until(self.total * FULL_SHARE - FULL_SLACK)
     }
@@ -139,7 +139,7 @@ impl FillState {
         }
     }
 
-    /// Maximum files that fit: with chunks of any size, made for the use that needs them.
+    /// Returns the maximum number of files that fit: with chunks of any size, made for the use that needs them.
     pub(super) fn at_best(&self) -> f64 {
         let (data, metadata) = (self.devices.reach(self.data.profile), self.devices.reach(self.metadata.profile));
         let unallocated = data.on_devices.max(metadata.on_devices);

@@ -84,8 +84,8 @@ impl Devices {
         }
     }
 
-    /// Capacity of chunks of a profile. On one device that is the unallocated space; on several, devices must be
-    /// combined.
+    /// Computes the capacity of chunks of a profile. On one device that is the unallocated space; on several, devices
+    /// must be combined.
     pub(super) fn reach(&self, profile: Profile) -> Reach {
         let unallocated = self.unallocated();
         let mut reach = Reach { bytes: 0.0, on_devices: 0.0, profile };
@@ -129,7 +129,8 @@ mod tests {
         bytes / MIB
     }
 
-    /// Two copies on devices of 1 and 4 GiB end with the smaller one, whatever the larger one has left.
+    /// Checks that two copies on devices of 1 and 4 GiB end with the smaller one, regardless of space on the larger
+    /// one.
     #[test]
     fn copies_lie_on_different_devices() {
         assert_eq!(filled(devices(&[1024, 4096]), RAID1, 512 * MIB), 1024);

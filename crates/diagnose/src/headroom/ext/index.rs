@@ -172,7 +172,8 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON / 2.0
     }
 
-    /// The sum of `count` waiting times of mean 1; large counts by the approximation of Wilson and Hilferty (1931).
+    /// Draws the sum of `count` waiting times of mean 1; large counts by the approximation of Wilson and Hilferty
+    /// (1931).
     fn gamma(&mut self, count: f64) -> f64 {
         if count < 12.0 {
             return -(0..count as u32).map(|_| self.next()).product::<f64>().ln();
@@ -187,7 +188,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// mkfs.ext4 -b 1024 -N 700000 -O ^has_journal of 700 MiB: files until "Directory index full".
+    /// Compares with mkfs.ext4 -b 1024 -N 700000 -O ^has_journal of 700 MiB: files until "Directory index full".
     #[test]
     fn index_fills_as_measured() {
         for (name_bytes, measured) in [(8, 391_107.0), (64, 94_072.0), (200, 29_205.0)] {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_grow_with_names_and_beyond_what_was_drawn() {
+    fn blocks_grow_with_names_and_are_extrapolated() {
         let growth = Growth::drawn(Shape::of(4096, 8, true, false), 10_000.0, 1);
         assert_eq!((growth.blocks(10.0), growth.full), (1.0, None));
         let blocks = [1000.0, 5000.0, 10_000.0, 20_000.0].map(|names| growth.blocks(names));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_those_of_the_kernel() {
+    fn shapes_match_the_kernel() {
         let shape = Shape::of(1024, 8, true, false);
         assert_eq!((shape.names, shape.moved, shape.root, shape.node), (63, 32, 123, 126));
         let shape = Shape::of(1024, 200, true, false);

@@ -49,8 +49,8 @@ impl Chunk {
         }
     }
 
-    /// Minimum length of a group's longest extent for the kernel to search it: an aligned chunk must fit wherever it
-    /// begins (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
+    /// Returns the minimum length of a group's longest extent for the kernel to search it. An aligned chunk must fit
+    /// wherever it begins (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
     fn least_extent(self) -> u64 {
         match self.sparse < self.whole {
             true => 2 * self.sparse - 1,
@@ -88,7 +88,8 @@ pub(super) fn sites(free: &[FreeExtent], xfs: &Xfs, chunk: Chunk) -> Counted {
     counted
 }
 
-/// Aligned sites in free extents of a minimum length; alignment counts from the beginning of the allocation group.
+/// Counts aligned sites in free extents of a minimum length; alignment counts from the beginning of the allocation
+/// group.
 fn places(free: &[FreeExtent], group_blocks: u64, chunk: Chunk, least: u64) -> Sites {
     let mut found = Sites::default();
     for extent in free.iter().filter(|extent| extent.blocks >= least) {

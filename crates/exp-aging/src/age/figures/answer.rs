@@ -26,7 +26,7 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
         .leading()
 }
 
-/// The same without copies: both references are packed without gaps, which is a bound and not a layout.
+/// Makes the same table without copies: both references are packed without gaps, which is a bound and not a layout.
 pub(crate) fn modelled_answer_table(seen: &LayoutSeen) -> Option<Table> {
     let layout = seen.layout.as_ref()?;
     if seen.read_times.is_empty() {
@@ -75,12 +75,12 @@ fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
     reads.chain(others).collect()
 }
 
-/// The marker of the directory, which is one of the `files`, is not of the plan.
+/// Labels the files in pieces. The marker of the directory is one of the `files`, but not of the plan.
 fn files_in_pieces(files: u64) -> String {
     format!("files in pieces, of {}", files.saturating_sub(1))
 }
 
-/// Rounded to three significant digits.
+/// Rounds to three significant digits.
 fn three_digits(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -89,7 +89,7 @@ fn three_digits(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// How to read the table. `None` without the times of all three.
+/// Explains how to read the table. Returns `None` without the times of all three.
 pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ranges>) -> Option<String> {
     let pieces = seen.read_times.first()?.times.pieces_factor();
     let [ordered, unaged, aged] = copies.seen.as_slice() else { return None };

@@ -122,7 +122,7 @@ fn record_of_a_specification_is_read_back() {
 }
 
 #[test]
-fn bursts_are_those_of_the_profile_unless_named() {
+fn bursts_default_to_the_profile() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mail.toml");
     let mail = Profile { burst: Some(20), ..Profile::builtin("agrawal").unwrap() };

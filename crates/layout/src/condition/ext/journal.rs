@@ -16,7 +16,7 @@ const INCOMPAT_CHECKSUMS: u32 = 0x8 | 0x10;
 const BYTES: usize = 1024;
 const CHECKSUM: usize = 0xFC;
 
-/// Whether the journal is empty according to its superblock. Does not cover fast commits, which follow the log.
+/// Returns whether the journal is empty according to its superblock. Does not cover fast commits, which follow the log.
 pub(super) fn is_empty(device: &File, superblock: &[u8]) -> bool {
     /// `s_start`: the first block of the log, 0 if empty.
     const START: usize = 0x1C;
@@ -25,7 +25,8 @@ pub(super) fn is_empty(device: &File, superblock: &[u8]) -> bool {
         && load(device, superblock).is_some_and(|found| be32(&found, START) == 0)
 }
 
-/// Damage that a mount which loads the journal would find in its superblock (fs/jbd2/journal.c, journal_get_superblock).
+/// Returns the damage that a mount which loads the journal would find in its superblock (fs/jbd2/journal.c,
+/// journal_get_superblock).
 pub(super) fn problem(device: &File, superblock: &[u8]) -> Option<String> {
     let geometry = Geometry::parse(superblock).filter(|_| inode_number(superblock) != 0)?;
     let Some(found) = load(device, superblock) else { return Some("its inode is damaged".into()) };
@@ -48,12 +49,12 @@ fn is_sum_right(found: &[u8]) -> bool {
     be32(found, 0x28) & INCOMPAT_CHECKSUMS == 0 || sum == be32(found, CHECKSUM)
 }
 
-/// 0: no journal, or an external one.
+/// Returns the inode number of the journal; 0: no journal, or an external one.
 fn inode_number(superblock: &[u8]) -> u32 {
     le32(superblock, 0xE0)
 }
 
-/// The superblock in the first block of the journal's inode.
+/// Loads the superblock in the first block of the journal's inode.
 fn load(device: &File, superblock: &[u8]) -> Option<Vec<u8>> {
     let journal = u64::from(inode_number(superblock)).checked_sub(1)?;
     let geometry = Geometry::parse(superblock)?;

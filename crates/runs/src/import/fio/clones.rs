@@ -22,8 +22,8 @@ impl Joined {
     }
 }
 
-/// The number of jobs that are reported as one, if known. `job_runtime` adds up over the clones of a group, `runtime`
-/// of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
+/// Returns the number of jobs that are reported as one, if known. `job_runtime` adds up over the clones of a group,
+/// `runtime` of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
 pub fn reported(job: &Job) -> Option<usize> {
     let times = || job.directions.iter().map(|direction| direction.runtime_ms);
     let (longest, all) = (times().fold(0.0, f64::max), times().sum::<f64>());
@@ -91,8 +91,8 @@ fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option
     Some(Joined { job, clones, entries: group.len() })
 }
 
-/// The sum of concurrent directions, `None` without any. Operations and bytes add up over the longest runtime (fio,
-/// stat.c, `sum_thread_stats`), means are weighted by operations.
+/// Returns the sum of concurrent directions, `None` without any. Operations and bytes add up over the longest runtime
+/// (fio, stat.c, `sum_thread_stats`), means are weighted by operations.
 pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     let [first, others @ ..] = parts else { return None };
     if others.is_empty() {
@@ -124,8 +124,8 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     })
 }
 
-/// The merged distribution; empty if one part has none, or has bins for few of its operations and would weigh too
-/// little.
+/// Returns the merged distribution; empty if one part has none, or has bins for few of its operations and would weigh
+/// too little.
 fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
     let mut all: BTreeMap<u64, u64> = BTreeMap::new();
     let is_whole = |part: &&Direction| part.bins.iter().map(|bin| bin.1 as f64).sum::<f64>() >= MOST * part.operations;

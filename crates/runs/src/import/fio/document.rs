@@ -88,7 +88,7 @@ pub struct RawLatency {
     pub bins: Vec<(u64, u64)>,
 }
 
-/// An object with numbers as keys.
+/// Reads an object with numbers as keys.
 fn rising<'de, D, K, V>(source: D) -> Result<Vec<(K, V)>, D::Error>
 where
     D: Deserializer<'de>,
@@ -105,7 +105,7 @@ where
 }
 
 impl RawLatency {
-    /// Whether it has samples. Older versions of fio do not report their number, but no latency is 0.
+    /// Returns whether it has samples. Older versions of fio do not report their number, but no latency is 0.
     pub fn measured(&self) -> bool {
         let stated = || self.mean > 0.0 || self.percentile.iter().any(|step| step.1 > 0.0);
         self.samples.map_or_else(stated, |samples| samples > 0.0)
@@ -170,7 +170,7 @@ fn check_continues(before: &RawOutput, after: &RawOutput) -> Result<(), String> 
     }
 }
 
-/// The problem of a document. fio writes `nan`, which is not JSON.
+/// Describes the problem of a document. fio writes `nan`, which is not JSON.
 fn no_result(text: &str, error: &serde_json::Error) -> String {
     let before: Vec<&str> = text.lines().take(error.line()).collect();
     let after = |line: &str, key: &str| Some(line.rsplit_once(key)?.1.trim_matches([' ', ':', ',', '"']).to_string());

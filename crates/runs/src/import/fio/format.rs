@@ -51,7 +51,7 @@ impl Job {
         self.options.get(name).or(global.get(name)).map(String::as_str)
     }
 
-    /// `iodepth` or `numjobs`; 1 by default.
+    /// Returns `iodepth` or `numjobs`; 1 by default.
     pub fn number(&self, global: &Options, name: &str) -> Option<f64> {
         self.option(global, name).map_or(Some(1.0), |text| text.parse().ok())
     }
@@ -126,7 +126,7 @@ fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
     (Options::new(), clients.into_iter().map(map).map(of_host).collect())
 }
 
-/// fio's sum over all clients must equal the sum of the clients.
+/// Checks that fio's sum over all clients equals the sum of the clients.
 fn check_sum(total: &Job, jobs: &[Job]) -> Result<(), String> {
     for stated in &total.directions {
         let parts = jobs.iter().flat_map(|job| &job.directions).filter(|part| part.name == stated.name);
@@ -227,7 +227,7 @@ const CLOCK_SHARE: f64 = 1e-3;
 /// fio's limit of jobs (`FIO_MAX_JOBS`).
 pub const MOST_JOBS: f64 = 4096.0;
 
-/// The shares of latencies in `latency_ns`, `latency_us` and `latency_ms`, which are named by their upper ends.
+/// Returns the shares of latencies in `latency_ns`, `latency_us` and `latency_ms`, which are named by their upper ends.
 fn intervals(sections: &BTreeMap<String, Value>) -> Vec<Interval> {
     let (mut all, mut least_ns) = (Vec::new(), 0.0);
     for (section, unit_ns) in [("latency_ns", 1.0), ("latency_us", 1e3), ("latency_ms", 1e6)] {

@@ -33,7 +33,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Completion latencies and the sum of the intervals (percent), if both cover all operations.
+    /// Returns completion latencies and the sum of the intervals (percent), if both cover all operations.
     fn distribution(&self) -> Option<(&RawLatency, f64)> {
         let one = self.direction.clat_ns.as_ref().filter(|one| one.measured())?;
         let wanted = MOST_OPERATIONS * self.direction.total_ios.unwrap_or(0.0);
@@ -81,7 +81,7 @@ impl RawLatency {
     }
 }
 
-/// The latency of the first bin that `wanted` samples do not exceed.
+/// Returns the latency of the first bin that `wanted` samples do not exceed.
 fn rank(bins: &[(f64, f64)], wanted: f64) -> f64 {
     let mut below = 0.0;
     let found = bins.iter().find(|bin| {

@@ -17,14 +17,15 @@ pub fn contradictions(joined: &Joined, global: &Options) -> Vec<Caveat> {
     in_flight(joined, global).into_iter().chain(lacking(joined, global)).collect()
 }
 
-/// The problem of the first job whose throughput and latency no drive could reach.
+/// Returns the problem of the first job whose throughput and latency no drive could reach.
 pub fn impossible(output: &Output) -> Option<String> {
     let (jobs, _) = join(output);
     let of = |joined: &Joined| in_flight(joined, &output.options).filter(|(_, counts)| !counts);
     jobs.iter().filter(|joined| joined.job.error == 0).find_map(of).map(|(message, _)| message)
 }
 
-/// Throughput and latency give the requests in flight (Little, Operations Research 9:3, 1961), which the options limit.
+/// Checks the requests in flight, which follow from throughput and latency (Little, Operations Research 9:3, 1961),
+/// against the limit of the options.
 fn in_flight(joined: &Joined, global: &Options) -> Option<Caveat> {
     let job = &joined.job;
     if job.options.is_empty() && global.is_empty() {
@@ -41,7 +42,7 @@ fn in_flight(joined: &Joined, global: &Options) -> Option<Caveat> {
     (!fits).then_some((message, !is_impossible))
 }
 
-/// A caveat if a job does not have `numjobs` clones.
+/// Returns a caveat if a job does not have `numjobs` clones.
 fn lacking(Joined { job, clones, entries }: &Joined, global: &Options) -> Option<Caveat> {
     let (name, wanted) = (&job.name, job.number(global, "numjobs")? as usize);
     let is_grouped = job.option(global, "group_reporting").is_some();

@@ -149,7 +149,7 @@ fn missing_clones_give_a_caveat() {
     }
 }
 
-/// Times from fio 3.33 for four clones without and with `--group_reporting`, which is not among the options in the
+/// Uses times from fio 3.33 for four clones without and with `--group_reporting`, which is not among the options in the
 /// file.
 #[test]
 fn total_runtime_distinguishes_group_from_single_clone() {
@@ -192,7 +192,8 @@ fn job_that_wrote_then_read_is_one_job() {
     assert!(!values.is_empty() && !caveats.iter().any(|one| one.contains("reported as one")), "{caveats:?}");
 }
 
-/// A fork of fio reports zone commands in sections of their own; some versions write finishes twice.
+/// Imports results of a fork of fio that reports zone commands in sections of their own; some versions write finishes
+/// twice.
 #[test]
 fn zone_commands_of_a_fork_are_directions() {
     let clat = part(30, CLAT);
@@ -250,7 +251,7 @@ fn latencies_without_samples_are_not_measured() {
 }
 
 #[test]
-fn percentiles_of_total_latencies_are_named_so() {
+fn percentiles_of_total_latencies_keep_their_name() {
     let total = r#""clat_ns":{"mean":90,"N":5},"lat_ns":{"mean":100,"N":5,"percentile":{"99.0":200}}"#;
     let one = part(100, "").replace(r#""clat_ns":{}"#, total);
     let (values, _) = import(&document(&[job(0, "read", &one)])).unwrap();

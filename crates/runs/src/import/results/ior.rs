@@ -116,7 +116,7 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
     Ok(found)
 }
 
-/// `Began : DATE`, `Machine : Linux NAME`, `IOR-4.0.0: MPI Coordinated Test of Parallel I/O`.
+/// Parses `Began : DATE`, `Machine : Linux NAME`, `IOR-4.0.0: MPI Coordinated Test of Parallel I/O`.
 fn head(line: &str, found: &mut ParsedResults) {
     if line.starts_with("IOR-") && found.environment.0.is_empty() {
         found.environment.put("ior.version", printable(line.split(':').next().unwrap_or(line)));
@@ -132,8 +132,8 @@ fn transfer(word: &str) -> Option<&'static str> {
     ["write", "read"].into_iter().find(|name| *name == word)
 }
 
-/// `write 912.40 4282 0.001868 1024.00 256.00 0.001203 0.007473 0.000973 0.008768 0`; `remove` has dashes and does not
-/// transfer data.
+/// Parses `write 912.40 4282 0.001868 1024.00 256.00 0.001203 0.007473 0.000973 0.008768 0`; `remove` has dashes and
+/// does not transfer data.
 fn row(line: &str) -> Result<Option<Row>, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [operation, numbers @ ..] = words.as_slice() else { return Ok(None) };
@@ -162,7 +162,7 @@ fn largest(line: &str) -> Option<(&'static str, Printed)> {
     Some((transfer(&name.to_lowercase())?, Printed::of(rest.split_whitespace().next()?)?))
 }
 
-/// `write 912.40 912.40 912.40 0.00 ...`; all `nan` if IOR stopped before the last repetition.
+/// Parses `write 912.40 912.40 912.40 0.00 ...`; all `nan` if IOR stopped before the last repetition.
 fn total(line: &str) -> Result<Option<Total>, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some(operation) = words.first().and_then(|word| transfer(word)) else { return Ok(None) };

@@ -129,8 +129,8 @@ fn head(line: &str, found: &mut ParsedResults) {
     found.environment.put("mdtest.version", printable(line.split_whitespace().next().unwrap_or_default()));
 }
 
-/// `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4. With `--show-perrank-statistics`
-/// maximum, minimum and mean of the ranks precede those of the iterations.
+/// Parses `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4. With
+/// `--show-perrank-statistics` maximum, minimum and mean of the ranks precede those of the iterations.
 fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
     let words: Vec<&str> = line.split_whitespace().filter(|word| *word != ":").collect();
     let is_name = |word: &&&str| word.starts_with(char::is_alphabetic) && word.parse::<f64>().is_err();

@@ -163,7 +163,8 @@ fn not_a_number(name: &str, value: &str) -> String {
     format!("'{name}' is '{}', which cannot be a measured value", printable(value))
 }
 
-/// Larger rates are better, and smaller times and costs of an operation; other units are unknown.
+/// Returns which direction is better: larger rates, and smaller times and costs of an operation. Other units are
+/// unknown.
 fn direction(unit: &str) -> Better {
     let unit = unit.to_lowercase();
     let is_time = ["ns", "us", "µs", "μs", "ms", "s", "sec", "second", "seconds"].contains(&unit.as_str());

@@ -117,7 +117,7 @@ fn entries_of_another_kernel_since_boot_stay() {
 }
 
 #[test]
-fn an_earlier_boot_left_nothing_but_directories() {
+fn earlier_boot_leaves_only_directories() {
     let (directory, ledger, tree) = of_another_boot(Path::new(env!("CARGO_MANIFEST_DIR")), true);
     let found = sweep(&directory.path().join("owners"));
     assert_eq!(found.len(), 2, "{found:?}");
@@ -128,7 +128,7 @@ fn an_earlier_boot_left_nothing_but_directories() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_mount_of_another_namespace_is_undone_there() {
+fn mount_is_undone_in_its_own_namespace() {
     let (directory, dead, _) = ledger();
     let point = directory.path().join("point");
     fs::create_dir(&point).unwrap();
@@ -169,7 +169,7 @@ fn a_mount_is_left_only_when_its_owner_has_ended() {
 }
 
 #[test]
-fn struck_out_entries_leave_nothing() {
+fn folder_is_removed_with_its_last_entry() {
     let (_directory, _, living) = ledger();
     let one = LedgerEntry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
     let two = LedgerEntry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();

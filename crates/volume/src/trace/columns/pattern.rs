@@ -137,7 +137,7 @@ impl Pattern {
         cells
     }
 
-    /// Bytes of an offset or a size.
+    /// Returns the bytes of an offset or a size.
     pub(crate) fn bytes(&self, cells: &Cells<'_>, field: Field) -> Result<u64, String> {
         let cell = cells.get(field)?;
         let count = Some(cell).filter(|cell| cell.bytes().all(|byte| byte.is_ascii_digit()));
@@ -194,7 +194,7 @@ impl<'a> Cells<'a> {
         self.found[field as usize].ok_or_else(|| format!("it ends before the column '{}'", name(field)))
     }
 
-    /// Its parts joined by dots; control characters are escaped.
+    /// Joins its parts by dots; control characters are escaped.
     pub(crate) fn device(&self) -> String {
         match self.device.is_empty() {
             true => "trace".into(),
@@ -203,7 +203,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The operation of a word; `None` for an action that moves no data.
+/// Returns the operation of a word; `None` for an action that moves no data.
 pub(crate) fn operation(word: &str) -> Result<Option<Operation>, String> {
     Ok(Some(match word.to_ascii_lowercase().as_str() {
         "r" | "read" | "rd" | "0" => Operation::Read,

@@ -74,7 +74,7 @@ fn file_that_took_the_name_of_a_memory_image_is_kept() {
 /// If the name of an image is a link, the result goes into the file, and the link stays.
 #[test]
 #[ignore = "needs loop devices"]
-fn the_result_of_a_run_in_memory_follows_a_link() {
+fn image_saved_from_memory_follows_a_link() {
     let directory = temporary_directory();
     let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     File::create(&file).unwrap();

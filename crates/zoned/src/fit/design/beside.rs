@@ -10,7 +10,8 @@ fn names(list: &[&str]) -> Vec<String> {
 }
 
 impl Maker {
-    /// Few reads in flight give few samples per second; many are slow to simulate.
+    /// Returns the factor of a probe's duration: few reads in flight give few samples per second; many are slow to
+    /// simulate.
     fn for_depth(&self, depth: u32) -> f64 {
         match depth {
             _ if !self.simulated => 1.0,
@@ -21,7 +22,7 @@ impl Maker {
         }
     }
 
-    /// Random reads of 4 KiB next to one writer of 128 KiB.
+    /// Returns a probe of random reads of 4 KiB next to one writer of 128 KiB.
     pub(super) fn reads_beside(&self, depth: u32, mib_per_s: u64, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
@@ -37,7 +38,8 @@ impl Maker {
         self.often(8, self.together(&name, vec![reader, writer], self.effort.seconds * times, kept))
     }
 
-    /// The same next to unlimited writers: nearly all dies program all the time, so almost every read meets a program.
+    /// Returns a probe of the same reads next to unlimited writers. Nearly all dies program all the time, so almost
+    /// every read meets a program.
     fn reads_beside_writers(&self, depth: u32, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
@@ -46,8 +48,8 @@ impl Maker {
         self.often(8, self.together(&name, vec![reader, self.writers(4)], seconds, kept))
     }
 
-    /// An actor next to `per_second` resets: of full zones, each once, or of zones that are filled to a share before
-    /// each reset.
+    /// Returns a probe of an actor next to `per_second` resets. They reset full zones, each once, or zones that are
+    /// filled to a share before each reset.
     pub(super) fn beside_resets(&self, actor: ActorSpec, per_second: u32, to: f64, kept: &str) -> Probe {
         let resetter = ActorSpec {
             zones: self.reset(),
@@ -95,7 +97,7 @@ impl Maker {
         self.often(8, self.opened(probe))
     }
 
-    /// Unlimited writers of 128 KiB.
+    /// Returns unlimited writers of 128 KiB.
     pub(super) fn writers(&self, count: u32) -> ActorSpec {
         let zones = self.written(count);
         ActorSpec { bs: Bytes::kib(128), zones, jobs: Some(zones.count()), ..ActorSpec::new(Activity::Write) }

@@ -23,7 +23,7 @@ impl Maker {
         self.opened(self.alone(&format!("{} {kib} KiB alone", op.name()), path, actor, kept))
     }
 
-    /// The maximum number of zones that can be written concurrently, `depth` in each.
+    /// Returns a probe of the maximum number of zones that can be written concurrently, `depth` in each.
     fn all_zones(&self, op: Activity, kib: u64, depth: u32, count: Option<u64>, kept: &str) -> Probe {
         let actor = ActorSpec { bs: Bytes::kib(kib), qd: depth, zones: self.written(8), count, ..ActorSpec::new(op) };
         let words = if count.is_some() { ", a burst" } else { "" };
@@ -35,7 +35,8 @@ impl Maker {
         self.random_bytes(&format!("randread {kib} KiB at depth {depth}"), kib << 10, depth, path, kept)
     }
 
-    /// Queueing of reads shows only in long runs: the deeper, the longer the dies' queues stay uneven.
+    /// Returns a probe of random reads. Queueing of reads shows only in long runs: the deeper, the longer the dies'
+    /// queues stay uneven.
     fn random_bytes(&self, name: &str, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         let (bs, zones, jobs) = (Bytes(bytes), self.read(8), Some(1));
         let count = Some(self.effort.commands * if (24..256).contains(&depth) { 2 } else { 1 });
@@ -58,7 +59,7 @@ impl Maker {
     }
 }
 
-/// Command processor, transfer, remaining latency of writes, and host time.
+/// Returns the probes for command processor, transfer, remaining latency of writes, and host time.
 pub(crate) fn writes(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for op in [Activity::Write, Activity::Append] {
@@ -132,7 +133,7 @@ pub(crate) fn reads(maker: &Maker) -> Block {
     Block { name: "random reads".into(), constants, probes }
 }
 
-/// Additional cost of another path than the direct one.
+/// Returns the probes for the additional cost of another path than the direct one.
 pub(crate) fn host(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let mut constants = vec![format!("host.{word}.reap_us")];

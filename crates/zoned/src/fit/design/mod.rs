@@ -23,7 +23,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Default: smaller for drives simulated in processor time, larger for others.
+    /// Returns the default: smaller for drives simulated in processor time, larger for others.
     pub fn usual(simulated: bool) -> Self {
         match simulated {
             true => Self { commands: 40_000, seconds: 3.0, rounds: 3000 },
@@ -94,7 +94,7 @@ fn why_not(survey: &Survey, probe: &Probe) -> Option<String> {
     }
 }
 
-/// The start model with the drive's zones, limits and formats; the current format comes last.
+/// Returns the start model with the drive's zones, limits and formats; the current format comes last.
 pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, ZonedError> {
     let geometry = &survey.geometry;
     let mib = |what: &str, blocks: u64| {
@@ -201,7 +201,7 @@ impl Maker {
         Job { lbaf: Some(self.block), path, ..Job::of(actors) }
     }
 
-    /// A probe of one actor that runs a number of commands, at most as many as fit its zones.
+    /// Returns a probe of one actor that runs a number of commands, at most as many as fit its zones.
     fn alone(&self, name: &str, path: HostPath, mut actor: ActorSpec, kept: &str) -> Probe {
         let jobs = u64::from(actor.jobs.unwrap_or_else(|| actor.zones.count()));
         let fit = (self.geometry.capacity_bytes() / actor.bs.0.max(1)).max(2) - 1;
@@ -220,7 +220,7 @@ impl Maker {
         Probe::new(name, Work::Job(Box::new(job)), kept)
     }
 
-    /// On a simulated drive, a measurement is the mean of `runs` runs.
+    /// Sets the number of runs of a probe: on a simulated drive, a measurement is the mean of `runs` runs.
     fn often(&self, runs: u32, mut probe: Probe) -> Probe {
         probe.runs = if self.simulated { runs } else { 1 };
         probe

@@ -24,7 +24,7 @@ impl Maker {
         1.0 / self.geometry.capacity_blocks as f64
     }
 
-    /// Number of resets or finishes of zones that must be written first.
+    /// Returns the number of resets or finishes of zones that must be written first.
     fn few(&self) -> u32 {
         if self.simulated { self.effort.rounds } else { self.effort.rounds.div_ceil(5) }
     }

@@ -69,7 +69,7 @@ fn options(interrupt: &Interrupt) -> RunOptions<'_> {
     RunOptions { seed: Seed(1), progress: &Silent, interrupt }
 }
 
-/// Result of a job when another program appends a block to a zone before the given command.
+/// Returns the result of a job when another program appends a block to a zone before the given command.
 fn visited(actor: ActorSpec, zone: u32, before: u32) -> Result<(), String> {
     visited_by((Operation::Append, 1), actor, zone, before)
 }
@@ -99,7 +99,8 @@ fn foreign_block_between_appends_is_detected() {
     assert!(unused.starts_with("zone 9 is written up to block 1, but this run wrote 0"), "{unused}");
 }
 
-/// The drive refuses the job's next command in that zone: the worker leaves the zone, and the result is invalid.
+/// Covers a drive that refuses the job's next command in that zone: the worker leaves the zone, and the result is
+/// invalid.
 #[test]
 fn foreign_command_that_makes_ours_fail_is_detected() {
     let write = ActorSpec { op: Activity::Write, qd: 1, jobs: Some(1), ..append(100) };

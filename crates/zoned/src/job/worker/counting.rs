@@ -19,7 +19,7 @@ impl Worker {
         self.at_end(now_ns)
     }
 
-    /// A command that ended within the ramp does not count.
+    /// Decrements the number of issued commands for one that ended within the ramp: it does not count.
     #[cold]
     pub(super) fn give_back(&mut self, counted: bool, completed_ns: u64) {
         if completed_ns < self.count_from_ns {

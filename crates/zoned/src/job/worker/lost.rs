@@ -7,7 +7,7 @@ use crate::geometry::{ZoneInfo, ZoneState};
 /// A worker gives up after this number of refused commands in a row.
 const PATIENCE: u32 = 100;
 
-/// Fault of data commands in this state, if the zone is unusable for the rest of a run.
+/// Returns the fault of data commands in this state, if the zone is unusable for the rest of a run.
 pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
     match state {
         ZoneState::ReadOnly => Some(ZoneFault::ReadOnly),
@@ -47,8 +47,8 @@ impl Worker {
         }
     }
 
-    /// The zone whose state should be read: drives refuse zone commands in lost zones with the same fault as an invalid
-    /// transition.
+    /// Takes the zone whose state should be read: drives refuse zone commands in lost zones with the same fault as an
+    /// invalid transition.
     pub(crate) fn doubtful_zone(&mut self) -> Option<u32> {
         self.doubtful.take()
     }

@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Result of [`Wish::Preset`].
+    /// Processes the result of [`Wish::Preset`].
     pub(crate) fn preset_done(&mut self, done: bool) {
         if done {
             self.phase = Phase::Round(0);

@@ -40,7 +40,7 @@ impl Releases {
         }
     }
 
-    /// When the next part is released; `u64::MAX` without parts.
+    /// Returns when the next part is released; `u64::MAX` without parts.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
@@ -68,7 +68,7 @@ impl Releases {
 }
 
 impl Flash {
-    /// When data are released next; `u64::MAX` without any.
+    /// Returns when data are released next; `u64::MAX` without any.
     #[inline]
     pub(crate) fn next_release(&self) -> u64 {
         self.releases.next()

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Flash {
-    /// How much programs slow a reset, 0 to 1: whether any of a few dies is programming, and for how long programs have
-    /// run since the last reset.
+    /// Returns how much programs slow a reset, 0 to 1. It depends on whether any of a few dies is programming, and how
+    /// long programs have run since the last reset.
     pub(crate) fn crowding(&self, now: u64, settle: u64) -> f64 {
         let since = now.saturating_sub(self.stopped_until) as f64 / settle.max(1) as f64;
         (1.0 - (1.0 - self.programming_share()).powi(3)) * since.min(1.0)

@@ -21,9 +21,9 @@ fn use_a_little(model: &Model) {
     }
 }
 
-/// Extreme values of any number of any built-in model give a drive or an error, never a panic.
+/// Checks that extreme values of any number of any built-in model give a drive or an error, never a panic.
 #[test]
-fn extreme_numbers_are_a_drive_or_an_error() {
+fn extreme_numbers_never_panic() {
     let (mut drives, mut errors) = (0, 0);
     for (_, text) in BUILT_IN {
         let lines: Vec<&str> = text.lines().collect();

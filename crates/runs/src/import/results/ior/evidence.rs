@@ -15,7 +15,7 @@ impl Evidence<'_> {
         self.rows.first().map_or("", |row| row.operation)
     }
 
-    /// MiB of an access by all tasks, unless IOR stopped early.
+    /// Returns the MiB of an access by all tasks, unless IOR stopped early.
     fn aggregate_mib(&self) -> Option<Printed> {
         let test = self.test;
         let stonewalled = test.options.keys().any(|name| name.starts_with("stonewall"))
@@ -32,7 +32,7 @@ impl Evidence<'_> {
     }
 }
 
-/// `128 MiB`, `1.50 GiB`, `4096 bytes` in MiB.
+/// Converts `128 MiB`, `1.50 GiB` or `4096 bytes` to MiB.
 fn mib(text: &str) -> Option<Printed> {
     let (number, unit) = text.split_once(' ')?;
     let factor = match unit.trim() {
@@ -62,7 +62,7 @@ fn statistics(values: &[Printed]) -> [(f64, f64); 4] {
 
 const NAMES: [&str; 4] = ["Max", "Min", "Mean", "StdDev"];
 
-/// The range of a stated number by values with their own rounding.
+/// Returns the range of a stated number by values with their own rounding.
 fn around((least, most): (f64, f64), rounding: f64) -> (f64, f64) {
     (least - rounding, most + rounding)
 }

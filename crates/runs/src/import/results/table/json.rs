@@ -20,7 +20,7 @@ struct LocatedValue<'a> {
     way: Vec<String>,
 }
 
-/// One row for each value that the path matches. Errors name the line of invalid JSON, and missing labels.
+/// Returns one row for each value that the path matches. Errors name the line of invalid JSON, and missing labels.
 pub(crate) fn rows(map: &Map, text: &str) -> Result<Rows, String> {
     let mut found = Rows::default();
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -83,7 +83,7 @@ fn of_document(map: &Map, document: &Value, number: usize, found: &mut Rows) -> 
     Ok(())
 }
 
-/// `a.b[].c.*.2`; if the document is an array, its rows are implied.
+/// Parses `a.b[].c.*.2`; if the document is an array, its rows are implied.
 fn steps(path: &str, is_array: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in path.split('.') {
@@ -101,7 +101,7 @@ fn steps(path: &str, is_array: bool) -> Vec<Step> {
     steps
 }
 
-/// In the common part of two paths, `[]` and `*` have the choices of the value's path.
+/// Returns the choices of `[]` and `*` in the common part of two paths, which are those of the value's path.
 fn shared<'a>(steps: &[Step], of_value: &[Step], way: &'a [String]) -> &'a [String] {
     let same = steps.iter().zip(of_value).take_while(|(one, other)| one == other);
     let chosen = same.filter(|(step, _)| matches!(step, Step::Each | Step::EachKey)).count();
@@ -142,7 +142,7 @@ fn next<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
     }
 }
 
-/// The text at the end of a path with chosen `[]` and `*`; for a final `*` the key itself.
+/// Returns the text at the end of a path with chosen `[]` and `*`; for a final `*` the key itself.
 fn label(document: &Value, steps: &[Step], way: &[String]) -> Option<String> {
     let (mut value, mut way, mut key) = (document, way.iter(), None);
     for step in steps {

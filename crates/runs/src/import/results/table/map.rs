@@ -95,7 +95,7 @@ impl Map {
     }
 }
 
-/// `key=word` between commas, except commas in quotes.
+/// Splits `key=word` between commas, except commas in quotes.
 fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let (mut pairs, mut from, mut is_quoted) = (Vec::new(), 0, false);
     let ends = text.char_indices().filter(|(_, letter)| {

@@ -7,7 +7,8 @@ use crate::import::printable;
 const KNOWN: [Separator; 4] =
     [Separator::Character(','), Separator::Character('\t'), Separator::Character(';'), Separator::Blanks];
 
-/// The rows below the header with the names of the map; without names, all lines with a number in the value's column.
+/// Returns the rows below the header with the names of the map; without names, all lines with a number in the value's
+/// column.
 pub(crate) fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
     let names = map.names();
     let (header, separator) = match names.is_empty() {
@@ -77,7 +78,7 @@ fn header(map: &Map, text: &str, names: &[&str]) -> Result<(Header, Separator), 
     Err(format!("no line has the columns {}", printable(&names.join(", "))))
 }
 
-/// The cells of a line. Between blanks a cell loses brackets and a colon around it.
+/// Splits a line into cells. Between blanks a cell loses brackets and a colon around it.
 fn cells(line: &str, separator: Separator) -> Result<Vec<String>, String> {
     let Separator::Character(separator) = separator else {
         let plain = |word: &str| word.trim_start_matches('(').trim_end_matches([')', ',', ':', ';']).to_string();
