@@ -26,7 +26,7 @@ demo: build
 # The guest's kernel, fetched once and not installed; without it, the tests that need it are ignored.
 SET_UP_VM = { target/debug/senesce vm setup --engine qemu && target/debug/senesce vm setup; } || echo "no guest kernel: the tests that need it are ignored" >&2
 
-# Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
+# Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is reported as ignored with its reason;
 # `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).
 # The first step also builds the program that sets up the guest kernel:
 # built by itself, its dependencies would have fewer features, and all would be compiled twice.
