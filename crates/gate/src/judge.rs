@@ -67,7 +67,7 @@ pub(crate) struct Judged {
 impl Judged {
     /// Returns whether the interval contains a worsening of more than `effect` (a fraction).
     pub(crate) fn may_be_worse_by(&self, effect: f64) -> bool {
-        self.ratio.is_some_and(|ratio| match self.better {
+        self.ratio.map_or(self.verdict == Verdict::Undecided, |ratio| match self.better {
             Better::Lower => ratio.high > 1.0 + effect,
             Better::Higher => ratio.low < 1.0 - effect,
             Better::Neither => false,

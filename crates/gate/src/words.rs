@@ -158,6 +158,8 @@ mod tests {
         assert_eq!(not_excluded(&judged[..3], 0.03), [""; 0]);
         let higher = Judged { better: Better::Higher, ..judged[0].clone() };
         assert_eq!(not_excluded(&[higher], 0.03), ["discontinuities"]);
+        let unknown = Judged { ratio: None, ..judged[0].clone() };
+        assert_eq!(not_excluded(&[unknown], 0.03), ["discontinuities"], "an interval is missing");
     }
 
     #[test]

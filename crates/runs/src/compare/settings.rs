@@ -45,7 +45,8 @@ fn replaced(text: &str) -> String {
 /// Returns whether a path ends in `senesce`, or `senesce-UID` in a shared directory.
 fn is_runtime_folder(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name == "senesce" || name.starts_with("senesce-")
+    let user = name.strip_prefix("senesce-").unwrap_or_default();
+    name == "senesce" || (!user.is_empty() && user.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -77,6 +78,7 @@ mod tests {
         for [one, other] in [
             ["/run/senesce/mnt/loop1-uw2u/mail", "/run/senesce/mnt/loop0-a8Zd/news"],
             ["/mnt/one/mail", "/mnt/other/mail"],
+            ["/home/a/senesce-runs/mnt/one", "/home/a/senesce-runs/mnt/other"],
             ["/run/senesce/mnt/", "/run/senesce/mnt/loop0-a8Zd"],
         ] {
             assert_eq!(differences(&plan(&["ls", one]), &plan(&["ls", other])).len(), 1, "{one}");
