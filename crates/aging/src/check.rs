@@ -27,7 +27,6 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Missing files, including those replaced by another kind of entry.
     pub missing: u64,
-    /// Missing directories.
     #[serde(default)]
     pub missing_directories: u64,
     /// Files of a wrong size.

@@ -29,7 +29,6 @@ pub struct Claim {
     pub sentence: String,
     /// The work, and the place in it.
     pub source: Source,
-    /// The published values.
     pub published: Published,
     /// The only drive or device that it is about; a run without it cannot test the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,10 +45,9 @@ pub struct Claim {
     /// A result outside of the rule's bounds and within these is undecided: the work states no tolerance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<Bounds>,
-    /// A value without which no result could meet the claim.
+    /// A precondition on another value: outside of its bounds, no result could meet the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub possible: Option<Possible>,
-    /// The rule that decides it.
     pub rule: Rule,
     /// Remarks for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -80,11 +78,9 @@ pub struct Possible {
     pub why: String,
 }
 
-/// Source of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The work.
     pub work: Work,
     /// Section, figure, table, file.
     pub place: String,
@@ -114,7 +110,6 @@ pub enum SourceKind {
     Document,
     /// From a facts sheet about the document.
     Facts,
-    /// From a table of data.
     Table,
     /// Quoted from memory; the text was not available.
     Unverified,
@@ -230,7 +225,6 @@ pub struct Published {
     /// Numbers that are not in the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
-    /// Their unit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// Whether the value is the first number over the second.

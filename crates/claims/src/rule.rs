@@ -60,7 +60,6 @@ pub enum Rule {
         of: Selection,
         /// Numeric condition.
         along: String,
-        /// Shape of the trend.
         shape: Shape,
         /// For rises and falls: minimum factor from end to end. For level: maximum factor between any two points.
         #[serde(default = "one")]
@@ -129,17 +128,13 @@ pub enum Rule {
         worst_error: f64,
     },
     /// senesce has no measurement that could decide it.
-    NotTestable {
-        /// The reason.
-        why: String,
-    },
+    NotTestable { why: String },
 }
 
 fn one() -> f64 {
     1.0
 }
 
-/// Shapes of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {

@@ -15,7 +15,6 @@ pub struct Ending {
     pub rank: u32,
     /// Name of its machine.
     pub host: String,
-    /// Reason.
     pub reason: String,
     /// Exit code of the run.
     pub code: u8,

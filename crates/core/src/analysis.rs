@@ -11,9 +11,9 @@ pub struct Analysis {
     pub title: String,
     /// A few sentences under it.
     pub summary: String,
-    /// Figures in order.
+    /// Figures in order; reports show [`Analysis::leading_figures`] first.
     pub figures: Vec<Figure>,
-    /// Tables in order.
+    /// Tables in order; reports show those with [`Table::leads`] first.
     pub tables: Vec<Table>,
     /// Comparison of published claims with the measurements.
     pub findings: Vec<Finding>,
@@ -91,7 +91,7 @@ pub enum Better {
     Neither,
 }
 
-/// A figure.
+/// A chart with its caption; a report draws it from [`Figure::kind`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Unique in the analysis; name of the file.
@@ -104,7 +104,7 @@ pub struct Figure {
     pub device: String,
     /// Which direction is better.
     pub better: Better,
-    /// Kind and data of the figure.
+    /// Form of the chart, with its data.
     pub kind: FigureKind,
 }
 
@@ -128,7 +128,7 @@ impl Figure {
 /// Linear or logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub enum Scale {
-    /// Linear.
+    /// Equal differences have equal lengths.
     #[default]
     Linear,
     /// Logarithmic to base 2; values <= 0 are omitted with a note.
@@ -137,7 +137,7 @@ pub enum Scale {
     Log10,
 }
 
-/// One axis.
+/// An axis of numbers, or of named categories.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Axis {
     /// Name with unit.
@@ -239,7 +239,7 @@ pub enum FigureKind {
         x: Axis,
         /// Vertical axis.
         y: Axis,
-        /// The series.
+        /// Series in the order of drawing.
         series: Vec<Series>,
     },
     /// Unconnected marks.
@@ -248,7 +248,7 @@ pub enum FigureKind {
         x: Axis,
         /// Vertical axis.
         y: Axis,
-        /// The series.
+        /// Series in the order of drawing.
         series: Vec<Series>,
     },
     /// Grouped bars: category `i` of x holds one bar per series (its point with x = i).
@@ -257,7 +257,7 @@ pub enum FigureKind {
         x: Axis,
         /// Vertical axis.
         y: Axis,
-        /// The series.
+        /// Series in the order of drawing.
         series: Vec<Series>,
     },
     /// Step histograms over bin edges; the bar of point k reaches from x_k to x_(k+1).
@@ -266,7 +266,7 @@ pub enum FigureKind {
         x: Axis,
         /// Vertical axis.
         y: Axis,
-        /// The series.
+        /// Series in the order of drawing.
         series: Vec<Series>,
     },
     /// Rows of cells coloured by index: layout maps, zone maps, block-by-file bars.

@@ -54,7 +54,7 @@ pub fn date_of(moment: SystemTime) -> String {
     humantime::format_rfc3339_seconds(moment).to_string()
 }
 
-/// Facts at the start of a run.
+/// Adds the facts that are known at the start of a run.
 pub(crate) fn at_start(facts: &mut Environment) {
     // Virtual time begins in 1970.
     let of_host = crate::machine::time_is_virtual().then(|| std::env::var(crate::machine::GUEST_DATE).ok()).flatten();
@@ -114,7 +114,7 @@ pub struct Watch {
     begun: Counters,
 }
 
-/// Since boot.
+/// Counters of the kernel, since boot.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Counters {
     /// Microseconds in which some task waited, by resource; `None` if not reported by the kernel.
@@ -132,7 +132,7 @@ impl Watch {
         Self { begun: Counters::read() }
     }
 
-    /// Shares of the time since then, in percent.
+    /// Returns the shares of the time since [`Self::begin`], in percent.
     pub fn facts(&self) -> Environment {
         self.begun.facts_until(&Counters::read())
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Done.
+    /// The command completed, without a negative verdict.
     Done = 0,
     /// Completed with a negative verdict (a regression, a failed verification).
     Negative = 1,

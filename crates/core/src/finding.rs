@@ -55,7 +55,7 @@ impl Verdict {
         matches!(self, Self::Supported | Self::NotSupported)
     }
 
-    /// Returns whether a model was compared with a value that it knows.
+    /// Returns whether a model was compared with a value that it was fitted to.
     pub fn is_of_model(self) -> bool {
         matches!(self, Self::ModelAgrees | Self::ModelDiffers)
     }
@@ -85,7 +85,7 @@ pub struct Finding {
     pub published: String,
     /// Measured value with unit.
     pub measured: String,
-    /// Result of the test.
+    /// Result of comparing `measured` with `published`.
     pub verdict: Verdict,
     /// Why it is neither supported nor not supported: the same words for all claims with the same obstacle.
     #[serde(default)]
@@ -110,7 +110,7 @@ impl Score {
         score
     }
 
-    /// Returns the number of claims.
+    /// Returns the number of claims with any verdict.
     pub fn claims(&self) -> usize {
         self.0.iter().sum()
     }

@@ -43,7 +43,7 @@ impl Finite {
         if over > 0.0 { Self::new(amount / over) } else { Err(NoValue::Empty(over)) }
     }
 
-    /// Returns the number.
+    /// Returns the number, which is neither NaN nor infinite.
     pub fn get(self) -> f64 {
         self.0
     }

@@ -65,7 +65,7 @@ pub enum Cause {
 /// A phase that is invalid because it lost more than [`LOST_SHARE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Reason.
+    /// First cause that exceeded the limit.
     pub cause: Cause,
     /// Lost microseconds.
     pub lost_us: u64,

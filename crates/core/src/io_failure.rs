@@ -17,7 +17,7 @@ pub struct IoFailure {
     pub path: PathBuf,
     /// Remedy, such as "run as root"; may be empty.
     pub remedy: Cow<'static, str>,
-    /// Cause.
+    /// Error of the system call.
     #[source]
     pub source: io::Error,
 }
@@ -47,7 +47,7 @@ impl IoFailure {
         self.source.kind()
     }
 
-    /// Returns the exit code of the process.
+    /// Returns [`ExitCode::Refused`] for a link that root does not follow, otherwise [`ExitCode::RunFailed`].
     pub fn exit_code(&self) -> ExitCode {
         match Planted::in_error(&self.source) {
             Some(_) => ExitCode::Refused,

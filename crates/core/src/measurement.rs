@@ -5,7 +5,7 @@ use crate::finite::{Finite, NoValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Kind of events with a [`Measurement`].
+/// [`crate::record::Event::kind`] of events whose data is a [`Measurement`].
 pub const EVENT: &str = "measurement";
 
 /// Source of the time in a value.
@@ -57,7 +57,7 @@ pub struct Measurement {
     /// Whether the value is a time or a rate, if that does not follow from its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<bool>,
-    /// The value.
+    /// The value, in `unit`.
     pub value: Finite,
 }
 

@@ -48,11 +48,11 @@ pub enum OutputError {
     /// An existing file that must not be overwritten.
     #[error("refused to write {path}: {found}\nhint: {remedy}")]
     Refused {
-        /// Output.
+        /// File that the user named.
         path: PathBuf,
         /// Description of the existing file.
         found: String,
-        /// Remedy.
+        /// Instruction for the user, shown after `hint: `.
         remedy: String,
     },
     /// I/O error.
@@ -61,7 +61,7 @@ pub enum OutputError {
     /// The name is that of a directory.
     #[error("{path} is a directory: name a file in it")]
     Directory {
-        /// The directory.
+        /// Directory that the user named as the output.
         path: PathBuf,
     },
     /// A directory is required, but another kind of file exists.

@@ -73,11 +73,11 @@ pub enum ParameterError {
     /// Invalid value.
     #[error("parameter '{name}' = '{value}': expected {expected}")]
     Value {
-        /// Parameter.
+        /// Name of the parameter, such as `scale`.
         name: String,
         /// Value given.
         value: String,
-        /// Expected values.
+        /// Values that the parameter accepts, in words.
         expected: String,
     },
 }

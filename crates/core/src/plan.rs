@@ -53,12 +53,12 @@ pub struct Plan {
     pub bytes_to_write: u64,
     /// Estimated duration in seconds (0: unknown).
     pub estimated_seconds: f64,
-    /// The steps in order.
+    /// The steps, in the order of execution.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
 
-/// One step of a plan.
+/// An action on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {

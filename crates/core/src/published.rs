@@ -1,15 +1,15 @@
 //! Published values: `data/published/EXPERIMENT.csv` with the columns metric, condition, value, unit, source, note.
 
-/// One published value.
+/// A line of the file.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct PublishedValue {
     /// Published quantity.
     pub metric: String,
     /// Condition ("ext4 hdd aged agrawal").
     pub condition: String,
-    /// The value.
+    /// The number as published, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`, as in measurements ("operations/s", "s").
     pub unit: String,
     /// Paper and section, data set, or table.
     pub source: String,
@@ -23,7 +23,7 @@ pub struct PublishedValue {
 pub struct PublishedError {
     /// Line, from 1.
     pub line: usize,
-    /// Description.
+    /// Description of the error.
     pub problem: String,
 }
 

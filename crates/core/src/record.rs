@@ -154,7 +154,7 @@ impl RunDirectory {
         Ok(Self { path, place, events, started, earlier, held, finished, made, _lock: lock })
     }
 
-    /// Returns the path of the directory.
+    /// Returns the path; the directory stays locked while this value lives.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -331,11 +331,11 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
 pub struct Record {
     /// Path of the directory.
     pub path: PathBuf,
-    /// Plan.
+    /// Content of `plan.toml`.
     pub plan: Plan,
-    /// Environment of the run.
+    /// Content of `env.json`.
     pub environment: Environment,
-    /// Events in order.
+    /// Content of `events.jsonl`, oldest first.
     pub events: Vec<Event>,
     /// Result, if the run is complete.
     pub summary: Option<Value>,

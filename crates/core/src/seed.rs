@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Seed(pub u64);
 
-/// Default seed.
+/// Seed of a run without `--seed`.
 pub const DEFAULT_SEED: Seed = Seed(42);
 
 impl Seed {

@@ -145,7 +145,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
 pub struct Size(pub Bytes);
 
 impl Size {
-    /// Returns the number of bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0.0
     }

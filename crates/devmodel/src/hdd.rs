@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hdd {
-    /// Capacity.
     pub capacity_bytes: u64,
     /// Rotations per minute.
     pub rpm: f64,

@@ -11,13 +11,11 @@ pub enum SeekCurve {
     TwoPhase {
         /// Cylinders of the full stroke.
         cylinders: f64,
-        /// Milliseconds.
         short_base_ms: f64,
         /// Milliseconds per square root of a cylinder.
         short_root_ms: f64,
         /// Longest distance of the short phase, cylinders.
         cutoff_cylinders: f64,
-        /// Milliseconds.
         long_base_ms: f64,
         /// Milliseconds per cylinder.
         long_slope_ms: f64,

@@ -23,7 +23,6 @@ const HORIZON: f64 = 3650.0;
 pub struct Kept {
     /// Seconds since 1970.
     pub time: f64,
-    /// The target.
     pub target: String,
     /// The identity of the target, whatever its name. Empty in old lines.
     #[serde(default)]
@@ -39,13 +38,10 @@ pub struct Kept {
     pub ideal_seconds: f64,
     /// After copying out and back.
     pub rewritten_seconds: f64,
-    /// Files.
     pub files: u64,
-    /// Bytes.
     pub bytes: u64,
     /// Pieces of files.
     pub pieces: u64,
-    /// Free bytes.
     pub free_bytes: u64,
     /// Number of free extents with at least 2^k and less than 2^(k+1) blocks.
     pub free_extents: Vec<u64>,
@@ -66,9 +62,8 @@ fn default_name_length() -> u64 {
 /// A value over time, by a least-squares line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
-    /// Name of the value.
     pub value: String,
-    /// Its change per day.
+    /// Change of the value per day.
     pub per_day: f64,
     /// Days until it reaches its threshold; none if it does not within ten years.
     pub days_left: Option<f64>,

@@ -95,7 +95,6 @@ pub(crate) struct PlayedOut {
 pub(crate) enum Event {
     /// A profile was planned to its end.
     Planned(Box<PlayedOut>),
-    /// A profile was executed.
     Executed(Executed),
 }
 

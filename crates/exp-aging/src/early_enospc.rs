@@ -121,7 +121,6 @@ pub(crate) struct Mark {
     pub came: u64,
 }
 
-/// A fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fill {
     /// The volume.
@@ -130,7 +129,6 @@ pub(crate) struct Fill {
     pub marks: Vec<Mark>,
     /// Files that the kernel created on a twin.
     pub twin_files: u64,
-    /// The end of the fill on the twin.
     pub twin_ends_by: EndsBy,
     /// Files created on the volume.
     pub files: u64,
@@ -146,7 +144,6 @@ pub(crate) struct Fill {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// A volume was filled.
     Fill(Fill),
 }
 

@@ -91,7 +91,6 @@ impl FromStr for Schemes {
 pub enum Event {
     /// Writes as columns.
     Writes(Writes),
-    /// A scheme was filled.
     Filled(Filled),
 }
 

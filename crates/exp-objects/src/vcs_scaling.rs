@@ -52,7 +52,6 @@ pub(crate) struct Spec {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// A cell was measured.
     Cell(Measured),
     /// A system is not installed.
     Skipped(Skipped),

@@ -70,7 +70,6 @@ impl Step {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// An image was aged.
     Aged(Box<AgedStep>),
 }
 

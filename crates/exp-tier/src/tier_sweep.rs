@@ -122,7 +122,6 @@ pub struct Cell {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A cell was measured.
     Cell(Cell),
 }
 

@@ -43,7 +43,6 @@ const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 pub(crate) enum Event {
     /// A file system was tested.
     Tried(Tried),
-    /// The guest ran.
     Booted(GuestBooted),
 }
 

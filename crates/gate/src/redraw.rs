@@ -6,10 +6,10 @@ use crate::words::of;
 use rand::seq::SliceRandom;
 use senesce_core::{Failure, Record, Seed};
 
-/// What the variant of a drawn gate is.
+/// Source of the variant in a drawn gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// That of the record, with the same seeds.
+    /// The variant of the record, with the same seeds.
     Own,
     /// The reference, with other seeds.
     OtherSeeds,

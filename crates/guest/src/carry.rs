@@ -166,11 +166,10 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     Ok(failed)
 }
 
-/// A run in a guest.
 pub struct GuestJob<'a, G: Run> {
     pub spec: &'a G::Spec,
     pub seed: Seed,
-    /// None: all.
+    /// `None`: all steps.
     pub steps: Option<&'a [G::Step]>,
     /// Folder for the guest's record; an existing one is replaced.
     pub share: PathBuf,

@@ -22,7 +22,6 @@ pub struct Drive {
     pub latency: Option<Span>,
 }
 
-/// Kind of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveKind {

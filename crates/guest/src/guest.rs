@@ -25,7 +25,6 @@ pub(crate) struct Job {
     pub command: Vec<String>,
     /// Its working directory.
     pub directory: PathBuf,
-    /// Its environment.
     pub environment: Vec<(String, String)>,
     /// Shared folders: tag and path in the guest.
     pub shares: Vec<(String, PathBuf)>,

@@ -11,7 +11,6 @@ use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Volume {
-    /// File system.
     pub file_system: String,
     pub size: u64,
     #[serde(rename = "room")]
@@ -105,7 +104,6 @@ pub struct Advice {
 pub struct Recommendation {
     pub volume: Volume,
     pub count: u64,
-    /// Bytes of each.
     pub object_bytes: u64,
     /// Fewest directories first.
     pub schemes: Vec<Advice>,

@@ -40,7 +40,6 @@ impl Common {
     }
 }
 
-/// A step that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The step in the notation of its kind.

@@ -18,7 +18,6 @@ const DRAWN_READS: usize = 256;
 /// The dies of all files.
 #[derive(Debug, Clone, Serialize)]
 pub struct DieMap {
-    /// The model.
     pub model: String,
     pub dies: u32,
     /// Die-collision index of a read of all files in `find` order; none without data on flash.

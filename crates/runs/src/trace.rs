@@ -287,11 +287,8 @@ pub fn refuse_record(out: &Path) -> Result<(), Failure> {
 pub enum Spec {
     /// Recorded here while a command ran.
     Command {
-        /// The target.
         target: String,
-        /// The command.
         command: Vec<String>,
-        /// Options of the mount.
         mount_options: String,
         /// Mounted without writing.
         read_only: bool,
@@ -300,11 +297,9 @@ pub enum Spec {
     },
     /// Recorded elsewhere.
     Imported {
-        /// Format of the file.
         format: String,
         /// Name of the file.
         source: String,
-        /// Requests in it.
         requests: u64,
         /// CRC-32 of the requests, in hexadecimal; empty in records of earlier versions.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -312,7 +307,6 @@ pub enum Spec {
     },
 }
 
-/// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {

@@ -22,9 +22,8 @@ const LARGEST: u64 = 128 << 10;
 #[serde(deny_unknown_fields)]
 struct Head {
     format: String,
-    /// Size of the image.
     image_bytes: u64,
-    /// Its last modification, nanoseconds since 1970.
+    /// Last modification of the image, nanoseconds since 1970.
     image_altered_ns: u64,
     blocks: u64,
 }

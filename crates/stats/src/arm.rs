@@ -17,7 +17,7 @@ pub enum Untestable {
     TooFew {
         /// Available values.
         have: usize,
-        /// Minimum.
+        /// Minimum number of values.
         need: usize,
     },
     /// A value of zero or below has no ratio and no logarithm.
@@ -34,7 +34,7 @@ pub enum Untestable {
     Other(String),
 }
 
-/// Mean to compare.
+/// Type of mean that represents the values of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mean {

@@ -18,7 +18,7 @@ pub const FALSE_ALARM: f64 = 0.01;
 /// Minimum number of values before and after a split.
 const LEAST_SEGMENT: usize = 3;
 
-/// A change point.
+/// Position in a series at which its level changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
     /// Index of the first value of the new level.

@@ -9,7 +9,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Normal quantile of a two-sided 95 % interval.
 const Z95: f64 = 1.959_963_984_540_054;
 
-/// A correlation coefficient.
+/// A correlation coefficient with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Correlation {
     /// Coefficient, -1..=1.

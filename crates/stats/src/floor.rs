@@ -12,9 +12,9 @@ const AS_IF_KNOWN: f64 = 1e9;
 /// variance counts that part twice, which is conservative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Variance.
+    /// Variance of the natural logarithm of the ratio.
     pub variance: f64,
-    /// Degrees of freedom.
+    /// Degrees of freedom of the variance; very large if it is assumed instead of estimated.
     pub dof: f64,
 }
 

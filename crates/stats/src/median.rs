@@ -33,7 +33,7 @@ pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestabl
 /// A median, with a 95 % interval if there are enough values.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Middle {
-    /// Median.
+    /// Median; of an even number of values, the mean of the middle two.
     pub value: f64,
     /// `None` for fewer than [`LEAST_VALUES`] values.
     pub interval: Option<Interval>,

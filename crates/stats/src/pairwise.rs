@@ -7,7 +7,7 @@ use crate::ratio::Ratio;
 use crate::verdict::{Decision, Direction, Rule, Verdict, decide};
 use serde::{Deserialize, Serialize};
 
-/// Result of one pair.
+/// Comparison of two treatments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Index of the treatment in the numerator.

@@ -16,7 +16,7 @@ pub const RESOLUTION: f64 = 0.001;
 /// A value with an interval that is wrong with a stated probability. All are finite, and low < value < high.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Estimate.
+    /// Point estimate.
     pub value: f64,
     /// Lower end.
     pub low: f64,
@@ -39,7 +39,7 @@ impl Interval {
         }
     }
 
-    /// Returns whether the interval contains a value.
+    /// Returns whether `value` is in the interval; both ends belong to it.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -48,11 +48,11 @@ impl Interval {
 /// The ratio of two means, with everything needed for intervals at any level. Logarithms are natural.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Logarithm of the ratio.
+    /// Logarithm of the sample's mean over the reference's.
     pub log_ratio: f64,
     /// Variance of one unit of the sample and of the reference, as logarithms.
     pub spread: [f64; 2],
-    /// Number of units of both.
+    /// Number of units of the sample and of the reference.
     pub units: [usize; 2],
     /// Kind of unit; repetitions if either side has only one image.
     pub unit: Unit,

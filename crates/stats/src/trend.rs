@@ -13,7 +13,7 @@ const ALL_SLOPES_UP_TO: usize = 1000;
 /// Maximum number of values without ties for the exact distribution.
 const EXACT_UP_TO: usize = 40;
 
-/// A trend.
+/// Monotonic drift of a series, by the Mann-Kendall test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Kendall's tau of value with order, -1..=1.

@@ -28,7 +28,7 @@ pub enum Direction {
     LowerIsBetter,
 }
 
-/// The five verdicts.
+/// Result of comparing a metric with its reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -104,7 +104,7 @@ pub struct Decision {
     pub interval: Option<Interval>,
     /// Unit of the interval; [`Unit::Repetition`] holds for one image only.
     pub unit: Option<Unit>,
-    /// The verdict.
+    /// Result, from the whole interval and the margin of the rule.
     pub verdict: Verdict,
 }
 

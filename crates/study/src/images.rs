@@ -23,9 +23,8 @@ use std::sync::Arc;
 /// Facts about an image; stored as an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageFacts {
-    /// The image.
     pub id: ImageId,
-    /// Its key in the store.
+    /// Key of the image in the store.
     pub key: String,
     /// Kernel of the guest for which it was made or fetched; none: this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +35,6 @@ pub struct ImageFacts {
     pub seconds: f64,
     /// Bytes created over the size; 0 for a fresh one.
     pub overwrites: f64,
-    /// Files.
     pub files: u64,
     /// Share of consecutive blocks inside files.
     pub static_layout_score: Option<f64>,

@@ -21,7 +21,7 @@ pub fn monotonic() -> Duration {
 
 /// Returns [`monotonic`], and the same including suspended time (`CLOCK_BOOTTIME`), read together.
 pub fn monotonic_and_boot() -> (Duration, Duration) {
-    // A thread that loses its processor between the two reads would count its wait as suspension.
+    // Maximum time between the two reads. If the thread were preempted between them, its wait would count as suspension.
     const AT_ONCE: Duration = Duration::from_micros(100);
     let mut before = monotonic();
     for _ in 0..10 {

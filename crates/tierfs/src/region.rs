@@ -152,7 +152,9 @@ impl Region {
 
     /// Returns `len` bytes at `offset` as a slice.
     ///
-    /// No writer of the range while the slice lives: it is fresh, or its inode is locked.
+    /// # Safety
+    ///
+    /// Nothing may write to the range while the slice lives: its blocks are newly allocated, or its inode is locked.
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: in bounds; the caller keeps writers out.
         unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }

@@ -73,7 +73,7 @@ impl BlockDevice {
         let line = lines.iter().find(|line| line.device == number && line.source.starts_with("/dev"));
         match line {
             Some(line) => Self::open(&line.source).ok(),
-            // Files of a subvolume have a device number that is in no table.
+            // Files of a btrfs subvolume have an anonymous device number, which no mount table lists.
             None => <[Self; 1]>::try_from(Self::of_btrfs(layer.as_deref().unwrap_or(path))).ok().map(|[only]| only),
         }
     }

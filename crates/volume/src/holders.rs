@@ -31,7 +31,7 @@ impl Identity {
         found
     }
 
-    /// Identifies any mount of `source`, present or past. The anonymous numbers of btrfs are unknown.
+    /// Identifies any mount of `source`, present or past. Does not know the anonymous device numbers of btrfs.
     pub(crate) fn of_device(source: &Path) -> Self {
         Self { source: source.into(), numbers: BlockDevice::number_of(source).into_iter().collect() }
     }

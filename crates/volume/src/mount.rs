@@ -239,7 +239,7 @@ pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
         let identity = Identity::of(device, &line.mount_point);
         tracing::warn!("unmounting {} left by a killed process", line.mount_point.display());
         match rustix::mount::unmount(&line.mount_point, UnmountFlags::DETACH) {
-            // EINVAL: its guardian was faster.
+            // EINVAL: its guardian has already unmounted it.
             Ok(()) | Err(Errno::INVAL) => {}
             Err(errno) => return Err(TargetError::errno("unmount", &line.mount_point)(errno)),
         }

@@ -143,7 +143,7 @@ pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
 type Pair = (Option<FileState>, Option<FileState>);
 
 /// Returns every file once, with its earlier and its later state. A file with several names counts once, with the path
-/// whose hash is smallest. Without a `key` it does not match.
+/// whose hash is smallest. A file without a `key` does not match.
 fn pairs<K: Eq + Hash>(before: &[FileState], after: &[FileState], key: impl Fn(&FileState) -> Option<K>) -> Vec<Pair> {
     let mut files: HashMap<K, Pair> = HashMap::new();
     let earlier =

@@ -19,7 +19,7 @@ pub struct Births {
 }
 
 impl Births {
-    /// Counts the directories of files in the order of their births. Directories are below `count`.
+    /// Counts the directories of files in the order of their births. Directory numbers are below `count`.
     pub(crate) fn of(directories: impl Iterator<Item = u32>, count: u32) -> Self {
         let mut births = Self::default();
         let mut files = vec![0u64; count as usize];

@@ -99,10 +99,9 @@ pub enum Churn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncate {
-    /// Refuse the plan.
     #[default]
     Refuse,
-    /// Omit them.
+    /// Omit the files that do not fit.
     Drop,
     /// Add their share to the largest bin that fits.
     Clamp,

@@ -19,11 +19,11 @@ const MOST_LINKS: usize = 40;
     "{link} is a symbolic link of user {owner} to a file of user {behind}, and root does not follow such links\nhint: name the target itself"
 )]
 pub struct Planted {
-    /// Path of the link.
+    /// Path of the link itself, not of its target.
     pub link: PathBuf,
-    /// Owner of the link.
+    /// User id of the link's owner.
     pub owner: u32,
-    /// Owner of its target.
+    /// User id of its target's owner.
     pub behind: u32,
 }
 

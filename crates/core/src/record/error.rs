@@ -29,7 +29,7 @@ pub enum RecordError {
     OtherPlan {
         /// The directory.
         path: PathBuf,
-        /// Differences.
+        /// Plan entries that differ, with both values.
         differences: String,
     },
     /// Created by another version.

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// Plan, environment and result of a run.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// Path.
+    /// Run directory, as the caller named it.
     pub path: PathBuf,
-    /// Plan.
+    /// Content of `plan.toml`.
     pub plan: Plan,
-    /// Environment.
+    /// Content of `env.json`.
     pub environment: Environment,
     /// JSON text of the result, if the run is complete.
     pub summary: Option<Vec<u8>>,

@@ -17,7 +17,7 @@ pub struct Recorded {
     pub completed_ns: Option<u64>,
 }
 
-/// Another request, and the think time after its completion.
+/// Index of the request whose completion triggers this one, and the think time in ns after that completion.
 type Dependence = Option<(usize, u64)>;
 
 /// Returns what each request depends on: the request that completed last before it was issued. The first ones depend on

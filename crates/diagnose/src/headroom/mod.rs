@@ -66,9 +66,9 @@ impl EndsBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum User {
-    /// Without the reserve.
+    /// Cannot use the blocks reserved for root.
     User,
-    /// With it.
+    /// Can use them.
     Root,
 }
 
@@ -190,9 +190,8 @@ pub(crate) fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) ->
 /// The longest free extents together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongestFree {
-    /// Free extents.
     pub extents: u64,
-    /// Their bytes, without those that no allocation gets.
+    /// Bytes of these extents, without those that no allocation gets.
     pub bytes: u64,
 }
 

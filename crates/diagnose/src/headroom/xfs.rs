@@ -187,7 +187,7 @@ fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estim
     let made_only = (needs.made - 1.0).max(0.0);
     let best = needs.at_best(usable);
     if best <= made_only + 1.0 || needs.made < 1.0 && !ready {
-        // No group makes a chunk, whatever data do, and the directory of the files takes an inode.
+        // Even without data, no group has space for a new inode chunk. The directory of the files takes one inode.
         let files = made_only.min(blocks.files);
         let low = (needs.made - 2.0).max(0.0).min(blocks.low);
         let high = needs.made.min(blocks.high).max(files);

@@ -24,7 +24,6 @@ pub enum Ended {
     Mkdir,
     /// Making a file.
     Open,
-    /// Writing it.
     Write,
 }
 

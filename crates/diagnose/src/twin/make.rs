@@ -21,9 +21,7 @@ use std::time::Instant;
 /// Facts about a twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Made {
-    /// The image.
     pub image: String,
-    /// Its file system.
     pub file_system: FileSystem,
     /// Its length: that of the original.
     pub size: u64,
@@ -128,7 +126,7 @@ impl Source {
         carried.collect::<Vec<_>>().join(",")
     }
 
-    /// Opens the image for one use. The guard would take a lasting descriptor for another user of the image.
+    /// Opens the image for one use. The guard would mistake a descriptor that stays open for another process that uses the image.
     fn open(&self) -> Result<File, PrognosisError> {
         File::open(&self.path).map_err(PrognosisError::io("open", &self.path))
     }

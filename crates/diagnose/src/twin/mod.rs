@@ -64,7 +64,6 @@ pub struct Executed {
 /// The effect of the tool that defragments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
-    /// The tool.
     pub tool: String,
     /// Seconds of a full read after its last pass; none: it moved nothing or was killed.
     pub seconds_after: Option<f64>,
@@ -85,7 +84,6 @@ impl Shown {
 /// A part of the trial that has no result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Failed {
-    /// The part.
     pub part: Part,
     /// Exit status of its command.
     pub status: Option<i32>,
@@ -129,7 +127,6 @@ fn verdict_on_tool<'a>(shown: Option<&'a Shown>, failed: &[Failed]) -> Option<&'
 /// The results on the twin.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
-    /// How it was made.
     pub made: Made,
     /// Seconds of one full read as the files lie on the twin.
     pub now_seconds: f64,
@@ -180,7 +177,7 @@ impl Tried {
             Err(PrognosisError::Interrupted) => Err(PrognosisError::Interrupted),
             Err(error) => {
                 if part == Part::Cure && matches!(error, PrognosisError::Full { .. }) {
-                    // What the passes showed was wrong.
+                    // A cure that filled the volume makes the results of the passes before it invalid.
                     (self.cures, self.defragmenter, self.plan) = (Vec::new(), None, Vec::new());
                 }
                 let ended = match &error {

@@ -35,7 +35,7 @@ pub struct CopySeen {
 pub struct Copies {
     /// Models of the drives.
     pub drives: Vec<String>,
-    /// Size of the file that was written to each of them.
+    /// Size of the file that was written to each file system.
     pub new_file: Bytes,
     /// In the order `ordered copy`, `unaged`, `aged`.
     pub seen: Vec<CopySeen>,

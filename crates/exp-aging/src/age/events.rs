@@ -12,7 +12,6 @@ use senesce_layout::LayoutSummary;
 use senesce_runs::bench::MeasuredColdRead;
 use serde::{Deserialize, Serialize};
 
-/// An event of an aging.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -22,7 +21,6 @@ pub enum Event {
     Replanned(Replanned),
     /// The plan continues from here with this time limit.
     TimeLimit(TimeLimit),
-    /// The participating ranks.
     Ranks(Vec<Member>),
     /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
@@ -117,7 +115,6 @@ pub struct Checkpoint {
 pub struct Replanned {
     /// Operations done when the limits changed.
     pub operation: u64,
-    /// New limits.
     pub limits: Limits,
 }
 
@@ -203,7 +200,6 @@ impl Executed {
 /// The work of one of several ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RankRow {
-    /// Number of the rank.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,

@@ -77,7 +77,6 @@ impl Own {
     }
 }
 
-/// State of a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartState {
     part: u32,

@@ -14,12 +14,10 @@ use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
 use std::path::Path;
 
-/// Result of a verification.
 #[derive(Debug, Serialize)]
 pub struct Verification {
     /// Whether everything matches the record.
     pub good: bool,
-    /// The files.
     pub files: VerifyReport,
     /// Result of the file system's checker; `None` with the reason in `not_checked`.
     pub file_system: Option<CheckReport>,
@@ -34,7 +32,6 @@ pub struct Verification {
 pub struct VerifiedLayout {
     /// Digest of the extents of all files and of all free extents.
     pub digest: Option<String>,
-    /// Whether it is the expected one.
     pub is_expected: bool,
 }
 

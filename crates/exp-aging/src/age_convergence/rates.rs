@@ -24,7 +24,6 @@ pub(crate) struct Executed {
 pub(crate) struct Pace {
     /// On a fresh file system in memory.
     pub fs: FileSystem,
-    /// Worker threads.
     pub threads: usize,
     /// How files get their content.
     pub data: Data,

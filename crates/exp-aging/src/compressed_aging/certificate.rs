@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Measurements of one profile on one file system at one maximum: an entry of `cells` in the experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cell {
-    /// Profile.
     pub profile: String,
-    /// File system.
     pub file_system: String,
     /// Size of the images.
     pub size: Bytes,

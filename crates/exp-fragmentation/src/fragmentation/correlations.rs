@@ -16,7 +16,6 @@ pub struct ScoreCost {
     pub read_ahead_kib: Option<u64>,
     /// Pearson's coefficient with its 95 % interval; `null` for fewer than three points or no spread.
     pub pearson: Option<Correlation>,
-    /// Spearman's coefficient.
     pub spearman: Option<Correlation>,
 }
 

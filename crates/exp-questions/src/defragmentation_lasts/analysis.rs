@@ -62,18 +62,18 @@ impl System {
     }
 }
 
-/// The answers.
+/// How well each prediction fits the points of all systems.
 #[derive(Debug, Clone, Serialize)]
 struct Law {
     systems: usize,
     points: usize,
     near: usize,
-    /// Root mean square of the errors of the prediction.
+    /// Root mean square error of the first prediction.
     rms: f64,
-    /// The same two of the second prediction.
+    /// Points near the second prediction, which uses only the files, and its root mean square error.
     files_near: usize,
     files_rms: f64,
-    /// The same of one half-life for all, fitted to the same points, and that half-life in overwrites.
+    /// Root mean square error of exponential decay with one half-life, fitted to all points; the half-life is in overwrites.
     half_life_rms: f64,
     half_life: f64,
 }

@@ -21,7 +21,6 @@ pub enum Event {
         subject: String,
         /// Round, from 0.
         round: u64,
-        /// Counters.
         stats: Stats,
     },
 }

@@ -33,9 +33,7 @@ const ORDERED_BEYOND: f64 = 0.05;
 /// A published value and the measured one.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// Metric.
     pub metric: String,
-    /// Condition.
     pub condition: String,
     pub published: f64,
     /// Measured value.
@@ -52,7 +50,6 @@ pub struct Comparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// Name.
     pub group: String,
     pub points: usize,
     /// Mean absolute relative error.

@@ -25,12 +25,7 @@ pub enum Event {
     /// The values of one key.
     Point(Values),
     /// A warning of a job.
-    Warning {
-        /// The point.
-        point: String,
-        /// The text of the warning.
-        text: String,
-    },
+    Warning { point: String, text: String },
     /// Data on a real drive before the run wrote to it, then the state that the run left: it may be overwritten when
     /// the run continues.
     Left {

@@ -27,15 +27,9 @@ pub(crate) enum Event {
     /// The values of one key.
     Point(Values),
     /// A file that is not a result of the study.
-    Skipped {
-        /// The file.
-        path: String,
-        /// The reason.
-        why: String,
-    },
+    Skipped { path: String, why: String },
     /// Totals of the import.
     Imported {
-        /// Number of files.
         files: usize,
         /// Dropped operations without a duration.
         zeros_dropped: usize,

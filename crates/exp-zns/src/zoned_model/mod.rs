@@ -31,9 +31,7 @@ const SWEEPS: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Measure a point.
     Measure {
-        /// The point.
         point: String,
         /// Repetition, from 0.
         repetition: u32,
@@ -55,9 +53,7 @@ pub enum Step {
 pub enum Event {
     /// The start of the search: the start model with the zones of this drive, as a model file.
     Start(String),
-    /// A point was measured.
     Measured {
-        /// The point.
         point: String,
         /// Repetition, from 0.
         repetition: u32,
@@ -67,13 +63,11 @@ pub enum Event {
     },
     /// A constant was fitted; the last event of each name counts.
     Constant {
-        /// Its name.
         name: String,
-        /// Its group.
+        /// Group of constants that are fitted together.
         block: String,
         /// Value in the start model, or of the previous pass.
         start: f64,
-        /// Fitted value.
         value: f64,
         /// Relative standard deviation; none: no measured value depends on the constant.
         deviation: Option<f64>,
@@ -89,16 +83,7 @@ pub enum Event {
         settled: bool,
     },
     /// A measured value that was not fitted, with the model's value.
-    Checked {
-        /// The point.
-        point: String,
-        /// The value.
-        value: String,
-        /// Measured.
-        measured: f64,
-        /// Modelled.
-        modelled: f64,
-    },
+    Checked { point: String, value: String, measured: f64, modelled: f64 },
     /// Data on a real drive before the run wrote to it, then the state that the run left: it may be overwritten when
     /// the run continues.
     Left(Leftover),

@@ -16,7 +16,7 @@ use std::process::Command;
 /// Names of this program in its two roles: it makes the namespaces, and it is the first process in them.
 pub(super) const FIRST: &str = "senesce-confine";
 const SECOND: &str = "senesce-confined";
-/// In place of the path of a configuration that another user cannot reach.
+/// Given instead of the path of a configuration that another user cannot read: standard input has it.
 const STDIN: &str = "-";
 /// This program in the guest.
 pub(super) const PROGRAM: &str = "/guest/senesce";

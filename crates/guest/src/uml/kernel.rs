@@ -26,7 +26,7 @@ const SAME_BYTES: [(&str, &str); 4] = [
 const REGISTERS: &str = "arch/x86/um/user-offsets.c";
 const FIXED_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 2696);";
 const WIDE_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 12288);";
-/// They are on the kernel's stacks.
+/// The kernel saves the registers on its stacks, so wide registers need larger stacks.
 const WIDE_STACKS: &str = "CONFIG_KERNEL_STACK_ORDER=4\n";
 const PACKAGE: &str = "user-mode-linux";
 /// Modules that Debian's kernel needs and does not have built in.
@@ -228,7 +228,7 @@ fn stage_modules(modules: &Path, staged: &Path) -> Result<ModuleIndex, GuestErro
         let path = staged.join(format!("boot/{number:02}.ko"));
         fs::write(&path, read_module(&modules.join(&file))?).map_err(io_error("write", &path))?;
     }
-    // Loaded at boot: the kernel asks for nothing later.
+    // All modules are loaded at boot, so the kernel requests none later.
     Ok(ModuleIndex::default())
 }
 

@@ -31,10 +31,9 @@ use std::process::{Child, Command, Stdio};
 const KERNEL: &str = "/guest/linux";
 pub(crate) const MODULES: &str = "/guest/modules";
 
-/// Clock of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GuestTime {
-    /// That of the host.
+    /// The clock of the host.
     #[default]
     Real,
     /// Processing takes no time. If the guest is idle, its clock goes to the next timer.

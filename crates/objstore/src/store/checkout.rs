@@ -20,7 +20,6 @@ use std::time::Instant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lost {
     pub path: String,
-    /// Reason.
     pub problem: String,
 }
 

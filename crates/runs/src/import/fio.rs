@@ -32,7 +32,6 @@ pub(crate) fn rules() -> Vec<&'static str> {
 
 pub struct Fio;
 
-/// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {

@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-/// Transactions of each client at scale 1, and clients.
+/// Transactions of each client at scale 1.
 const TRANSACTIONS: f64 = 500.0;
 const CLIENTS: u32 = 2;
 

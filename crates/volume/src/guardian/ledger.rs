@@ -239,7 +239,7 @@ fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
-/// Returns whether only ended processes own the unmount of a point.
+/// Returns whether every process that must unmount `point` has ended.
 pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {

@@ -11,15 +11,9 @@ use std::ops::Deref;
 #[serde(tag = "problem", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Problem {
     /// The kernel's buffers were full.
-    Lost {
-        /// Number of events.
-        events: u64,
-    },
+    Lost { events: u64 },
     /// Events could not be read.
-    Undecoded {
-        /// Number of events.
-        events: u64,
-    },
+    Undecoded { events: u64 },
     /// The number of events differs from the kernel's count.
     Uncounted {
         /// Read according to the kernel.
@@ -29,7 +23,6 @@ pub enum Problem {
     },
     /// Another program changed the recording while it ran.
     Changed {
-        /// The setting.
         setting: String,
         /// The intended value.
         wanted: String,
@@ -47,38 +40,24 @@ pub enum Problem {
     },
     /// Requests were completed that were never issued.
     Unmatched {
-        /// Number of completions.
         completions: u64,
         /// Requests that may have been in flight when the recording began.
         in_flight: u64,
     },
     /// Requests were issued that were never completed.
     Unfinished {
-        /// Number of requests.
         requests: u64,
         /// Requests that may have been in flight when the recording ended.
         in_flight: u64,
     },
     /// Requests were completed whose issue a foreign recording lacks.
-    Unissued {
-        /// Number of completions.
-        completions: u64,
-    },
+    Unissued { completions: u64 },
     /// Requests were issued whose completion a foreign recording lacks.
-    Uncompleted {
-        /// Number of requests.
-        requests: u64,
-    },
+    Uncompleted { requests: u64 },
     /// Requests ended with an error.
-    Failed {
-        /// Number of requests.
-        requests: u64,
-    },
+    Failed { requests: u64 },
     /// The trace could not be cross-checked.
-    Unwitnessed {
-        /// The reason.
-        reason: String,
-    },
+    Unwitnessed { reason: String },
 }
 
 impl Display for Problem {

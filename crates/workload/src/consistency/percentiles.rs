@@ -1,4 +1,4 @@
-//! Percentiles that were read back: against each other, against mean and count, against intervals, and against a histogram.
+//! Checks recorded percentiles against each other, the mean and count, the intervals, and the histogram.
 
 use super::{CELL, NANOSECOND};
 use crate::result::{FlowopResult, IntervalFlowop, Repetition};

@@ -62,7 +62,6 @@ impl FileOpsResult {
     }
 }
 
-/// The result of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
     /// Name, as in the table of operations.

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 pub struct Model {
     /// Name, as in `sim:NAME`.
     pub name: String,
-    /// Description of the drive.
     pub description: String,
     /// Measurements that the parameters were fitted to.
     pub fitted_to: Vec<String>,
@@ -24,9 +23,7 @@ pub struct Model {
     pub geometry: GeometryModel,
     /// Paths from the host to the drive.
     pub host: HostModel,
-    /// Commands that write.
     pub write: WriteModel,
-    /// Commands that read.
     pub read: ReadModel,
     /// Dies, channels and programs.
     pub flash: FlashModel,
@@ -220,9 +217,7 @@ pub struct StreamModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashModel {
-    /// Dies.
     pub dies: u32,
-    /// Channels.
     pub channels: u32,
     /// Data of one program on one die.
     pub unit_kib: u32,
@@ -268,9 +263,7 @@ pub struct FlashModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneModel {
-    /// Open.
     pub open_us: f64,
-    /// Close.
     pub close_us: f64,
     /// Reset of a zone that was never opened since its last reset.
     pub reset_untouched_us: f64,
@@ -314,7 +307,7 @@ pub struct GarbageModel {
     pub fresh_free_mib: u64,
     /// Collection starts below this much erased space.
     pub start_below_mib: u64,
-    /// Collection ends above this much.
+    /// Collection ends above this much erased space.
     pub stop_above_mib: u64,
     /// Valid share of the blocks that are collected.
     pub valid_share: f64,

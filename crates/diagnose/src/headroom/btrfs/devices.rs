@@ -14,7 +14,7 @@ pub(super) struct Devices(pub Vec<Vec<u64>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes {
     pub bytes: u64,
-    /// Bytes that it takes of each range; each is on another device.
+    /// Bytes taken from each of `ranges`, which are on different devices.
     on_device: u64,
     ranges: Vec<(usize, usize)>,
 }

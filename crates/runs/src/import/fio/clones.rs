@@ -124,7 +124,7 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     })
 }
 
-/// Returns the merged distribution; empty if one part has none, or has bins for few of its operations and would weigh
+/// Returns the merged distribution. Empty if a part has no bins, or bins for only a few of its operations: it would weigh
 /// too little.
 fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
     let mut all: BTreeMap<u64, u64> = BTreeMap::new();

@@ -15,7 +15,7 @@ pub struct RawOutput {
     #[serde(default)]
     pub time: String,
     pub timestamp: Option<u64>,
-    /// Of several clients, one map for each.
+    /// Options by name; with several clients, one map for each client.
     #[serde(rename = "global options", default)]
     pub options: Value,
     #[serde(default)]

@@ -70,7 +70,6 @@ pub struct Direction {
     /// Bytes per second.
     pub bandwidth: f64,
     pub iops: f64,
-    /// Runtime in milliseconds.
     pub runtime_ms: f64,
     pub latency_mean_ns: Option<f64>,
     /// Mean latency from submission, or the completion latency if it is the only one. None if fio measured neither.
