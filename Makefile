@@ -78,6 +78,7 @@ docs:
 
 # The English of docs, help, messages, comments and commit subjects; see scripts/check-prose.
 prose:
+	@scripts/check-prose --self-test
 	@scripts/check-prose
 
 # Ratios against other programs and bare system calls: every program runs and writes its table below benches/results/tables.

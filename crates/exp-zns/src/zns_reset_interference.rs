@@ -153,7 +153,7 @@ impl ZnsStudy for ZnsResetInterference {
             device: measured.device.clone(),
             better: Better::Lower,
             kind: FigureKind::Bars {
-                x: Axis::categories("beside", names.clone()),
+                x: Axis::categories("concurrent activity", names.clone()),
                 y: Axis::linear("latency (ms)").from_zero(),
                 series: all,
             },

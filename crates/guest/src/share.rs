@@ -33,7 +33,7 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
         let share = |name: &str| existing(&[PathBuf::from(name)], here.path()).map_err(|error| error.to_string());
         assert_eq!(share("there").unwrap(), [at("there")]);
-        for name in ["missing/deep", "dangling", "../nowhere-beside/it", "file"] {
+        for name in ["missing/deep", "dangling", "../nowhere-else/it", "file"] {
             assert!(share(name).unwrap_err().contains(&format!("--share {name}")), "{name}");
         }
         assert!(share("/").unwrap_err().contains("the whole tree"));

@@ -86,7 +86,7 @@ pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
     let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;
     let sticky = found.st_mode & 0o1000 != 0;
     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-        return Err(TargetError::refused(path.display(), "it is no directory", "set TMPDIR to one"));
+        return Err(TargetError::refused(path.display(), "it is not a directory", "set TMPDIR to one"));
     }
     if !sticky && (found.st_mode & 0o002 != 0 || !own) {
         return Err(TargetError::refused(

@@ -256,7 +256,7 @@ fn flowop_figure(result: &BenchResult, target: &str) -> Figure {
 fn file_ops(all: &Results, analysis: &mut Analysis) {
     let results = &all.file_ops;
     let columns =
-        ["repetition", "operation", "fsync", "iterations", "time (us)", "least (us)", "greatest (us)", "overhead (%)"];
+        ["repetition", "operation", "fsync", "iterations", "time (us)", "minimum (us)", "maximum (us)", "overhead (%)"];
     let mut table = Table::new("operations", "File operations", &columns);
     for (number, result) in results.iter().enumerate() {
         if is_lost(analysis, number, result.lost) {

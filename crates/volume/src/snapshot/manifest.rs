@@ -96,7 +96,7 @@ impl Manifest {
     pub(super) fn load(path: &Path) -> Result<Self, TargetError> {
         let text = super::folder::read(path).map_err(TargetError::io("read", path))?;
         let manifest: Self = serde_json::from_slice(&text)
-            .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
+            .map_err(|error| TargetError::damaged(path, format!("it is not a snapshot description ({error})")))?;
         match manifest.format {
             FORMAT | WITHOUT_DIGESTS => Ok(manifest),
             other => Err(TargetError::damaged(path, format!("it has format {other}, this program reads {FORMAT}"))),

@@ -175,7 +175,7 @@ fn parse_line(words: &[&str]) -> Line {
     let (sector, sectors) = match place {
         [sector, "+", sectors, ..] => match (sector.parse(), sectors.parse()) {
             (Ok(sector), Ok(sectors)) => (sector, sectors),
-            _ => return Line::Wrong(format!("'{sector} + {sectors}' is no place")),
+            _ => return Line::Wrong(format!("'{sector} + {sectors}' is not a range of sectors")),
         },
         // A flush has no sector; a driver's command shows its bytes there.
         _ => (0, 0),

@@ -153,7 +153,7 @@ fn row(line: &str) -> Result<Option<Row>, String> {
         transfer_kib: optional(4, "xfer(KiB)")?,
         access_seconds: optional(6, "wr/rd(s)")?,
         seconds: number(8, "total(s)")?,
-        repetition: numbers[9].parse().map_err(|_| format!("'{}' is no repetition", printable(numbers[9])))?,
+        repetition: numbers[9].parse().map_err(|_| format!("'{}' is not a number", printable(numbers[9])))?,
     }))
 }
 
