@@ -1,6 +1,7 @@
 //! Copies of the aged files on new file systems: created once in the order of birth ("unaged"), and written in the order of
 //! reading ("ordered copy"). They separate the cost of age from that of the order of creation, without a model of allocation.
 
+use super::new_file::new_file_size;
 use super::run::open_options;
 use super::seen::{ReadModel, births, drives};
 use super::spec::AgeSpec;
@@ -43,16 +44,13 @@ pub struct Copies {
     pub map: Figure,
 }
 
-/// Share of the volume that a new file gets; at most a quarter of the free space.
-const NEW_FILE_SHARE: u64 = 32;
 const NEW_DIRECTORY: &str = "senesce-new-file";
 
 /// Makes both copies in memory, one after the other, and writes a new file to all three. The target is changed, so it must be one
 /// in memory that ends with this run.
 pub(super) fn make(spec: &AgeSpec, target: &MountedTarget) -> Result<Copies, Failure> {
     let models = drives()?;
-    let left = target.space_left().map_or(u64::MAX, |left| left.0);
-    let new_file = Bytes((target.capacity().0 / NEW_FILE_SHARE).min(left / 4).next_multiple_of(1 << 20));
+    let new_file = new_file_size(target.capacity(), target.space_left().unwrap_or(Bytes(u64::MAX)));
     let aged = Layout::examine(target.mount_point(), &options())?;
     let files = aged.runs.as_ref().ok_or_else(|| Failure::usage("the layout has no files"))?;
     let mut states = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::copies::Copies;
 use super::events::{Checkpoint, Event, Executed, ExtentsSeen, LayoutSeen, Rehearsal, Sample};
+use super::new_file::ModelledNewFile;
 use senesce_runs::bench::MeasuredColdRead;
 
 #[derive(Default)]
@@ -54,6 +55,12 @@ impl<'a> RecordedAging<'a> {
             }
         }
         found
+    }
+
+    /// Returns the modelled new file; `None` if the free extents are unknown.
+    pub(super) fn new_file(&self) -> Option<ModelledNewFile> {
+        let free = self.layout?.layout.as_ref()?.free_space.as_ref()?;
+        ModelledNewFile::of(self.rehearsal?.summary.capacity, free)
     }
 
     fn forget_the_end(&mut self) {

@@ -10,6 +10,7 @@ mod figures;
 mod found;
 mod limits;
 mod measured;
+mod new_file;
 mod parts;
 mod ranks;
 mod rehearse;
@@ -55,6 +56,7 @@ const NOT_MEASURED: &[&str] = &[
     "layout",
     "layout_digest",
     "layout_numbers",
+    "new_file",
     "cost",
     "copies",
     "extents",
@@ -214,7 +216,7 @@ fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
     let seen = found.layout?;
     match found.copies {
         Some(copies) => Some(figures::answer_table(copies, seen.layout.as_ref()?.files)),
-        None => figures::modelled_answer_table(seen),
+        None => figures::modelled_answer_table(seen, found.new_file()),
     }
 }
 

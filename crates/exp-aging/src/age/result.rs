@@ -20,6 +20,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
     value["layout_digest"] = json!(found.layout.and_then(|seen| seen.digest.as_ref()));
     value["cost"] = json!(found.layout.map(|seen| &seen.read_times));
+    value["new_file"] = json!(found.new_file());
     value["copies"] = json!(
         found.copies.map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "seen": copies.seen}))
     );

@@ -106,18 +106,22 @@ pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn layout_values_have_a_direction() {
-        let layout: LayoutSummary = serde_json::from_value(senesce_layout_summary()).unwrap();
-        let reads = vec![ModelledRead {
+    /// Returns four files in six extents, and three free extents of 64 KiB.
+    pub(crate) fn layout_seen() -> LayoutSeen {
+        let read_times = vec![ModelledRead {
             drive: "st500dm002".into(),
             times: ReadTimes { in_order: 1.0, created: 2.0, whole: 3.0, aged: 3.5 },
         }];
-        let found =
-            measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), digest: None, read_times: reads });
+        let layout = Some(serde_json::from_value(senesce_layout_summary()).unwrap());
+        LayoutSeen { layout, problem: String::new(), digest: None, read_times }
+    }
+
+    #[test]
+    fn layout_values_have_a_direction() {
+        let found = measurements(&layout_seen());
         let stated: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
         let expected = [
             ("extents per file", Better::Lower, 1.5),

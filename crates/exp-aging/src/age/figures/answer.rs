@@ -3,6 +3,7 @@
 use super::super::copies::{Copies, CopySeen};
 use super::super::demo::Ranges;
 use super::super::events::{LayoutSeen, ModelledRead};
+use super::super::new_file::ModelledNewFile;
 use senesce_core::{Bytes, Rows, Table};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
 }
 
 /// Makes the same table without copies: both references are packed without gaps, which is a bound and not a layout.
-pub(crate) fn modelled_answer_table(seen: &LayoutSeen) -> Option<Table> {
+pub(crate) fn modelled_answer_table(seen: &LayoutSeen, new_file: Option<ModelledNewFile>) -> Option<Table> {
     let layout = seen.layout.as_ref()?;
     if seen.read_times.is_empty() {
         return None;
@@ -39,6 +40,10 @@ pub(crate) fn modelled_answer_table(seen: &LayoutSeen) -> Option<Table> {
         AnswerRow { what: format!("read all files, {kind} (modelled s)"), values }
     };
     let mut rows: Vec<AnswerRow> = seen.read_times.iter().enumerate().map(read).collect();
+    rows.extend(new_file.map(|ModelledNewFile { bytes, minimum_pieces }| AnswerRow {
+        what: format!("minimum pieces of a new file of {bytes} (modelled)"),
+        values: [1, 1, minimum_pieces].map(|pieces| json!(pieces)),
+    }));
     let of_aged = |what: String, value: Value| AnswerRow { what, values: [Value::Null, Value::Null, value] };
     if let Some(free) = layout.free_space.as_ref().filter(|free| free.extents > 0) {
         let mib = |bytes: f64| json!(three_digits(bytes / Bytes::mib(1).0 as f64));
@@ -125,7 +130,19 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::seen::tests::layout_seen;
     use super::*;
+
+    #[test]
+    fn modelled_table_has_the_pieces_of_a_new_file() {
+        let new_file = ModelledNewFile { bytes: Bytes::mib(8), minimum_pieces: 7 };
+        let table = modelled_answer_table(&layout_seen(), Some(new_file)).unwrap();
+        let is_new_file = |row: &&Vec<Value>| row[0].as_str().is_some_and(|name| name.contains("new file of 8 MiB"));
+        let row = table.rows.iter().find(is_new_file).unwrap();
+        assert_eq!(row[1..], [json!(1), json!(1), json!(7)]);
+        let without = modelled_answer_table(&layout_seen(), None).unwrap();
+        assert_eq!(without.rows.len() + 1, table.rows.len());
+    }
 
     #[test]
     fn values_are_rounded_to_three_digits() {
