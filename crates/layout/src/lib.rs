@@ -34,7 +34,7 @@ pub use extent::{Extent, ExtentKind};
 pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};
-pub use map::MapExtent;
+pub use map::{LayoutMap, MapExtent};
 pub use method::Method;
 pub use place::ShownDirectory;
 pub use runs::{FileRuns, Run};

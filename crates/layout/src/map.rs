@@ -68,6 +68,23 @@ impl LayoutMap {
         Self { extents, names, hashes }
     }
 
+    /// Returns the map of the same files packed without gaps from the lowest address. `files`: index and bytes of each
+    /// file, in their new order.
+    pub fn packed(&self, files: impl Iterator<Item = (u32, u64)>) -> Self {
+        let mut cursor = self.span().start * SCORE_BLOCK;
+        let mut extents = Vec::new();
+        for (file, bytes) in files.filter(|(_, bytes)| *bytes > 0) {
+            extents.extend(MapExtent::pieces(file, &Extent::plain(0, cursor, bytes)));
+            cursor += bytes;
+        }
+        Self { extents, names: self.names.clone(), hashes: self.hashes.clone() }
+    }
+
+    /// Returns whether no file has data on the device.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
     /// Returns the first and last address with data, in 4 KiB blocks.
     pub(crate) fn span(&self) -> Range<u64> {
         let end = self.extents.iter().map(MapExtent::end).max().unwrap_or(0);
@@ -214,6 +231,19 @@ mod tests {
         assert_eq!(rows[0].cells, vec![0, 0, 0, 1, 1, -1, -1, -1, -1, -1, -1, -1]);
         assert_eq!(rows[1].cells, vec![0, -1, 1, 1, -1, -1, -1, -1, -1, -1, 0, 0]);
         assert_eq!(rows[1].name, "aged");
+    }
+
+    #[test]
+    fn packed_files_have_no_gaps_and_keep_their_colours() {
+        let aged = map(&[(10, 1, 0), (12, 2, 1), (20, 2, 0)]);
+        let unaged = aged.packed([(1, 2 * SCORE_BLOCK), (0, 3 * SCORE_BLOCK)].into_iter());
+        assert_eq!(unaged.span(), 10..15);
+        assert!(aged.packed([(0, 0)].into_iter()).is_empty());
+        let figure = figure("map", "t", "d", &[("unaged".into(), unaged), ("aged".into(), aged)]);
+        let (rows, legend) = cells(&figure);
+        assert_eq!(legend, &["f0", "f1"]);
+        assert_eq!(rows[0].cells, vec![1, 1, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1]);
+        assert_eq!(rows[1].cells, vec![0, -1, 1, 1, -1, -1, -1, -1, -1, -1, 0, 0]);
     }
 
     #[test]

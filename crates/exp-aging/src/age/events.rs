@@ -6,6 +6,7 @@ use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
 use senesce_aging::{ChangeCounts, Reconciled, Summary};
 use senesce_cluster::Member;
+use senesce_core::Figure;
 use senesce_core::heartbeat::Lost;
 use senesce_diagnose::reading::ReadTimes;
 use senesce_layout::LayoutSummary;
@@ -218,7 +219,7 @@ pub struct RankRow {
 }
 
 /// The layout after the execution, before the unmount.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LayoutSeen {
     /// The layout, or `null` with the reason in `problem`.
     pub layout: Option<LayoutSummary>,
@@ -230,6 +231,9 @@ pub struct LayoutSeen {
     /// Modelled times of reading all files on the reference drives; empty if the files have no written data.
     #[serde(default)]
     pub read_times: Vec<ModelledRead>,
+    /// The files on the volume, above them a modelled unaged reference. `None`: no file has data, or the copies have the map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<Figure>,
 }
 
 /// Modelled time of reading every file once, in path order.

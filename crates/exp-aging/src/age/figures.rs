@@ -236,6 +236,7 @@ pub fn layout_table(layout: &LayoutSummary) -> Table {
 }
 
 pub fn layout_figures(seen: Option<&LayoutSeen>, device: &str) -> Vec<Figure> {
+    let map = seen.and_then(|seen| seen.map.clone()).map(|map| Figure { device: device.into(), ..map });
     let space = seen.and_then(|seen| seen.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
-    space.map(|space| free_space(space, device)).into_iter().collect()
+    map.into_iter().chain(space.map(|space| free_space(space, device))).collect()
 }

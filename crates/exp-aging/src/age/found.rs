@@ -96,12 +96,7 @@ mod tests {
 
     #[test]
     fn end_before_later_operations_is_ignored() {
-        let seen = Event::Layout(Box::new(LayoutSeen {
-            layout: None,
-            problem: "none".into(),
-            digest: None,
-            read_times: Vec::new(),
-        }));
+        let seen = Event::Layout(Box::new(LayoutSeen { problem: "none".into(), ..LayoutSeen::default() }));
         let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
         let found = RecordedAging::of(ended.iter());
         assert!(found.executed.is_some() && found.layout.is_some());
@@ -115,12 +110,7 @@ mod tests {
 
     #[test]
     fn layout_belongs_only_to_its_own_end() {
-        let seen = Event::Layout(Box::new(LayoutSeen {
-            layout: None,
-            problem: "none".into(),
-            digest: None,
-            read_times: Vec::new(),
-        }));
+        let seen = Event::Layout(Box::new(LayoutSeen { problem: "none".into(), ..LayoutSeen::default() }));
         let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
         let found = RecordedAging::of(events.iter());
         assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));

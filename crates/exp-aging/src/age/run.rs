@@ -289,7 +289,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     let operations = executed.measures.operations;
     context.record_now(Event::Executed(Box::new(executed)))?;
     if is_whole {
-        context.record_now(Event::Layout(Box::new(seen::see(target, age.course.spec.has_cost()))))?;
+        context.record_now(Event::Layout(Box::new(seen::see(target, &age.course.spec))))?;
         if age.course.spec.copies {
             context.progress.phase("copying the files to new file systems", 0, "");
             context.record_now(Event::Copies(Box::new(copies::make(&age.course.spec, target)?)))?;

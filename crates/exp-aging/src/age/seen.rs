@@ -1,10 +1,12 @@
 //! The layout at the end of an aging, as values to compare.
 
 use super::events::{LayoutSeen, ModelledRead};
-use senesce_core::{Better, Failure, Measurement};
+use super::spec::AgeSpec;
+use senesce_core::{Better, Failure, Figure, Measurement};
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::reading::{Order, ReadTimes};
-use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
+use senesce_layout::analysis::map_figure;
+use senesce_layout::{FileRuns, Layout, LayoutMap, LayoutSummary, Options};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 use std::ffi::OsStr;
@@ -15,22 +17,40 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 /// The metric by which agings are compared first.
 const LEAD: &str = "discontinuities";
 
-/// Examines the layout, with the modelled times of reading if `cost`.
-pub(super) fn see(target: &mut MountedTarget, cost: bool) -> LayoutSeen {
-    match examined(target, cost) {
+/// Examines the layout, with the modelled times of reading if the specification has a cost. Copies have a map of their own.
+pub(super) fn see(target: &mut MountedTarget, spec: &AgeSpec) -> LayoutSeen {
+    match examined(target, spec) {
         Ok(seen) => seen,
-        Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), digest: None, read_times: Vec::new() },
+        Err(problem) => LayoutSeen { problem: problem.to_string(), ..LayoutSeen::default() },
     }
 }
 
-fn examined(target: &mut MountedTarget, cost: bool) -> Result<LayoutSeen, Failure> {
+fn examined(target: &mut MountedTarget, spec: &AgeSpec) -> Result<LayoutSeen, Failure> {
     // The layout that later mounts show: preallocated blocks are free.
     target.settle()?;
-    let layout = Layout::examine(target.mount_point(), &with_digest())?;
+    let layout = Layout::examine(target.mount_point(), &Options { map: !spec.copies, ..with_digest() })?;
     let digest = layout.digest();
     let files = layout.runs.unwrap_or_default();
-    let read_times = if cost { read_times(&files)? } else { Vec::new() };
-    Ok(LayoutSeen { layout: Some(layout.summary), problem: String::new(), digest, read_times })
+    let births = if spec.has_cost() { births(&files) } else { Vec::new() };
+    let read_times = if spec.has_cost() { read_times(&files, &births)? } else { Vec::new() };
+    let bytes = |file: u32| files.of(file as usize).iter().map(|run| run.length).sum::<u64>();
+    let map = layout.map.and_then(|map| map_with_reference(map, births.iter().map(|file| (*file, bytes(*file)))));
+    Ok(LayoutSeen { layout: Some(layout.summary), problem: String::new(), digest, read_times, map })
+}
+
+/// Draws the aged files, below the same files packed in the order of `births`. Returns `None` if no file has data.
+fn map_with_reference(aged: LayoutMap, births: impl Iterator<Item = (u32, u64)>) -> Option<Figure> {
+    let unaged = aged.packed(births);
+    let states: Vec<(String, LayoutMap)> = [("unaged", unaged), ("aged", aged)]
+        .into_iter()
+        .filter(|(_, map)| !map.is_empty())
+        .map(|(name, map)| (name.to_string(), map))
+        .collect();
+    let mut figure = map_figure(&states, "");
+    if states.len() == 2 {
+        figure.caption += " Unaged is modelled: packed without gaps, in the order of creation.";
+    }
+    (!states.is_empty()).then_some(figure)
 }
 
 /// Returns the options for a layout that gets a digest.
@@ -38,10 +58,10 @@ pub(super) fn with_digest() -> Options {
     Options { runs: true, extents: true, ..Options::default() }
 }
 
-fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
+fn read_times(files: &FileRuns, births: &[u32]) -> Result<Vec<ModelledRead>, Failure> {
     let mut reads = Vec::new();
     for ReadModel { name, model } in drives()? {
-        let times = ReadTimes::of(&model, files, &Order::Path.of(files), &births(files));
+        let times = ReadTimes::of(&model, files, &Order::Path.of(files), births);
         reads.extend((times.aged > 0.0).then_some(ModelledRead { drive: name, times }));
     }
     Ok(reads)
@@ -108,6 +128,7 @@ pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use senesce_core::FigureKind;
 
     /// Returns four files in six extents, and three free extents of 64 KiB.
     pub(crate) fn layout_seen() -> LayoutSeen {
@@ -116,7 +137,7 @@ pub(super) mod tests {
             times: ReadTimes { in_order: 1.0, created: 2.0, whole: 3.0, aged: 3.5 },
         }];
         let layout = Some(serde_json::from_value(senesce_layout_summary()).unwrap());
-        LayoutSeen { layout, problem: String::new(), digest: None, read_times }
+        LayoutSeen { layout, read_times, ..LayoutSeen::default() }
     }
 
     #[test]
@@ -139,8 +160,27 @@ pub(super) mod tests {
         assert!(found.iter().all(|one| one.primary && !one.is_timing()));
         let leading: Vec<_> = found.iter().filter(|one| one.lead).map(|one| &*one.metric).collect();
         assert_eq!(leading, ["discontinuities"]);
-        let none = LayoutSeen { layout: None, problem: "none".into(), digest: None, read_times: Vec::new() };
+        let none = LayoutSeen { problem: "none".into(), ..LayoutSeen::default() };
         assert!(measurements(&none).is_empty());
+    }
+
+    #[test]
+    fn map_has_the_unaged_reference_above_the_aged_files() {
+        let map = || {
+            let extents =
+                serde_json::json!([{"start": 10, "blocks": 1, "file": 0}, {"start": 13, "blocks": 2, "file": 1}]);
+            let map = serde_json::json!({"extents": extents, "names": ["a", "b"], "hashes": [1, 2]});
+            serde_json::from_value::<LayoutMap>(map).unwrap()
+        };
+        let rows = |births: &[(u32, u64)]| {
+            let figure = map_with_reference(map(), births.iter().copied()).unwrap();
+            let FigureKind::Cells { rows, .. } = figure.kind else { panic!("cells") };
+            rows.into_iter().map(|row| (row.name, row.cells)).collect::<Vec<_>>()
+        };
+        let aged = ("aged".to_string(), vec![0, -1, -1, 1, 1]);
+        assert_eq!(rows(&[]), [aged.clone()], "without a cost");
+        assert_eq!(rows(&[(1, 8192), (0, 4096)]), [("unaged".to_string(), vec![1, 1, 0, -1, -1]), aged]);
+        assert!(map_with_reference(LayoutMap::default(), [].into_iter()).is_none());
     }
 
     fn senesce_layout_summary() -> serde_json::Value {
