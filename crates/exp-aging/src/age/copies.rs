@@ -5,7 +5,7 @@ use super::new_file::new_file_size;
 use super::run::open_options;
 use super::seen::{ReadModel, births, drives};
 use super::spec::AgeSpec;
-use senesce_core::{Bytes, Failure, Figure};
+use senesce_core::{Bytes, Failure, Figure, Progress};
 use senesce_diagnose::reading::Order;
 use senesce_layout::analysis::map_figure;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
@@ -48,16 +48,18 @@ const NEW_DIRECTORY: &str = "senesce-new-file";
 
 /// Makes both copies in memory, one after the other, and writes a new file to all three. The target is changed, so it must be one
 /// in memory that ends with this run.
-pub(super) fn make(spec: &AgeSpec, target: &MountedTarget) -> Result<Copies, Failure> {
+pub(super) fn make(spec: &AgeSpec, target: &MountedTarget, progress: &dyn Progress) -> Result<Copies, Failure> {
     let models = drives()?;
     let new_file = new_file_size(target.capacity(), target.space_left().unwrap_or(Bytes(u64::MAX)));
     let aged = Layout::examine(target.mount_point(), &options())?;
     let files = aged.runs.as_ref().ok_or_else(|| Failure::usage("the layout has no files"))?;
     let mut states = Vec::new();
     let mut seen = Vec::new();
-    for (name, sequence) in [("ordered copy", Order::Path.of(files)), ("unaged", births(files))] {
+    let references = [("ordered copy", Order::Path.of(files)), ("unaged", births(files))];
+    let mut copied = CopiedBytes::begin(progress, files.bytes() * references.len() as u64);
+    for (name, sequence) in references {
         let copy = open(&TargetSpec::Memory { size: target.capacity() }, &open_options(spec, None, false))?;
-        write_copy(target.mount_point(), copy.mount_point(), files, &sequence)?;
+        write_copy((target.mount_point(), copy.mount_point()), files, &sequence, |bytes| copied.add(bytes, name))?;
         copy.sync()?;
         let layout = Layout::examine(copy.mount_point(), &options())?;
         seen.push(see(name, &layout, &models, copy.mount_point(), new_file)?);
@@ -87,7 +89,31 @@ fn see(name: &str, layout: &Layout, models: &[ReadModel], mount: &Path, new_file
     })
 }
 
-fn write_copy(from: &Path, to: &Path, files: &FileRuns, sequence: &[u32]) -> Result<(), Failure> {
+/// Progress over all copies of the files.
+struct CopiedBytes<'a> {
+    progress: &'a dyn Progress,
+    done: u64,
+}
+
+impl<'a> CopiedBytes<'a> {
+    fn begin(progress: &'a dyn Progress, total: u64) -> Self {
+        progress.phase("copying the files to new file systems", total, "bytes");
+        Self { progress, done: 0 }
+    }
+
+    fn add(&mut self, bytes: u64, copy: &str) {
+        self.done += bytes;
+        self.progress.position(self.done, copy);
+    }
+}
+
+/// Copies the files in `sequence`, and passes the bytes of each to `copied`.
+fn write_copy(
+    (from, to): (&Path, &Path),
+    files: &FileRuns,
+    sequence: &[u32],
+    mut copied: impl FnMut(u64),
+) -> Result<(), Failure> {
     let paths: Vec<PathBuf> = (0..files.len()).map(|file| files.path(file)).collect();
     let directories: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
     for directory in directories {
@@ -97,6 +123,7 @@ fn write_copy(from: &Path, to: &Path, files: &FileRuns, sequence: &[u32]) -> Res
     for file in sequence {
         let path = &paths[*file as usize];
         std::fs::copy(from.join(path), to.join(path)).map_err(failed("copy", path))?;
+        copied(files.of(*file as usize).iter().map(|run| run.length).sum());
     }
     Ok(())
 }
@@ -120,4 +147,36 @@ fn pieces_of_new_file(mount: &Path, size: Bytes) -> Result<u64, Failure> {
 fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let message = format!("cannot {what} {}", path.display());
     move |error| Failure::new(senesce_core::ExitCode::RunFailed, format!("{message}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Reports(Mutex<Vec<(u64, String)>>);
+
+    impl Progress for Reports {
+        fn phase(&self, _name: &str, total: u64, unit: &str) {
+            self.0.lock().unwrap().push((total, unit.into()));
+        }
+
+        fn position(&self, done: u64, note: &str) {
+            self.0.lock().unwrap().push((done, note.into()));
+        }
+    }
+
+    #[test]
+    fn progress_of_copies_reaches_its_total() {
+        let reports = Reports::default();
+        let mut copied = CopiedBytes::begin(&reports, 2 * 300);
+        for name in ["ordered copy", "unaged"] {
+            [100, 200].into_iter().for_each(|bytes| copied.add(bytes, name));
+        }
+        let reports = reports.0.into_inner().unwrap();
+        let stated: Vec<(u64, &str)> = reports.iter().map(|(done, note)| (*done, note.as_str())).collect();
+        let [first, second] = ["ordered copy", "unaged"];
+        assert_eq!(stated, [(600, "bytes"), (100, first), (300, first), (400, second), (600, second)]);
+    }
 }

@@ -291,8 +291,8 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     if is_whole {
         context.record_now(Event::Layout(Box::new(seen::see(target, &age.course.spec))))?;
         if age.course.spec.copies {
-            context.progress.phase("copying the files to new file systems", 0, "");
-            context.record_now(Event::Copies(Box::new(copies::make(&age.course.spec, target)?)))?;
+            let made = copies::make(&age.course.spec, target, context.progress)?;
+            context.record_now(Event::Copies(Box::new(made)))?;
         }
     }
     if is_whole && age.course.spec.measure {
