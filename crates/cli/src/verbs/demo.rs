@@ -1,12 +1,13 @@
 //! `senesce demo`: a short aging, with whatever this machine supports.
 
+mod text;
+
 use crate::Exit;
-use crate::display::{begin_result, print_table, show_brief, show_record};
+use crate::display::{begin_result, show_brief, show_record};
 use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
-use crate::text_table::wrap;
 use crate::verb_table::Verb;
 use crate::verbs::report;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -170,13 +171,7 @@ impl Demo {
 /// Shows the table that answers what age costs, and how to read it.
 fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, session);
-    let mut out = crate::output::stdout();
-    let words = outcome.analysis.summary.lines().next().unwrap_or_default();
-    writeln!(out, "{}", wrap(&format!("{}: {}", answer.title, outcome.analysis.title), 80).join("\n"))
-        .and_then(|()| print_table(&mut out, answer))
-        .and_then(|()| writeln!(out, "{}", wrap(words, 80).join("\n")))
-        .map_err(output_failed)?;
-    drop(out);
+    text::write_answer(&mut crate::output::stdout(), &outcome.analysis, answer).map_err(output_failed)?;
     Ok(ended(outcome))
 }
 

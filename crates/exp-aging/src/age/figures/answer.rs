@@ -113,10 +113,9 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
     };
     let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
-        "The same files in the order of reading (ordered copy) or of creation (unaged). Against unaged, age makes \
-         the disk {disk:.2} times slower{aged_range}: {:.2}{} because replaced files lie elsewhere, times {pieces:.2}{} because files \
-         are in pieces. SATA SSD: {sata:.2}{}; NVMe drive: {nvme:.2}{}. A new file gets {}{} pieces: free space is in \
-         pieces. Not age: ordered copy to unaged, {order:.2} times{} on the disk.",
+        "Ordered copy: files in reading order; unaged: in creation order. Age makes the disk {disk:.2} times slower than \
+         unaged{aged_range}: {:.2}{} because files lie elsewhere, times {pieces:.2}{} because they are in pieces. SATA \
+         SSD: {sata:.2}{}; NVMe: {nvme:.2}{}. New file: {}{} pieces. Not age: ordered copy to unaged, {order:.2}{}.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),
