@@ -54,7 +54,8 @@ impl Check<'_> {
     /// Describes operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
-        let beside = if self.point.contains(" next to ") { " next to others" } else { "" };
+        // The keys of points seed the simulation, so they keep this word.
+        let beside = if self.point.contains(" beside ") { " next to others" } else { "" };
         let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
             "iops" => "commands per second",
             "mean" => "mean latency",
@@ -233,4 +234,16 @@ fn check_table(checks: &[Check<'_>]) -> Table {
         .column("modelled (1/s or us)", |check| rounded(check.modelled))
         .column("error (%)", |check| percent(check.error()))
         .table("checks", "Points that were not fitted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn concurrent_reads_have_a_group_of_their_own() {
+        let point = "randread,bs=4096,qd=1 beside write,bs=131072,rate=100MiB/s";
+        let check = Check { point, value: "0.mean", measured: 1.0, modelled: 1.0 };
+        assert_eq!(check.group(), "randread,bs=4096,qd=1 next to others: mean latency");
+    }
 }
