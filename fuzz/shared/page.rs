@@ -4,7 +4,7 @@
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
 use senesce_core::{Environment, Plan, Record, RunDirectory, Seed};
 use senesce_report::junit::{Case, Status};
-use senesce_report::site::Listed;
+use senesce_report::site::SiteEntry;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -152,7 +152,7 @@ pub fn exercise(bytes: &[u8]) {
     let word = |at: usize| words[at % words.len()].clone();
     let (name, page, date, kind, label, host, verdict) =
         (word(0), word(1), word(2), word(3), word(4), word(5), word(6));
-    let listed = Listed { name, page, date, kind, label, host, verdict };
+    let listed = SiteEntry { name, page, date, kind, label, host, verdict };
     look_at(&without_script(&senesce_report::site::index(&word(7), &[listed])));
     look_at(&senesce_report::render_svg(&analysis.figures[0]));
     let status = Status::Failed(words[0].clone());

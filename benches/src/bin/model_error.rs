@@ -16,8 +16,8 @@ fn points(folder: &str) -> Result<Vec<Point>, Box<dyn std::error::Error>> {
     for name in ["t01_qd1_write_append", "t02_intra_zone_lbaf2", "t03_inter_zone_lbaf2_qd1", "t12_measured_points"] {
         points.single(name, &read(name)?)?;
     }
-    points.reads_beside_writes("t07", &read("t07_rate_interference_3min")?)?;
-    points.commands_beside("t13", &read("t13_command_interference")?)?;
+    points.reads_with_writes("t07", &read("t07_rate_interference_3min")?)?;
+    points.concurrent_commands("t13", &read("t13_command_interference")?)?;
     Ok(points.into_vec())
 }
 

@@ -4,7 +4,7 @@
 //! FOLDER should lie on tmpfs and have 2 GiB free.
 
 use senesce_volume::snapshot::{Method, Snapshots, Verify};
-use senesce_volume::sparse::{CopyBy, Named, copy};
+use senesce_volume::sparse::{CopyBy, NamedFile, copy};
 use senesce_volume::{OpenOptions, TargetSpec, open};
 use std::error::Error;
 use std::fs::{self, File};
@@ -60,8 +60,8 @@ fn full_copy(directory: &Path) -> Outcome<f64> {
     let begin = Instant::now();
     let copied = File::create(&to)?;
     copy(
-        Named { file: &source, path: &from },
-        Named { file: &copied, path: &to },
+        NamedFile { file: &source, path: &from },
+        NamedFile { file: &copied, path: &to },
         source.metadata()?.len(),
         CopyBy::Kernel,
     )?;

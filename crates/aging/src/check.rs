@@ -2,7 +2,7 @@
 
 mod reconcile;
 
-pub use reconcile::{Cleared, Reconciled, clear, reconcile};
+pub use reconcile::{PartialReconciliation, Reconciliation, clear, reconcile};
 
 use crate::error::AgingError;
 use crate::execute::{CHUNK, Content, Data, Name, Parsed, Shard, explain};

@@ -17,8 +17,8 @@ pub mod plan;
 pub mod planner;
 pub mod profile;
 
-pub use capture::{CaptureOptions, Captured, capture, capture_list, capture_since};
-pub use check::{Cleared, Reconciled, VerifyReport, clear, reconcile, verify, verify_top};
+pub use capture::{CaptureOptions, CapturedProfile, capture, capture_list, capture_since};
+pub use check::{PartialReconciliation, Reconciliation, VerifyReport, clear, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
     Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, execute, execute_parts,

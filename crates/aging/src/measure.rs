@@ -39,7 +39,7 @@ pub struct ChiSquares {
 }
 
 impl ChiSquares {
-    pub fn least_p(&self) -> f64 {
+    pub fn minimum_p(&self) -> f64 {
         self.age.p.min(self.size.p).min(self.depth.p)
     }
 }
@@ -191,7 +191,7 @@ impl Planner {
             depths: plan.depths.iter().map(|(depth, _)| levels[*depth as usize]).collect(),
             births: self.plan().spec.locality.map_or_else(Births::default, |_| self.births()),
             changes: self.changes_done(),
-            changes_under_way: self.changes_under_way(),
+            changes_under_way: self.pending_changes(),
         }
     }
 

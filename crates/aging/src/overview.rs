@@ -1,7 +1,7 @@
 //! Describes profiles in words and tables, and their effect on a volume.
 
 use crate::capture::AgeEdge;
-use crate::capture::changes::{Observed, StatedBy};
+use crate::capture::changes::{ObservedChanges, StatedBy};
 use crate::error::AgingError;
 use crate::plan::{AgingPlan, PlanSpec};
 use crate::profile::{BUILTIN, Profile};
@@ -193,7 +193,7 @@ pub fn edge_costs(edges: &[AgeEdge]) -> Table {
     table
 }
 
-pub fn observed_changes(observed: &Observed) -> Table {
+pub fn observed_changes(observed: &ObservedChanges) -> Table {
     let heads = ["size up to", "created", "deleted", "kept", "appends", "truncations", "overwrites", "renames"];
     let mut table = Table::new("observed", "Files between the two snapshots", &heads);
     for class in &observed.classes {
@@ -204,7 +204,7 @@ pub fn observed_changes(observed: &Observed) -> Table {
     table
 }
 
-pub fn told_by_words(told_by: StatedBy) -> &'static str {
+pub fn match_description(told_by: StatedBy) -> &'static str {
     match told_by {
         StatedBy::Inode => "changes: files matched by inode and time of birth",
         StatedBy::Path => {

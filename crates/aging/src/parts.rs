@@ -62,7 +62,7 @@ pub struct Interleaved<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedOperation {
     pub position: u64,
     pub own: usize,
     pub operation: Operation,
@@ -119,7 +119,7 @@ impl<'a> Interleaved<'a> {
     }
 
     /// Returns the next operation of the parts in this process below `end`; otherwise `end` is reached.
-    pub fn next_below(&mut self, end: u64) -> Option<Placed> {
+    pub fn next_below(&mut self, end: u64) -> Option<PlacedOperation> {
         while let Some((part, planner)) = self.own.get_mut(self.turn) {
             let position = self.due * u64::from(self.parts) + u64::from(*part);
             if position >= end {
@@ -135,7 +135,7 @@ impl<'a> Interleaved<'a> {
             // A part with new limits may end before the others.
             if let Some(operation) = operation {
                 self.position = position + 1;
-                return Some(Placed { position, own, operation, commit });
+                return Some(PlacedOperation { position, own, operation, commit });
             }
         }
         self.position = end.min(self.len).max(self.position);

@@ -1,6 +1,6 @@
 //! Parses claims from `data/published/EXPERIMENT.claims.toml`.
 
-use crate::holds::Holds;
+use crate::holds::ConditionScope;
 use crate::row::Row;
 use crate::rule::{Bounds, Rule};
 use crate::selection::Selection;
@@ -38,7 +38,7 @@ pub struct Claim {
     pub fitted: bool,
     /// The free conditions for which the rule must hold.
     #[serde(default)]
-    pub holds: Holds,
+    pub holds: ConditionScope,
     /// A condition measured twice: if the two measurements differ significantly, nothing is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,

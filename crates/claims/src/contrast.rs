@@ -17,7 +17,7 @@ pub(crate) struct Interval {
 
 /// The reason why an interval is missing, with the estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Lack {
+pub(crate) struct MissingInterval {
     pub cause: Cause,
     pub value: Option<f64>,
 }
@@ -43,8 +43,8 @@ pub(crate) enum Scale {
 ///
 /// Terms with a random error may all be measured in the same rounds. Then the sum is formed within each round, and the
 /// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
-pub(crate) fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
-    interval(terms, scale, alpha).map_err(|cause| Lack { cause, value: estimate(terms, scale) })
+pub(crate) fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, MissingInterval> {
+    interval(terms, scale, alpha).map_err(|cause| MissingInterval { cause, value: estimate(terms, scale) })
 }
 
 /// Returns the weighted sum of the means without an interval.
@@ -58,8 +58,10 @@ fn estimate(terms: &[(f64, &Sample)], scale: Scale) -> Option<f64> {
 
 fn interval(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
     match summed_by_round(terms, scale)? {
-        Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.stated(found, scale)),
-        None => contrast_apart(terms, scale, alpha),
+        Some(sum) => {
+            contrast_of_samples(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.stated(found, scale))
+        }
+        None => contrast_of_samples(terms, scale, alpha),
     }
 }
 
@@ -115,7 +117,7 @@ fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<Roun
     }))
 }
 
-fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
+fn contrast_of_samples(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Cause> {
     let (mut value, mut variance, mut freedom, mut smallest) = (0.0, 0.0, 0.0, usize::MAX);
     let mut largest = 0;
     let mut resolution = 0.0f64;
@@ -161,7 +163,7 @@ mod tests {
         Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new(), images: Vec::new() }
     }
 
-    fn lack(terms: &[(f64, &Sample)], scale: Scale) -> Lack {
+    fn lack(terms: &[(f64, &Sample)], scale: Scale) -> MissingInterval {
         contrast(terms, scale, 0.05).unwrap_err()
     }
 
@@ -226,7 +228,7 @@ mod tests {
     fn interval_depends_on_number_and_exactness_of_values() {
         assert_eq!(
             lack(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear),
-            Lack { cause: Cause::TooFew(2), value: Some(1.5) }
+            MissingInterval { cause: Cause::TooFew(2), value: Some(1.5) }
         );
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));

@@ -1,12 +1,12 @@
 //! Decides claims from measurements.
 
 use crate::claim::{Claim, ClaimSet, Control, Possible, Work};
-use crate::holds::Holds;
+use crate::holds::ConditionScope;
 use crate::judge::{Context, cases};
 use crate::missing;
 use crate::rule::Rule;
 use crate::sample::Evidence;
-use crate::truth::{Case, Truth, Why, combine};
+use crate::truth::{Case, OpenReason, Truth, combine};
 use senesce_core::measurement::Seconds;
 use senesce_core::{Finding, Level, Measurement, Verdict};
 use std::borrow::Cow;
@@ -67,8 +67,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    fn not_testable(why: impl Into<Why>) -> Self {
-        let Why { reason, detail } = why.into();
+    fn not_testable(why: impl Into<OpenReason>) -> Self {
+        let OpenReason { reason, detail } = why.into();
         Self { verdict: Verdict::NotTestable, measured: String::new(), reason, note: detail }
     }
 }
@@ -127,7 +127,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         let used = listed(&facts.drives);
         return Judgement::not_testable(format!("the claim is about {drive}; this run used {used}"));
     }
-    let (measurements, emulators) = &told_by_real_clocks(measurements, facts);
+    let (measurements, emulators) = &split_by_clock(measurements, facts);
     let published = claim.published.numbers(&set.rows);
     let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
     if let Some(note) = other_unit(claim, set, measurements) {
@@ -135,7 +135,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     }
     let context = Context { evidence, published: &published, rows: &set.rows };
     let cases = cases(&claim.rule, &context);
-    let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
+    let emulators: Vec<&Measurement> = emulators.iter().filter(|one| concerns(claim, set, one)).collect();
     // A table without some of its rows is a different table.
     if matches!(claim.rule, Rule::Table { .. }) && !emulators.is_empty() {
         return Judgement::not_testable(
@@ -163,8 +163,8 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     Judgement { verdict, measured, reason: why.reason, note }
 }
 
-fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, Why) {
-    let of_model = |plain: Verdict, model: Verdict| match told_model(claim, facts) {
+fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, OpenReason) {
+    let of_model = |plain: Verdict, model: Verdict| match model_objection(claim, facts) {
         Some(why) => (model, why.into()),
         None => (plain, "".into()),
     };
@@ -172,18 +172,19 @@ fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, Why) {
         Truth::Yes => of_model(Verdict::Supported, Verdict::ModelAgrees),
         Truth::No => of_model(Verdict::NotSupported, Verdict::ModelDiffers),
         Truth::Open(why) if facts.level == Level::Smoke => {
-            (Verdict::Undecided, Why { reason: format!("{} (at smoke scale)", why.reason), ..why })
+            (Verdict::Undecided, OpenReason { reason: format!("{} (at smoke scale)", why.reason), ..why })
         }
         Truth::Open(why) => (Verdict::Undecided, why),
     }
 }
 
 /// Returns the reason if no result could meet the claim.
-fn impossible(claim: &Claim, context: &Context<'_>) -> Option<Why> {
+fn impossible(claim: &Claim, context: &Context<'_>) -> Option<OpenReason> {
     let Possible { of, within, why } = claim.possible.as_ref()?;
     let found = cases(&Rule::Value { of: of.clone(), within: *within }, context);
     let beyond: Vec<Case> = found.into_iter().filter(|case| case.truth == Truth::No).collect();
-    (!beyond.is_empty()).then(|| Why { reason: why.clone(), detail: format!("[{}]: {}", of.metric, text(&beyond)) })
+    (!beyond.is_empty())
+        .then(|| OpenReason { reason: why.clone(), detail: format!("[{}]: {}", of.metric, text(&beyond)) })
 }
 
 /// Returns the truth, or open if the result is certainly outside of the bounds and not certainly unlike the claim.
@@ -206,7 +207,7 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
     };
     if !facts.changed.is_empty() {
         let detail = format!("changed: {}", facts.changed.join(", "));
-        return Truth::Open(Why {
+        return Truth::Open(OpenReason {
             reason: "the run has parameters that no scale of the experiment has".into(),
             detail,
         });
@@ -219,7 +220,7 @@ fn reserved(claim: &Claim, truth: Truth, absent: &BTreeSet<String>, facts: &Fact
     }
     let is_smoke = facts.level == Level::Smoke;
     match truth {
-        Truth::Yes if is_smoke && is_partial && told_model(claim, facts).is_none() => {
+        Truth::Yes if is_smoke && is_partial && model_objection(claim, facts).is_none() => {
             Truth::Open("a larger scale may show exceptions".into())
         }
         Truth::No if is_smoke || facts.short => Truth::Open("short runs contradict no claim".into()),
@@ -232,8 +233,8 @@ fn needs_all(claim: &Claim) -> (bool, bool) {
     match (&claim.rule, &claim.holds) {
         // A coefficient over some of the points is another one.
         (Rule::Correlation { .. }, _) => (true, true),
-        (_, Holds::Share { .. }) => (true, true),
-        (Rule::Rank { changes: true, .. }, _) | (_, Holds::Any) => (false, true),
+        (_, ConditionScope::Share { .. }) => (true, true),
+        (Rule::Rank { changes: true, .. }, _) | (_, ConditionScope::Any) => (false, true),
         _ => (true, false),
     }
 }
@@ -244,24 +245,24 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     let Some(Control { of, to, within }) = &claim.control else { return (truth, String::new()) };
     let rule = Rule::Ratio { of: of.clone(), to: to.clone(), within: *within };
     let found = cases(&rule, context);
-    match combine(&found, &Holds::Every) {
+    match combine(&found, &ConditionScope::Every) {
         None => (truth, format!("[{of}] was not measured, so the noise of the machine is unknown")),
         Some(Truth::No) => {
             let reason = "the same condition measured twice differs; repeat it on a quieter machine".into();
             let detail = format!("measured twice: {}", text(&found));
-            (Truth::Open(Why { reason, detail }), String::new())
+            (Truth::Open(OpenReason { reason, detail }), String::new())
         }
         Some(Truth::Open(_)) if truth.is_decided() => {
             let reason = "noise: the same condition measured twice is not shown to be equal".into();
             let detail = format!("measured twice: {}", text(&found));
-            (Truth::Open(Why { reason, detail }), String::new())
+            (Truth::Open(OpenReason { reason, detail }), String::new())
         }
         Some(_) => (truth, format!("the same condition measured twice: {}", text(&found))),
     }
 }
 
 /// Returns the reason why a model's result is not evidence for a claim, or `None`.
-fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
+fn model_objection(claim: &Claim, facts: &Facts) -> Option<String> {
     if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
         return Some(format!("{own} is a model of your own: its fit and its inputs are not known here"));
     }
@@ -270,10 +271,7 @@ fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
 }
 
 /// Returns the valid values, and those measured by the clock of an emulated processor.
-fn told_by_real_clocks<'a>(
-    measurements: &'a [Measurement],
-    facts: &Facts,
-) -> (Cow<'a, [Measurement]>, Vec<Measurement>) {
+fn split_by_clock<'a>(measurements: &'a [Measurement], facts: &Facts) -> (Cow<'a, [Measurement]>, Vec<Measurement>) {
     let is_emulators = |one: &Measurement| one.is_timing() && (facts.emulated || one.seconds == Seconds::Emulator);
     if !measurements.iter().any(is_emulators) {
         return (Cow::Borrowed(measurements), Vec::new());
@@ -282,7 +280,7 @@ fn told_by_real_clocks<'a>(
     (Cow::Owned(real), emulators)
 }
 
-fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
+fn concerns(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
     match &claim.rule {
         Rule::Table { rows, .. } => set
             .rows

@@ -6,7 +6,7 @@ use std::fmt;
 /// The free conditions for which a rule must hold.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
-pub enum Holds {
+pub enum ConditionScope {
     /// All measured ones.
     #[default]
     Every,
@@ -25,7 +25,7 @@ pub enum Holds {
     },
 }
 
-impl Holds {
+impl ConditionScope {
     /// Returns whether a number of systems is the share. If no number matches exactly, accepts the nearest numbers on
     /// both sides: half of three is one or two.
     pub fn admits(&self, count: usize, total: usize) -> bool {
@@ -38,7 +38,7 @@ impl Holds {
     }
 }
 
-impl fmt::Display for Holds {
+impl fmt::Display for ConditionScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Every => f.write_str("everywhere"),

@@ -20,6 +20,6 @@ mod truth;
 
 pub use claim::{Claim, ClaimSet, Control, Possible, Work};
 pub use decide::{Facts, Judgement, decide, judge, unjudged, untested};
-pub use holds::Holds;
-pub use rule::{Rule, Shape};
+pub use holds::ConditionScope;
+pub use rule::{Rule, TrendShape};
 pub use selection::{Condition, Pattern, Selection};

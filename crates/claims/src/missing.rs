@@ -3,13 +3,13 @@
 use crate::claim::Claim;
 use crate::decide::Facts;
 use crate::selection::Selection;
-use crate::truth::Why;
+use crate::truth::OpenReason;
 use senesce_core::{Level, Measurement};
 use std::collections::BTreeSet;
 
 /// Explains why a claim has no values, and lists the missing ones. If every selection has some, their conditions do not
 /// match.
-pub(crate) fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> Why {
+pub(crate) fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> OpenReason {
     let all = claim.rule.selections();
     let mut lacking: Vec<&Selection> = all.iter().copied().filter(|one| one.of(measurements).is_empty()).collect();
     if lacking.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Fa
         true => "needs rows of the table".to_string(),
         false => format!("needs {}", wanted.join(" and ")),
     };
-    Why { reason: format!("this run did not measure what the claim needs{root}{smoke}"), detail }
+    OpenReason { reason: format!("this run did not measure what the claim needs{root}{smoke}"), detail }
 }
 
 /// Lists the conditions that no measurement of the metric has (`fs=zfs`), the metric if it was not measured, or the

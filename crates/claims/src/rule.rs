@@ -60,7 +60,7 @@ pub enum Rule {
         of: Selection,
         /// Numeric condition.
         along: String,
-        shape: Shape,
+        shape: TrendShape,
         /// For rises and falls: minimum factor from end to end. For level: maximum factor between any two points.
         #[serde(default = "one")]
         by: f64,
@@ -100,7 +100,7 @@ pub enum Rule {
         /// Numeric condition.
         along: String,
         /// Whether the line rises or falls.
-        shape: Shape,
+        shape: TrendShape,
         /// Minimum share of the variance that the line explains.
         explains: f64,
     },
@@ -137,7 +137,7 @@ fn one() -> f64 {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shape {
+pub enum TrendShape {
     /// Larger at the end, without a decrease between neighbours.
     Rises,
     /// Smaller at the end, without an increase between neighbours.
@@ -218,13 +218,13 @@ impl fmt::Display for Rule {
                 if *by > 1.0 { write!(f, ", each by a factor of at least {by}") } else { Ok(()) }
             }
             Self::Trend { of, along, shape, by } => match shape {
-                Shape::Rises | Shape::Falls => {
-                    let verb = if *shape == Shape::Rises { "rises" } else { "falls" };
+                TrendShape::Rises | TrendShape::Falls => {
+                    let verb = if *shape == TrendShape::Rises { "rises" } else { "falls" };
                     write!(f, "[{of}] {verb} along {along}, by a factor of at least {by}")
                 }
-                Shape::Level => write!(f, "[{of}] stays within a factor of {by} along {along}"),
-                Shape::BendsUp => write!(f, "[{of}] bends upwards along {along}"),
-                Shape::BendsDown => write!(f, "[{of}] bends downwards along {along}"),
+                TrendShape::Level => write!(f, "[{of}] stays within a factor of {by} along {along}"),
+                TrendShape::BendsUp => write!(f, "[{of}] bends upwards along {along}"),
+                TrendShape::BendsDown => write!(f, "[{of}] bends downwards along {along}"),
             },
             Self::Step { of, along, from, to, by, share } => write!(
                 f,
@@ -242,7 +242,7 @@ impl fmt::Display for Rule {
             Self::Linear { of, along, shape, explains } => write!(
                 f,
                 "a line that {} along {along} explains at least {:.0} % of the variance of [{of}]",
-                if *shape == Shape::Falls { "falls" } else { "rises" },
+                if *shape == TrendShape::Falls { "falls" } else { "rises" },
                 explains * 100.0
             ),
             Self::Rank { from, to, systems, changes } => {
@@ -314,13 +314,13 @@ impl Rule {
                 least 1"
                     .into(),
             ),
-            Self::Trend { by, shape: Shape::Level, .. } if *by <= 1.0 => Some("level needs 'by' above 1".into()),
+            Self::Trend { by, shape: TrendShape::Level, .. } if *by <= 1.0 => Some("level needs 'by' above 1".into()),
             Self::Step { by, .. } if *by <= 0.0 || *by == 1.0 => Some("a step needs a factor other than 1".into()),
             Self::Step { share, .. } if !(0.0..=1.0).contains(share) => Some("'share' must be between 0 and 1".into()),
             Self::Linear { explains, .. } if !(0.0..1.0).contains(explains) => {
                 Some("'explains' must be between 0 and 1".into())
             }
-            Self::Linear { shape, .. } if !matches!(shape, Shape::Rises | Shape::Falls) => {
+            Self::Linear { shape, .. } if !matches!(shape, TrendShape::Rises | TrendShape::Falls) => {
                 Some("a line rises or falls".into())
             }
             Self::Table { mean_error, worst_error, .. } if !(*mean_error > 0.0 && worst_error >= mean_error) => {

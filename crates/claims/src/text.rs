@@ -1,6 +1,6 @@
 //! Formats numbers, intervals and conditions.
 
-use crate::contrast::{Cause, Interval, Lack};
+use crate::contrast::{Cause, Interval, MissingInterval};
 use crate::selection::Condition;
 
 /// Formats a number with three significant digits, or all digits of its integer part; near 1 with four digits after the
@@ -28,7 +28,7 @@ pub(crate) fn interval(found: &Interval, unit: &str) -> String {
 }
 
 /// Formats an estimate without an interval: `0.82 times (one value)`.
-pub(crate) fn estimate(value: f64, lack: &Lack, unit: &str) -> String {
+pub(crate) fn estimate(value: f64, lack: &MissingInterval, unit: &str) -> String {
     let stated = format!("{} {unit}", number(value));
     match lack.cause {
         Cause::TooFew(0 | 1) => format!("{} (one value)", stated.trim()),

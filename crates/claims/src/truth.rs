@@ -1,25 +1,25 @@
 //! Compares an interval with a bound: yes, no or open.
 
-use crate::contrast::{Cause, Interval, LEAST_VALUES, Lack};
-use crate::holds::Holds;
+use crate::contrast::{Cause, Interval, LEAST_VALUES, MissingInterval};
+use crate::holds::ConditionScope;
 use crate::selection::Condition;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Truth {
     Yes,
     No,
-    Open(Why),
+    Open(OpenReason),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Why {
+pub(crate) struct OpenReason {
     /// The same words for all claims with the same obstacle.
     pub reason: String,
     /// The part that differs from claim to claim, such as the bound that an interval crosses.
     pub detail: String,
 }
 
-impl<T: Into<String>> From<T> for Why {
+impl<T: Into<String>> From<T> for OpenReason {
     fn from(reason: T) -> Self {
         Self { reason: reason.into(), detail: String::new() }
     }
@@ -82,7 +82,7 @@ impl Truth {
         }
     }
 
-    pub(crate) fn lacking(lack: Lack) -> Self {
+    pub(crate) fn lacking(lack: MissingInterval) -> Self {
         Self::Open(match lack.cause {
             Cause::TooFew(_) => format!("the noise is unknown: at least {LEAST_VALUES} repetitions are needed").into(),
             Cause::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
@@ -92,12 +92,12 @@ impl Truth {
 
 /// Explains why an interval that contains a bound does not decide, and how many repetitions would. Widths shrink with
 /// the square root of that number.
-fn straddles(found: &Interval, bound: f64) -> Why {
+fn straddles(found: &Interval, bound: f64) -> OpenReason {
     let near = number_of_repetitions(found, bound);
     let takes = near.map_or("too close for any number of repetitions".into(), |count| {
         format!("it would take about {count} independent values")
     });
-    Why {
+    OpenReason {
         reason: "the interval crosses a bound of the rule".into(),
         detail: format!("the interval crosses {}; {takes}", crate::text::number(bound)),
     }
@@ -110,22 +110,22 @@ fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {
 }
 
 /// Combines the cases of a claim; `None` if there are too few.
-pub(crate) fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
+pub(crate) fn combine(cases: &[Case], holds: &ConditionScope) -> Option<Truth> {
     let truths = || cases.iter().map(|case| case.truth.clone());
     if cases.is_empty() {
         return None;
     }
     Some(match holds {
-        Holds::Every => Truth::all(truths()),
-        Holds::Any => Truth::any(truths()),
-        Holds::Share { over, .. } => return share(cases, over, holds),
+        ConditionScope::Every => Truth::all(truths()),
+        ConditionScope::Any => Truth::any(truths()),
+        ConditionScope::Share { over, .. } => return share(cases, over, holds),
     })
 }
 
 /// Systems of which a share can be stated.
 const LEAST_SYSTEMS: usize = 3;
 
-fn share(cases: &[Case], over: &str, holds: &Holds) -> Option<Truth> {
+fn share(cases: &[Case], over: &str, holds: &ConditionScope) -> Option<Truth> {
     let mut systems: std::collections::BTreeMap<&str, Vec<Truth>> = std::collections::BTreeMap::new();
     for case in cases {
         systems.entry(case.key.get(over)?).or_default().push(case.truth.clone());
@@ -187,8 +187,8 @@ mod tests {
         assert!(matches!(share(&two, "fs", &half_of_them()), Some(Truth::Open(_))), "two systems are not a share");
     }
 
-    fn half_of_them() -> Holds {
-        Holds::Share { over: "fs".into(), at_least: 0.4, at_most: 0.6 }
+    fn half_of_them() -> ConditionScope {
+        ConditionScope::Share { over: "fs".into(), at_least: 0.4, at_most: 0.6 }
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
 }
 
 /// Joins reasons that differ only in numbers and paths; the first stands for all.
-fn alike(reasons: &[(String, usize)]) -> Vec<(&str, usize)> {
+fn group_similar(reasons: &[(String, usize)]) -> Vec<(&str, usize)> {
     let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
     let mut groups: Vec<(Vec<&str>, &str, usize)> = Vec::new();
     for (reason, steps) in reasons {
@@ -119,7 +119,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
         State::Failed(count) => {
             eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
-            for (reason, steps) in alike(&outcome.reasons).iter().take(MOST_REASONS) {
+            for (reason, steps) in group_similar(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {steps}: {}", visible_line(reason));
             }
             eprintln!("hint: the same command repeats only the failed steps; end other load first if it was the cause");
@@ -202,7 +202,7 @@ mod tests {
     fn reasons_that_differ_in_numbers_are_joined() {
         let lost = |seconds: &str| format!("the host gave the processors to other guests (steal) for {seconds} s");
         let reasons = [("no space".to_string(), 2), (lost("0.067"), 1), (lost("0.1"), 2)];
-        assert_eq!(alike(&reasons), [(lost("0.067").as_str(), 3), ("no space", 2)]);
+        assert_eq!(group_similar(&reasons), [(lost("0.067").as_str(), 3), ("no space", 2)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_exp_aging::age::{AgeSpec, spec_of_run};
 use senesce_guest::kernel::Engine;
-use senesce_guest::{GuestRun, GuestTime, Keep};
+use senesce_guest::{GuestRun, GuestTime, KeptFiles};
 use senesce_volume::TargetSpec;
 use shares::Shares;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let guest = GuestRun {
         kernel,
         drives: Vec::new(),
-        keep: Keep::default(),
+        keep: KeptFiles::default(),
         // One size for all images, because layouts in virtual time depend on it.
         memory: if is_virtual && image.is_some() { Bytes::gib(1) } else { Bytes::gib(2) },
         cpus: 2,

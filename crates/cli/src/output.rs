@@ -48,7 +48,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Returns the mode that the user chose: `--force` replaces files of any content.
-    fn asked() -> Self {
+    fn from_options() -> Self {
         Self { force: global::is_forced() }
     }
 
@@ -67,7 +67,7 @@ impl Output {
 
     /// Checks all outputs of a command, which must be different files. If one is refused, none is written.
     pub(crate) fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
-        apart(outputs.iter().filter_map(|(file, ..)| *file))?;
+        check_distinct(outputs.iter().filter_map(|(file, ..)| *file))?;
         outputs.iter().try_for_each(|(file, format, likely)| self.check(*file, *format, likely))
     }
 
@@ -106,7 +106,7 @@ impl Args for Output {
 
 impl FromArgMatches for Output {
     fn from_arg_matches(_: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self::asked())
+        Ok(Self::from_options())
     }
 
     fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), Error> {
@@ -115,10 +115,10 @@ impl FromArgMatches for Output {
 }
 
 /// Refuses one file for two outputs, because the second would replace the first.
-pub(crate) fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+pub(crate) fn check_distinct<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut places = BTreeSet::new();
     for file in files {
-        if place_of(file).is_some_and(|place| !places.insert(place)) {
+        if resolved_path(file).is_some_and(|place| !places.insert(place)) {
             let words =
                 format!("cannot write two outputs to {}\nhint: name another file for one of them", file.display());
             return Err(Failure::usage(words));
@@ -128,7 +128,7 @@ pub(crate) fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Fai
 }
 
 /// Returns the resolved location of a file. Streams such as standard output accept several outputs and return `None`.
-fn place_of(file: &Path) -> Option<PathBuf> {
+fn resolved_path(file: &Path) -> Option<PathBuf> {
     if file == Path::new("-") || file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return None;
     }

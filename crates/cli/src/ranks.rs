@@ -21,7 +21,7 @@ pub(crate) fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure>
     let hello = Hello::of_this_process(VERSION, format!("{} ({facts})", words.join(" ")));
     match join_mpi(hello, &interrupt) {
         Ok(cluster) => Ok(Some((cluster, interrupt))),
-        Err(error) if error.is_told_elsewhere() => Ok(None),
+        Err(error) if error.is_reported_by_rank_0() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -3,7 +3,7 @@
 use crate::cluster::LastWords;
 use crate::hello::{Member, Timing};
 use crate::message::{Message, MessageKind};
-use crate::state::{Arrived, Ending, Halt, NONE, State};
+use crate::state::{Ending, Halt, NONE, ReceivedValue, State};
 use crate::transport::Transport;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use senesce_core::interrupt::Interrupt;
@@ -176,7 +176,7 @@ impl<T: Transport> Coordinator<T> {
         self.last_message[from as usize] = Instant::now();
         let Message { kind, number, body } = message;
         match kind {
-            MessageKind::Value => self.state.inner().inbox.push_back(Arrived { from, step: number, body }),
+            MessageKind::Value => self.state.inner().inbox.push_back(ReceivedValue { from, step: number, body }),
             MessageKind::Reached => self.positions[from as usize] = number,
             MessageKind::Floor => self.state.floor.store(number, Ordering::Release),
             MessageKind::WantStop => self.want_stop(if number == 0 { Halt::Interrupted } else { Halt::Wanted }),
@@ -248,7 +248,7 @@ impl<T: Transport> Coordinator<T> {
     fn announce(&mut self) {
         if self.state.window.load(Ordering::Acquire) > 0 {
             self.positions[self.transport.rank() as usize] = self.state.reached.load(Ordering::Acquire);
-            if self.first() { self.tell_floor() } else { self.tell_position() }
+            if self.first() { self.send_floor() } else { self.send_position() }
         }
         if self.spoke.elapsed() > self.timing.silence / 5 {
             let beat = Message::new(MessageKind::Beat, 0);
@@ -261,7 +261,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    fn tell_position(&mut self) {
+    fn send_position(&mut self) {
         let position = self.positions[self.transport.rank() as usize];
         if position != self.stated {
             self.stated = position;
@@ -269,7 +269,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    fn tell_floor(&mut self) {
+    fn send_floor(&mut self) {
         let floor = self.positions.iter().copied().min().unwrap_or(NONE);
         let begun = self.positions.iter().all(|position| *position != NONE);
         let stays = self.stop.is_some() && self.stated == NONE;
@@ -304,12 +304,12 @@ impl<T: Transport> Coordinator<T> {
             }
         }
         if self.first() {
-            self.look_around();
+            self.check_ranks();
         }
     }
 
     /// Checks, on rank 0, for terminated processes, and for ranks that do not answer a stop.
-    fn look_around(&mut self) {
+    fn check_ranks(&mut self) {
         let absent =
             self.stop.as_ref().filter(|stop| stop.halt == Halt::Interrupted && stop.since.elapsed() > ROLL_CALL);
         let missing = absent.and_then(|stop| {

@@ -31,7 +31,7 @@ pub enum ClusterError {
 
 impl ClusterError {
     /// Returns whether rank 0 reports the same, so that this rank need not.
-    pub fn is_told_elsewhere(&self) -> bool {
+    pub fn is_reported_by_rank_0(&self) -> bool {
         matches!(self, Self::Differ { rank, .. } if *rank > 0)
     }
 }

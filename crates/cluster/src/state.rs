@@ -53,7 +53,7 @@ pub enum Halt {
 pub(crate) const NONE: u64 = u64::MAX;
 
 /// A value that arrived before it was requested.
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedValue {
     pub from: u32,
     pub step: u64,
     pub body: Vec<u8>,
@@ -61,7 +61,7 @@ pub(crate) struct Arrived {
 
 #[derive(Default)]
 pub(crate) struct Inner {
-    pub inbox: VecDeque<Arrived>,
+    pub inbox: VecDeque<ReceivedValue>,
     pub ending: Option<Ending>,
     pub members: Vec<Member>,
     pub halt: Option<Halt>,

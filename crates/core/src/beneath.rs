@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 
 /// A directory that cannot be left (openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; Linux 5.6).
 #[derive(Debug)]
-pub struct Beneath {
+pub struct ConfinedDirectory {
     root: OwnedFd,
 }
 
@@ -25,7 +25,7 @@ pub struct Attributes {
     pub modified: (i64, u32),
 }
 
-impl Beneath {
+impl ConfinedDirectory {
     /// Opens the directory itself, which the user named.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn files_directories_and_links_are_made_below() {
         let directory = tempfile::tempdir().unwrap();
-        let beneath = Beneath::open(directory.path()).unwrap();
+        let beneath = ConfinedDirectory::open(directory.path()).unwrap();
         beneath.create_dir_all(Path::new("a/b/c")).unwrap();
         beneath.create_dir_all(Path::new("a/b")).unwrap();
         set(beneath.create_new(Path::new("a/b/file")).unwrap(), &PLAIN).unwrap();
@@ -183,7 +183,7 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         symlink(&outside, inside.join("out")).unwrap();
         symlink("d", inside.join("in")).unwrap();
-        let beneath = Beneath::open(&inside).unwrap();
+        let beneath = ConfinedDirectory::open(&inside).unwrap();
         for path in ["../outside/x", "out/x", "in/x", "/tmp/x", "d/../../outside/x", "..", ".", "", "out/sub/x"] {
             let path = Path::new(path);
             assert!(beneath.create_new(path).is_err(), "{path:?}");

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn score_counts_statements_apart_from_added_claims() {
+    fn score_counts_statements_separately_from_added_claims() {
         let finding = |stated, verdict| Finding { stated, verdict, work: "W".into(), ..Finding::default() };
         let findings = [
             finding(true, Verdict::Undecided),

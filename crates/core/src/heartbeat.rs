@@ -64,7 +64,7 @@ pub enum Cause {
 
 /// A phase that is invalid because it lost more than [`LOST_SHARE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
+pub struct LostTime {
     /// First cause that exceeded the limit.
     pub cause: Cause,
     /// Lost microseconds.
@@ -73,9 +73,9 @@ pub struct Lost {
     pub length_us: u64,
 }
 
-impl std::error::Error for Lost {}
+impl std::error::Error for LostTime {}
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for LostTime {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |us: u64| us as f64 / 1e6;
         let (lost, length) = (seconds(self.lost_us), seconds(self.length_us));
@@ -98,7 +98,7 @@ impl std::fmt::Display for Lost {
     }
 }
 
-impl Classify for Lost {
+impl Classify for LostTime {
     fn exit_code(&self) -> ExitCode {
         ExitCode::RunFailed
     }
@@ -148,14 +148,14 @@ impl Heartbeat {
     }
 
     /// Ends the phase.
-    pub fn end(mut self) -> Watched {
+    pub fn end(mut self) -> MonitoredPhase {
         let length_end = clock::monotonic();
         let (before, after) = (self.usage, ProcessorUsage::now());
         let watched = self.stop() || time_is_virtual();
         let gaps = std::mem::take(&mut *lock(&self.beats.gaps));
         let stolen = before.zip(after).filter(|_| !ignores_stolen_time());
-        let stolen = stolen.map(|(before, after)| Stolen::between(before, after));
-        Watched { begun: self.begun, ended: length_end, gaps, stolen, watched }
+        let stolen = stolen.map(|(before, after)| StealTime::between(before, after));
+        MonitoredPhase { begun: self.begun, ended: length_end, gaps, stolen, watched }
     }
 
     /// Returns whether there was a thread to end.
@@ -178,27 +178,27 @@ fn ignores_stolen_time() -> bool {
 }
 
 /// Runs `work` under a heartbeat; `Some` if its times are invalid.
-pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<Lost>) {
+pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<LostTime>) {
     let heartbeat = Heartbeat::begin();
     let done = work();
     (done, heartbeat.end().lost())
 }
 
 /// Compares the `elapsed` virtual time of a phase with the time that its pace `allots`.
-pub fn leap(elapsed: Duration, allots: Duration) -> Option<Lost> {
+pub fn leap(elapsed: Duration, allots: Duration) -> Option<LostTime> {
     let lost = elapsed.abs_diff(allots);
     let lost_us = lost.as_micros() as u64;
-    let found = Lost { cause: Cause::Leaped, lost_us, length_us: elapsed.as_micros() as u64 };
+    let found = LostTime { cause: Cause::Leaped, lost_us, length_us: elapsed.as_micros() as u64 };
     (lost > LEAST_LEAP.max(allots.mul_f64(LOST_SHARE))).then_some(found)
 }
 
 /// A completed phase.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct MonitoredPhase {
     begun: Duration,
     ended: Duration,
     gaps: Vec<Gap>,
-    stolen: Option<Stolen>,
+    stolen: Option<StealTime>,
     watched: bool,
 }
 
@@ -219,7 +219,7 @@ impl ProcessorUsage {
 
 /// Processor usage in a phase, in seconds over all processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Stolen {
+struct StealTime {
     /// Time in which the host ran another guest although a processor had work.
     seconds: f64,
     /// Busy time.
@@ -228,31 +228,31 @@ struct Stolen {
     own_seconds: f64,
 }
 
-impl Watched {
+impl MonitoredPhase {
     /// Fails if the phase lost too much.
     ///
     /// # Errors
-    /// [`Lost`].
-    pub fn check(&self) -> Result<(), Lost> {
+    /// [`LostTime`].
+    pub fn check(&self) -> Result<(), LostTime> {
         self.lost().map_or(Ok(()), Err)
     }
 
     /// Returns the phase's loss, if it is too large.
-    pub fn lost(&self) -> Option<Lost> {
+    pub fn lost(&self) -> Option<LostTime> {
         self.lost_between(self.begun, self.ended)
     }
 
     /// Returns the loss of the warm-up or of the measured part after it, each with its own limit. Steal counts in the
     /// measured part only.
-    pub fn lost_in_warm_up_or_between(&self, warm_until: Duration, from: Duration, to: Duration) -> Option<Lost> {
+    pub fn lost_in_warm_up_or_between(&self, warm_until: Duration, from: Duration, to: Duration) -> Option<LostTime> {
         let warm_up = Self { stolen: None, ..self.clone() };
         self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, warm_until))
     }
 
     /// Returns the loss of a part of the phase, between two times of CLOCK_MONOTONIC, if it is too large.
-    pub fn lost_between(&self, from: Duration, to: Duration) -> Option<Lost> {
+    pub fn lost_between(&self, from: Duration, to: Duration) -> Option<LostTime> {
         let length = to.saturating_sub(from);
-        let lost = |cause, lost: Duration| Lost {
+        let lost = |cause, lost: Duration| LostTime {
             cause,
             lost_us: lost.as_micros() as u64,
             length_us: length.as_micros() as u64,
@@ -281,7 +281,7 @@ impl Gap {
     }
 }
 
-impl Stolen {
+impl StealTime {
     fn between(before: ProcessorUsage, after: ProcessorUsage) -> Self {
         let [all, stolen, idle] = std::array::from_fn(|part| (after.ticks[part] - before.ticks[part]).max(0.0));
         let in_a_second = rustix::param::clock_ticks_per_second().max(1) as f64;

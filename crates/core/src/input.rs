@@ -4,7 +4,7 @@
 mod within;
 
 pub use rustix::fs::FileType;
-pub use within::Within;
+pub use within::InputFolder;
 
 use crate::machine::memory_available;
 use crate::units::Bytes;
@@ -78,9 +78,9 @@ pub fn regular_text(path: &Path) -> io::Result<String> {
 /// Reads a regular file in or below an untrusted folder without following links.
 ///
 /// # Errors
-/// Those of opening the folder; as [`Within::read`].
+/// Those of opening the folder; as [`InputFolder::read`].
 pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    Within::open(folder)?.read(name.as_ref())
+    InputFolder::open(folder)?.read(name.as_ref())
 }
 
 /// Reads a text file as [`within()`] does.

@@ -115,9 +115,9 @@ pub fn requested() -> bool {
 
 /// While this lives, a signal only sets the flag, even if it is not read, so that an operation is not left incomplete.
 #[derive(Debug)]
-pub struct Hold(());
+pub struct InterruptGuard(());
 
-impl Hold {
+impl InterruptGuard {
     /// Starts the hold.
     #[must_use]
     pub fn new() -> Self {
@@ -126,13 +126,13 @@ impl Hold {
     }
 }
 
-impl Default for Hold {
+impl Default for InterruptGuard {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Hold {
+impl Drop for InterruptGuard {
     fn drop(&mut self) {
         SIGNALS.get_or_init(Signals::default).holds.fetch_sub(1, Ordering::Relaxed);
         if requested() {

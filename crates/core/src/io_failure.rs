@@ -1,7 +1,7 @@
 //! The I/O error type: operation, path, cause and remedy.
 
 use crate::failure::{ExitCode, errno_message};
-use crate::output::Planted;
+use crate::output::UntrustedLink;
 use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -49,7 +49,7 @@ impl IoFailure {
 
     /// Returns [`ExitCode::Refused`] for a link that root does not follow, otherwise [`ExitCode::RunFailed`].
     pub fn exit_code(&self) -> ExitCode {
-        match Planted::in_error(&self.source) {
+        match UntrustedLink::in_error(&self.source) {
             Some(_) => ExitCode::Refused,
             None => ExitCode::RunFailed,
         }

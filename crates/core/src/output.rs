@@ -10,7 +10,7 @@ mod format;
 mod new_file;
 
 pub use directory::{Obstacle, directory, obstacle};
-pub use folder::{Folder, Planted};
+pub use folder::{Folder, UntrustedLink};
 pub use format::Format;
 pub use new_file::NewFile;
 
@@ -132,7 +132,7 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
         };
     }
     let place = OutputPath::of(path)?;
-    match place.look()? {
+    match place.existing()? {
         Some(ExistingOutput::Stream(seen)) => write_to(&mut open_stream(&seen, OFlags::WRONLY, path)?, bytes, path),
         Some(ExistingOutput::Regular(existing)) => {
             existing.check(&place, format, bytes, replace)?;
@@ -162,7 +162,7 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
         return descriptor::open(number, path).map(drop);
     }
     let place = OutputPath::of(path)?;
-    match place.look()? {
+    match place.existing()? {
         Some(ExistingOutput::Regular(existing)) => existing.check(&place, format, likely, replace),
         Some(ExistingOutput::Stream(_)) | None => Ok(()),
     }
@@ -178,7 +178,7 @@ pub fn append(path: &Path) -> Result<File, OutputError> {
     }
     let place = OutputPath::of(path)?;
     let flags = OFlags::WRONLY | OFlags::APPEND;
-    match place.look()? {
+    match place.existing()? {
         Some(ExistingOutput::Stream(seen)) => open_stream(&seen, flags, path),
         Some(ExistingOutput::Regular(existing)) => {
             existing.check(&place, Format::Log, b"", Replace::SameFormat)?;
@@ -221,7 +221,7 @@ struct OutputPath<'a> {
 }
 
 enum ExistingOutput {
-    Regular(Existing),
+    Regular(ExistingFile),
     Stream(OwnedFd),
 }
 
@@ -244,14 +244,16 @@ impl<'a> OutputPath<'a> {
     }
 
     /// Finds the existing file, or `None`. Fails for files that must never be overwritten.
-    fn look(&self) -> Result<Option<ExistingOutput>, OutputError> {
+    fn existing(&self) -> Result<Option<ExistingOutput>, OutputError> {
         let path = self.path;
-        let Some(there) = self.folder.look(&self.name).map_err(errno("inspect", path))? else { return Ok(None) };
+        let Some(there) = self.folder.open_for_inspection(&self.name).map_err(errno("inspect", path))? else {
+            return Ok(None);
+        };
         let own = rustix::fs::fstat(&there).map_err(errno("inspect", path))?;
         let refused =
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
-            FileType::RegularFile => Ok(Some(ExistingOutput::Regular(Existing { seen: own }))),
+            FileType::RegularFile => Ok(Some(ExistingOutput::Regular(ExistingFile { seen: own }))),
             FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
                 format!("it is a pipe of user {}, and other users than root may create files next to it", own.st_uid),
                 "remove it, or choose another place; to write to it, write - and redirect it",
@@ -290,11 +292,11 @@ fn changed(path: &Path) -> OutputError {
 }
 
 /// A regular file that would be replaced.
-struct Existing {
+struct ExistingFile {
     seen: Stat,
 }
 
-impl Existing {
+impl ExistingFile {
     fn check(&self, place: &OutputPath<'_>, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
         if replace == Replace::Anything {
             return Ok(());
@@ -347,7 +349,7 @@ impl Existing {
             NewFile::private_within(&place.folder, &place.name).map_err(io_error("create a file next to", path))?;
         new.take_after(&self.seen).map_err(io_error("set mode and owner of", path))?;
         write_to(&mut new.file(), bytes, path)?;
-        match new.in_its_place() {
+        match new.stat_by_name() {
             Some(now) if self.is(&now) => {}
             _ => return Err(changed(path)),
         }

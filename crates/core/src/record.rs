@@ -7,11 +7,11 @@
 
 mod data;
 mod error;
+mod folder;
 mod histogram;
 mod limits;
 mod lines;
 mod overview;
-mod place;
 
 pub(crate) use data::Data;
 pub use error::RecordError;
@@ -19,15 +19,15 @@ pub use histogram::read_histogram;
 pub use overview::Overview;
 
 use crate::environment::Environment;
-use crate::input::Within;
+use crate::input::InputFolder;
 use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
+use folder::{CreatedFolders, RunFolder};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use lines::{Lines, line, named_lines, read_events};
-use place::{Made, RunFolder};
 use senesce_sys::lock::Locked;
 use serde::Serialize;
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub struct Event {
 
 /// The lock of a run directory.
 #[derive(Debug)]
-pub struct Held {
+pub struct RunLock {
     _lock: Locked,
 }
 
@@ -67,9 +67,9 @@ pub struct RunDirectory {
     events: File,
     started: Instant,
     earlier: Vec<Event>,
-    held: limits::Held,
+    held: limits::EventMemory,
     finished: bool,
-    made: Made,
+    made: CreatedFolders,
     _lock: Locked,
 }
 
@@ -79,7 +79,7 @@ impl RunDirectory {
     /// # Errors
     /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] if another file or directory exists there.
     pub fn check(path: &Path) -> Result<(), RecordError> {
-        place::check(path)
+        folder::check(path)
     }
 
     /// Opens `path` for `plan`: starts a new run, or continues one with the same plan (possibly complete).
@@ -89,7 +89,7 @@ impl RunDirectory {
     /// [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if another user may have written it;
     /// [`RecordError::OtherPlan`] with the differences; for an existing run, as [`Record::open`]; those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
-        place::check(path)?;
+        folder::check(path)?;
         let (place, made) = RunFolder::make(path)?;
         let lock = place.lock()?;
         place.refuse_foreign()?;
@@ -116,7 +116,7 @@ impl RunDirectory {
             events,
             started: Instant::now(),
             earlier: Vec::new(),
-            held: limits::Held::default(),
+            held: limits::EventMemory::default(),
             finished: false,
             made,
             _lock: lock,
@@ -127,8 +127,8 @@ impl RunDirectory {
     ///
     /// # Errors
     /// If another process has the lock, or `path` is not writable.
-    pub fn hold(path: &Path) -> Result<Held, RecordError> {
-        Ok(Held { _lock: RunFolder::open(path)?.lock()? })
+    pub fn hold(path: &Path) -> Result<RunLock, RecordError> {
+        Ok(RunLock { _lock: RunFolder::open(path)?.lock()? })
     }
 
     /// Opens an existing run to continue it with any plan.
@@ -141,10 +141,10 @@ impl RunDirectory {
         let record = Record::read_in(&place.within()?, path)?;
         place.check_ours()?;
         let lock = place.lock()?;
-        Self::reopen(place, lock, record, Made::default())
+        Self::reopen(place, lock, record, CreatedFolders::default())
     }
 
-    fn reopen(place: RunFolder, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
+    fn reopen(place: RunFolder, lock: Locked, record: Record, made: CreatedFolders) -> Result<Self, RecordError> {
         let Record { path, events: earlier, summary, valid_event_bytes, held, .. } = record;
         let events = place.open_events()?;
         events
@@ -323,7 +323,7 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 /// # Errors
 /// Those of creating, writing and renaming the file; the old content is kept then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    place::write_new(NewFile::beside(path), path, bytes)
+    folder::write_new(NewFile::next_to(path), path, bytes)
 }
 
 /// A run directory for reading; needs neither root nor the device.
@@ -340,7 +340,7 @@ pub struct Record {
     /// Result, if the run is complete.
     pub summary: Option<Value>,
     valid_event_bytes: u64,
-    held: limits::Held,
+    held: limits::EventMemory,
 }
 
 impl Record {
@@ -354,7 +354,7 @@ impl Record {
         Self::read_in(&overview::open(path)?, path)
     }
 
-    fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
+    fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
         let Overview { path, plan, environment, summary } = Overview::read_in(folder, path)?;
         let Lines { events, valid_bytes: valid_event_bytes, held } = read_events(folder, &path)?;
         let no_summary =

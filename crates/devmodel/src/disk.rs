@@ -17,7 +17,7 @@ use crate::Device;
 use crate::hdd::per_byte;
 use crate::request::{Operation, Request, SECTOR};
 use cache::Segments;
-use choice::{Rough, Window};
+use choice::{StepEstimates, Window};
 use layout::{Layout, SectorPosition};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,7 +29,7 @@ struct Reading {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Here {
+struct HeadPosition {
     begin: f64,
     /// When the arm starts to move.
     commanded: f64,
@@ -44,7 +44,7 @@ struct Here {
 pub struct DiskState {
     disk: Disk,
     layout: Layout,
-    rough: Rough,
+    rough: StepEstimates,
     segments: Segments,
     reading: Option<Reading>,
     /// When the mechanics finished the last request.
@@ -68,7 +68,7 @@ impl Disk {
     pub fn start(&self) -> DiskState {
         let layout = Layout::of(self);
         DiskState {
-            rough: Rough::of(&layout, self.write_settle_ms * 1e6),
+            rough: StepEstimates::of(&layout, self.write_settle_ms * 1e6),
             last: layout.place(0),
             layout,
             segments: Segments::new(self.cache),
@@ -205,13 +205,13 @@ impl DiskState {
     }
 
     /// Returns the state of the head when a command that reached the drive at `at` starts.
-    fn here(&self, at: f64) -> Here {
+    fn here(&self, at: f64) -> HeadPosition {
         let begin = at.max(self.free_ns);
         let commanded = begin + self.disk.command_us * 1e3;
         let (cylinder, head) = self.above(commanded);
         // A command that arrived before the head had finished continues without a pause.
         let goes_on = self.reading.is_none() && at <= self.free_ns;
-        Here { begin, commanded, cylinder, head, goes_on }
+        HeadPosition { begin, commanded, cylinder, head, goes_on }
     }
 
     /// Returns the current cylinder and head: at the end of the read-ahead once it is reached.
@@ -225,7 +225,7 @@ impl DiskState {
         (place.cylinder, place.head)
     }
 
-    fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool) -> f64 {
+    fn arrives(&self, here: &HeadPosition, target: &SectorPosition, writes: bool) -> f64 {
         if here.goes_on && target.stream_ns == self.head_ns {
             return here.begin;
         }

@@ -57,7 +57,7 @@ impl Parameters {
     }
 }
 
-type Named = Vec<(&'static str, f64)>;
+type NamedValues = Vec<(&'static str, f64)>;
 
 const BUILT_IN: &[(&str, &str)] = &[
     ("st500dm002", include_str!("../data/devices/st500dm002.toml")),
@@ -189,7 +189,7 @@ impl DeviceModel {
     }
 
     /// Returns the positive parameters, and those that may be zero.
-    fn numbers(&self) -> (Named, Named) {
+    fn numbers(&self) -> (NamedValues, NamedValues) {
         match &self.parameters {
             Parameters::Hdd(hdd) => (
                 vec![

@@ -52,7 +52,7 @@ impl SeekCurve {
     }
 
     /// Returns a lower bound in milliseconds for this and any longer distance.
-    pub(crate) fn least_ms(&self, fraction: f64) -> f64 {
+    pub(crate) fn minimum_ms(&self, fraction: f64) -> f64 {
         let here = self.ms(fraction);
         match self {
             // The published phases do not meet exactly: the second may begin below the end of the first.
@@ -133,7 +133,7 @@ mod tests {
             let fractions: Vec<f64> = (1..=1000).map(|part| f64::from(part) / 1000.0).collect();
             for (number, fraction) in fractions.iter().enumerate() {
                 let farther = fractions[number..].iter().map(|fraction| curve.ms(*fraction));
-                assert!(farther.fold(f64::INFINITY, f64::min) >= curve.least_ms(*fraction), "{curve:?} {fraction}");
+                assert!(farther.fold(f64::INFINITY, f64::min) >= curve.minimum_ms(*fraction), "{curve:?} {fraction}");
             }
         }
     }

@@ -7,7 +7,7 @@ mod queue;
 pub use closed::{Recorded, simulate_closed};
 pub use outcome::Outcome;
 pub(crate) use queue::opened;
-pub(crate) use queue::{Finished, Queue};
+pub(crate) use queue::{CompletedRequest, Queue};
 
 use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
@@ -81,7 +81,7 @@ pub fn simulate_each<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
     options: &Options,
-    each: impl FnMut(&Finished),
+    each: impl FnMut(&CompletedRequest),
 ) -> Result<Outcome, ModelError> {
     simulate_after(model, [], trace, options, each)
 }
@@ -93,7 +93,7 @@ pub fn simulate_after<C: Into<Command>>(
     history: impl IntoIterator<Item = Request>,
     trace: impl IntoIterator<Item = C>,
     options: &Options,
-    each: impl FnMut(&Finished),
+    each: impl FnMut(&CompletedRequest),
 ) -> Result<Outcome, ModelError> {
     match &model.parameters {
         Parameters::FlashSsd(flash) => {
@@ -161,11 +161,11 @@ fn run<C: Into<Command>>(
     trace: impl IntoIterator<Item = C>,
     options: &Options,
     queue: &mut impl Queue,
-    mut each: impl FnMut(&Finished),
+    mut each: impl FnMut(&CompletedRequest),
 ) -> Result<Account, ModelError> {
     let mut account = Account::new(options.window_ns);
     let mut checked = Checked { model, index: 0, before_ns: 0 };
-    let mut announce = |finished: &Finished, open: &mut u64| {
+    let mut announce = |finished: &CompletedRequest, open: &mut u64| {
         *open -= 1;
         account.add(finished);
         each(finished);

@@ -1,7 +1,7 @@
 //! Tables and figures of a prognosis.
 
 use crate::estimate::Prognosis;
-use crate::headroom::Creatable;
+use crate::headroom::CreatableFiles;
 use crate::twin::FAILED;
 use senesce_core::{Analysis, Bytes, Rows, Table};
 use serde_json::json;
@@ -13,7 +13,7 @@ pub fn analysis(found: &Prognosis) -> Analysis {
     if !found.models.is_empty() {
         tables.push(models(found));
     }
-    tables.push(cures(found));
+    tables.push(remedies(found));
     if !found.creatable.is_empty() {
         tables.push(creatable(found));
     }
@@ -84,7 +84,7 @@ fn models(found: &Prognosis) -> Table {
         .table("models", "The same on other drives")
 }
 
-fn cures(found: &Prognosis) -> Table {
+fn remedies(found: &Prognosis) -> Table {
     let columns = ["command (not run)", "pass", "seconds after", "written", "pays after reads", ""];
     let mut table = Table::new("cures", "Cures", &columns);
     let tried = found.twin.iter().flat_map(|twin| &twin.cures);
@@ -107,7 +107,7 @@ fn creatable(found: &Prognosis) -> Table {
         format!("Files that can still be created in a new directory, with names of {} bytes", found.name_length);
     let mut table = Table::new("creatable", &title, &columns);
     for one in &found.creatable {
-        let same = |other: &&Creatable| other.size == one.size && other.user == one.user;
+        let same = |other: &&CreatableFiles| other.size == one.size && other.user == one.user;
         let tried = found.twin.as_ref().and_then(|twin| twin.creatable.iter().find(same));
         table.row((
             Bytes(one.size).to_string(),

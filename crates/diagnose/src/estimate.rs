@@ -5,13 +5,13 @@ mod parts;
 
 use crate::drive::{Drive, RANGE};
 use crate::error::PrognosisError;
-use crate::headroom::{self, Creatable, LongestFree, User};
+use crate::headroom::{self, CreatableFiles, LongestFree, User};
 use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use advice::Advice;
 pub(crate) use parts::worst;
-use parts::{beyond, breaks, changed_share, cures, directories, notes, unseen_share};
+use parts::{beyond, breaks, changed_share, directories, notes, remedies, unexamined_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
@@ -72,7 +72,7 @@ pub struct Directory {
 
 /// A file that costs more than it would in one piece.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Worst {
+pub struct WorstFile {
     /// Path below the target.
     pub path: String,
     /// Bytes on the device.
@@ -86,7 +86,7 @@ pub struct Worst {
 
 /// A cure with its effect; without a twin it is an upper bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cure {
+pub struct Remedy {
     /// The command; it is printed and never run on the original.
     pub command: String,
     pub pass: u32,
@@ -105,7 +105,7 @@ pub struct Cure {
 
 /// Files that a cure would change in another way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Breaks {
+pub struct SideEffects {
     /// Files with some shared extents (reflinks, snapshots): moving them takes new space.
     pub shared_files: u64,
     /// Some of them.
@@ -152,11 +152,11 @@ pub struct Prognosis {
     /// By entry of the target, the most expensive first.
     pub directories: Vec<Directory>,
     /// The most expensive files, worst first.
-    pub worst: Vec<Worst>,
+    pub worst: Vec<WorstFile>,
     /// The tool that defragments, and whether it is advised.
     pub defragmenter: Advice,
     /// Possible cures.
-    pub cures: Vec<Cure>,
+    pub cures: Vec<Remedy>,
     /// The fewest files worth moving.
     pub plan: Vec<Step>,
     /// The first of them, best first.
@@ -164,13 +164,13 @@ pub struct Prognosis {
     /// Bytes of the names of files that could be created.
     pub name_length: u64,
     /// Numbers of files that can be created.
-    pub creatable: Vec<Creatable>,
+    pub creatable: Vec<CreatableFiles>,
     /// The longest free extents together.
     pub longest_free: Vec<LongestFree>,
     #[serde(rename = "room")]
     pub space: FileSystemSpace,
     /// Side effects of a cure.
-    pub breaks: Breaks,
+    pub breaks: SideEffects,
     /// Share of the contents that was not accessible, 0 to 1.
     pub unseen_share: f64,
     /// Share of the used blocks by which the file system changed meanwhile.
@@ -183,7 +183,7 @@ pub struct Prognosis {
     pub peak_rss_bytes: u64,
     /// The result on the twin, if one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub twin: Option<crate::twin::Tried>,
+    pub twin: Option<crate::twin::TrialResult>,
 }
 
 pub struct CostedLayout {
@@ -295,7 +295,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         },
         longest_free: headroom::longest_free(&space),
         breaks: breaks(&seen),
-        unseen_share: unseen_share(place, &seen, &space),
+        unseen_share: unexamined_share(place, &seen, &space),
         changed_share: 0.0,
         notes: notes(summary, &space),
         elapsed_seconds: 0.0,
@@ -319,15 +319,15 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     for one in found.models.iter().filter(|one| one.model != found.drive.name) {
         found.notes.extend(beyond(reach, &one.model, DeviceModel::builtin(&one.model)?.capacity_bytes()));
     }
-    found.cures = cures(&found, &seen, &model)?;
+    found.cures = remedies(&found, &seen, &model)?;
     found.sentence = sentence::of(&found);
     Ok(found)
 }
 
 impl Prognosis {
     /// Adds the result on the twin, which overrides the rules' expectation of the tool.
-    pub fn take_trial(&mut self, tried: crate::twin::Tried) {
-        if let (Some(verdict), Some(advice)) = (tried.verdict_on_tool(), self.advised_cure()) {
+    pub fn take_trial(&mut self, tried: crate::twin::TrialResult) {
+        if let (Some(verdict), Some(advice)) = (tried.verdict_on_tool(), self.advised_remedy()) {
             advice.verdict = verdict.into();
         }
         self.notes.extend(tried.failed.iter().map(ToString::to_string));
@@ -340,12 +340,12 @@ impl Prognosis {
     }
 
     /// Returns the twin, if the target itself was read without its journal.
-    pub(crate) fn replayed_twin(&self) -> Option<&crate::twin::Tried> {
+    pub(crate) fn replayed_twin(&self) -> Option<&crate::twin::TrialResult> {
         let is_replayed = self.condition.as_ref().is_none_or(|condition| condition.journal.replayed == Some(true));
         self.twin.as_ref().filter(|_| !is_replayed)
     }
 
-    fn advised_cure(&mut self) -> Option<&mut Cure> {
+    fn advised_remedy(&mut self) -> Option<&mut Remedy> {
         self.defragmenter.advised()?;
         self.cures.first_mut()
     }

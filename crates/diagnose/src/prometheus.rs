@@ -16,8 +16,8 @@ pub fn text(found: &Prognosis) -> String {
     metric(&mut text, "unseen_share", "Share that was not accessible.", &one(found.unseen_share));
     let free = (found.space.free_blocks * found.space.block_size) as f64;
     metric(&mut text, "free_bytes", "Free bytes, the reserve of root included.", &one(free));
-    let creatable = |number: fn(&crate::headroom::Creatable) -> u64| {
-        let sample = |one: &crate::headroom::Creatable| {
+    let creatable = |number: fn(&crate::headroom::CreatableFiles) -> u64| {
+        let sample = |one: &crate::headroom::CreatableFiles| {
             let user = if one.user == crate::headroom::User::Root { "root" } else { "user" };
             (format!("{target},size=\"{}\",as=\"{user}\"", one.size), number(one) as f64)
         };

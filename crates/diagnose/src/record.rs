@@ -2,7 +2,7 @@
 
 use crate::error::PrognosisError;
 use crate::estimate::Prognosis;
-use crate::headroom::{Creatable, NAME_BYTES, User};
+use crate::headroom::{CreatableFiles, NAME_BYTES, User};
 use crate::reading::Order;
 use senesce_core::output;
 use senesce_volume::BlockDevice;
@@ -20,7 +20,7 @@ const HORIZON: f64 = 3650.0;
 
 /// The stored part of a prognosis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredPrognosis {
     /// Seconds since 1970.
     pub time: f64,
     pub target: String,
@@ -49,7 +49,7 @@ pub struct Kept {
     #[serde(default = "default_name_length")]
     pub name_length: u64,
     /// Files that could be created.
-    pub creatable: Vec<Creatable>,
+    pub creatable: Vec<CreatableFiles>,
     /// A journal was not replayed, or metadata are damaged: the prognosis is not used for a trend.
     #[serde(default)]
     pub incomplete: bool,
@@ -73,7 +73,7 @@ pub struct Trend {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
-    pub kept: Vec<Kept>,
+    pub kept: Vec<StoredPrognosis>,
     pub unreadable: usize,
 }
 
@@ -87,10 +87,10 @@ impl History {
 
 pub fn keep(directory: &Path, found: &Prognosis) -> Result<History, PrognosisError> {
     output::directory(directory)?;
-    append(&directory.join(FILE), Kept::of(found))
+    append(&directory.join(FILE), StoredPrognosis::of(found))
 }
 
-fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
+fn append(path: &Path, kept: StoredPrognosis) -> Result<History, PrognosisError> {
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -106,8 +106,9 @@ fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     let begin = if before.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
     file.write_all(format!("{begin}{line}\n").as_bytes()).map_err(PrognosisError::io("write", path))?;
     let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let (read, unreadable): (Vec<_>, Vec<_>) = lines.map(serde_json::from_slice::<Kept>).partition(|line| line.is_ok());
-    let mut all: Vec<Kept> = read.into_iter().flatten().filter(|one| one.is_comparable(&kept)).collect();
+    let (read, unreadable): (Vec<_>, Vec<_>) =
+        lines.map(serde_json::from_slice::<StoredPrognosis>).partition(|line| line.is_ok());
+    let mut all: Vec<StoredPrognosis> = read.into_iter().flatten().filter(|one| one.is_comparable(&kept)).collect();
     all.push(kept);
     all.retain(|one| !one.incomplete);
     Ok(History { kept: all, unreadable: unreadable.len() })
@@ -134,7 +135,7 @@ fn uuid(device: &Path) -> Option<String> {
     Some(link.file_name().to_string_lossy().into_owned())
 }
 
-impl Kept {
+impl StoredPrognosis {
     fn is_comparable(&self, other: &Self) -> bool {
         let of = |kept: &Self| (kept.order, kept.name_length);
         (&self.place, &self.drive, of(self)) == (&other.place, &other.drive, of(other))
@@ -171,14 +172,14 @@ impl Kept {
 }
 
 /// Changes from three prognoses on, with the time of reaching the threshold if they span a day.
-pub fn trends(kept: &[Kept]) -> Vec<Trend> {
+pub fn trends(kept: &[StoredPrognosis]) -> Vec<Trend> {
     if kept.len() < 3 {
         return Vec::new();
     }
     let times = || kept.iter().map(|one| one.time);
     let seconds = times().fold(f64::NEG_INFINITY, f64::max) - times().fold(f64::INFINITY, f64::min);
     let mut found = Vec::new();
-    let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
+    let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&StoredPrognosis) -> Option<f64>| {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
         if let (Some(slope), [first, .., last]) = (slope(&points), points.as_slice()) {
             // From the last value: the line itself may have passed a threshold that is not reached yet.
@@ -196,8 +197,8 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     let first = kept.iter().map(|one| one.now_seconds).next().unwrap_or(0.0);
     one("seconds of a full read", 2.0 * first, "twice the first value", &|one| Some(one.now_seconds));
     one("free bytes", 0.0, "none is left", &|one| Some(one.free_bytes as f64));
-    let creatable = |one: &Kept| {
-        let of = |found: &&Creatable| found.size == 4096 && found.user == User::User;
+    let creatable = |one: &StoredPrognosis| {
+        let of = |found: &&CreatableFiles| found.size == 4096 && found.user == User::User;
         one.creatable.iter().find(of).map(|found| found.files as f64)
     };
     one("files of 4 KiB that can be created", 0.0, "none can be created", &creatable);
@@ -220,8 +221,8 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn kept(day: f64, free_bytes: u64, now_seconds: f64) -> Kept {
-        Kept {
+    fn kept(day: f64, free_bytes: u64, now_seconds: f64) -> StoredPrognosis {
+        StoredPrognosis {
             time: day * DAY,
             target: "t".into(),
             place: "/t".into(),
@@ -245,15 +246,15 @@ mod tests {
     fn prognosis_without_journal_replay_is_not_in_a_trend() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
-        append(&path, Kept { incomplete: true, ..kept(1.0, 10, 1.0) }).unwrap();
+        append(&path, StoredPrognosis { incomplete: true, ..kept(1.0, 10, 1.0) }).unwrap();
         append(&path, kept(2.0, 10, 1.0)).unwrap();
-        let history = append(&path, Kept { incomplete: true, ..kept(3.0, 10, 1.0) }).unwrap();
+        let history = append(&path, StoredPrognosis { incomplete: true, ..kept(3.0, 10, 1.0) }).unwrap();
         assert_eq!((history.kept.len(), history.unreadable), (1, 0));
     }
 
     #[test]
     fn steady_loss_has_a_date() {
-        let all: Vec<Kept> =
+        let all: Vec<StoredPrognosis> =
             (0..4).map(|day| kept(f64::from(day), 1000 - 100 * day as u64, 10.0 + f64::from(day))).collect();
         let found = trends(&all);
         assert!(
@@ -266,7 +267,8 @@ mod tests {
 
     #[test]
     fn passed_threshold_has_zero_days_left() {
-        let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0 + 5.0 * f64::from(day))).collect();
+        let all: Vec<StoredPrognosis> =
+            (0..4).map(|day| kept(f64::from(day), 1000, 10.0 + 5.0 * f64::from(day))).collect();
         assert_eq!(trends(&all)[0].days_left, Some(0.0));
     }
 
@@ -274,7 +276,8 @@ mod tests {
     #[test]
     fn free_space_is_not_reported_as_used_up() {
         let free = [1000u64, 100, 90, 80];
-        let all: Vec<Kept> = free.iter().zip(0..).map(|(free, day)| kept(f64::from(day), *free, 10.0)).collect();
+        let all: Vec<StoredPrognosis> =
+            free.iter().zip(0..).map(|(free, day)| kept(f64::from(day), *free, 10.0)).collect();
         let found = &trends(&all)[1];
         assert!((found.per_day + 277.0).abs() < 1e-6 && found.days_left.is_some_and(|days| days > 0.2), "{found:?}");
         let none = [kept(0.0, 200, 10.0), kept(1.0, 100, 10.0), kept(2.0, 0, 10.0)];
@@ -283,13 +286,14 @@ mod tests {
 
     #[test]
     fn constant_value_has_no_date() {
-        let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0)).collect();
+        let all: Vec<StoredPrognosis> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0)).collect();
         assert!(trends(&all).iter().all(|trend| trend.days_left.is_none()));
     }
 
     #[test]
     fn hours_of_data_give_no_date() {
-        let all: Vec<Kept> = (0..4).map(|hour| kept(f64::from(hour) / 24.0, 1000 - 100 * hour as u64, 10.0)).collect();
+        let all: Vec<StoredPrognosis> =
+            (0..4).map(|hour| kept(f64::from(hour) / 24.0, 1000 - 100 * hour as u64, 10.0)).collect();
         let found = trends(&all);
         assert!((found[1].per_day + 2400.0).abs() < 1e-6 && found[1].days_left.is_none(), "{found:?}");
     }
@@ -298,9 +302,9 @@ mod tests {
     fn trend_needs_equal_target_order_and_name_length() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
-        let by_path = Kept { order: Some(Order::Path), ..kept(1.0, 10, 1.0) };
-        let elsewhere = Kept { place: "/u".into(), ..kept(2.0, 10, 1.0) };
-        let longer = Kept { name_length: 64, ..kept(2.5, 10, 1.0) };
+        let by_path = StoredPrognosis { order: Some(Order::Path), ..kept(1.0, 10, 1.0) };
+        let elsewhere = StoredPrognosis { place: "/u".into(), ..kept(2.0, 10, 1.0) };
+        let longer = StoredPrognosis { name_length: 64, ..kept(2.5, 10, 1.0) };
         let mut without_order = serde_json::to_value(kept(0.0, 10, 1.0)).unwrap();
         without_order.as_object_mut().unwrap().retain(|key, _| key != "order" && key != "place");
         std::fs::write(&path, format!("{without_order}\n")).unwrap();

@@ -1,7 +1,7 @@
 //! The result in plain words.
 
 use crate::estimate::Prognosis;
-use crate::headroom::{self, Creatable, EndsBy, User};
+use crate::headroom::{self, CreatableFiles, EndsBy, User};
 use senesce_core::Bytes;
 
 /// Minimum share of the read time that a worthwhile cure saves.
@@ -95,16 +95,16 @@ fn defragmentation(prognosis: &Prognosis) -> String {
 }
 
 fn space(prognosis: &Prognosis) -> Option<String> {
-    let user = |one: &&Creatable| one.user == User::User;
+    let user = |one: &&CreatableFiles| one.user == User::User;
     let tried = prognosis.twin.as_ref().filter(|twin| !twin.creatable.is_empty());
     let all = tried.map_or(&prognosis.creatable, |twin| &twin.creatable).iter().filter(user);
     // Without the replay, df is stale too.
-    let df = |one: &Creatable| match prognosis.replayed_twin() {
+    let df = |one: &CreatableFiles| match prognosis.replayed_twin() {
         Some(_) => None,
         None => prognosis.suggested_by_df(one.size, one.user),
     };
     // The size at which df is most wrong; 4 KiB if it is right for all.
-    let share = |one: &Creatable| {
+    let share = |one: &CreatableFiles| {
         let said = df(one)?;
         (said > 0).then(|| one.files as f64 / said as f64)
     };
@@ -132,7 +132,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
 }
 
 /// Returns the free bytes when the last file is made, without inodes and directories.
-fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
+fn left(prognosis: &Prognosis, one: &CreatableFiles) -> Bytes {
     let space = &prognosis.space;
     let fills = prognosis.twin.iter().flat_map(|twin| &twin.fills).filter(|filled| filled.size == one.size);
     if let Some(filled) = fills.clone().find(|filled| filled.user == one.user).or(fills.clone().next()) {

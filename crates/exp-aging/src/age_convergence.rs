@@ -1,13 +1,14 @@
 //! Overwrites until a file system reaches its age by each profile (technical report CMU-PDL-16-105, overwrites until
 //! convergence).
 
+mod plan_progress;
 mod rates;
 mod values;
-mod way;
 
-pub(crate) use rates::{Executed, Pace};
+pub(crate) use rates::{ExecutedProfile, Pace};
 
 use clap::Args;
+use plan_progress::PlanProgress;
 use senesce_aging::profile::AgeRow;
 use senesce_aging::{AgingPlan, Churn, PlanSpec, Profile, Truncate};
 use senesce_core::Rows;
@@ -21,7 +22,6 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
-use way::Waypoint;
 
 pub(crate) struct AgeConvergence;
 
@@ -95,7 +95,7 @@ pub(crate) struct PlayedOut {
 pub(crate) enum Event {
     /// A profile was planned to its end.
     Planned(Box<PlayedOut>),
-    Executed(Executed),
+    Executed(ExecutedProfile),
 }
 
 /// A unit of work that completes or is repeated.
@@ -181,7 +181,7 @@ impl Run for AgeConvergence {
         Ok(Analysis {
             title: "Overwrites until a file system has its age".into(),
             summary: summary(&planned),
-            figures: vec![course(&planned, size), overwrites(&planned, &published, size)],
+            figures: vec![convergence_figure(&planned, size), overwrites(&planned, &published, size)],
             tables: vec![table(&planned, &executed)],
             findings: Vec::new(),
             caveats: vec![format!(
@@ -274,7 +274,7 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         context.check_interrupt()?;
         let place = (begin as f64 * ratio.powi(point as i32)).round() as u64;
         planner.skip_to(if point == POINTS { plan.len() } else { place });
-        way.push(Waypoint::of(&planner));
+        way.push(PlanProgress::of(&planner));
         context.progress.position(planner.operations_done(), "");
     }
     let (measures, summary) = (planner.measures(), plan.summary());
@@ -295,9 +295,9 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         rmse_depth: measures.rmse.depth,
         rmse_size_fill: Some(filled.size),
         rmse_depth_fill: Some(filled.depth),
-        rmse_size_greatest: Some(way::greatest(&way, |rmse| rmse.size)),
-        rmse_depth_greatest: Some(way::greatest(&way, |rmse| rmse.depth)),
-        ages_met: Some(way::operations_until_met(&plan, &way, context)?),
+        rmse_size_greatest: Some(plan_progress::maximum_error(&way, |rmse| rmse.size)),
+        rmse_depth_greatest: Some(plan_progress::maximum_error(&way, |rmse| rmse.depth)),
+        ages_met: Some(plan_progress::operations_until_met(&plan, &way, context)?),
         created_size_tv: measures.created_size_tv,
         fullness_error: (fullness.max - fullness.target).max(fullness.target - fullness.min),
         fullness_allowance: values::allowance(&plan),
@@ -308,7 +308,7 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
     })
 }
 
-fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
+fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<ExecutedProfile, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
     Pace::of_play(THREADS).play_plan(&plan, name, context)
 }
@@ -328,7 +328,7 @@ fn figure(id: &str, title: &str, caption: &str, size: &str, better: Better, kind
     Figure { id: id.into(), title: title.into(), caption: caption.into(), device, better, kind }
 }
 
-fn course(planned: &[PlayedOut], size: &str) -> Figure {
+fn convergence_figure(planned: &[PlayedOut], size: &str) -> Figure {
     let series = planned.iter().map(|one| {
         Series::new(&one.profile, Mark::Measured, one.course.iter().map(|(x, y)| (*x, y * 100.0)).collect())
     });
@@ -366,7 +366,7 @@ fn value(published: &[PublishedValue], metric: &str, condition: &str) -> Option<
     published.iter().find(|one| one.metric == metric && one.condition == condition).map(|one| one.value)
 }
 
-fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
+fn table(planned: &[PlayedOut], executed: &[ExecutedProfile]) -> Table {
     let played = |one: &PlayedOut| executed.iter().find(|played| played.profile == one.profile);
     Rows::of(planned)
         .column("profile", |one| &one.profile)

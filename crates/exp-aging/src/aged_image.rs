@@ -25,9 +25,10 @@ pub(crate) fn needs(kind: &str, file_systems: &[FileSystem], size: Size) -> Need
 }
 
 pub(crate) fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
-    match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
+    match file_systems.iter().find(|fs| size.bytes() < fs.minimum_size().0) {
         Some(fs) => {
-            let words = format!("--size {}: too small for {fs}, which needs {}", Bytes(size.bytes()), fs.least_size());
+            let words =
+                format!("--size {}: too small for {fs}, which needs {}", Bytes(size.bytes()), fs.minimum_size());
             Err(Failure::usage(words))
         }
         None => Ok(()),
@@ -63,12 +64,12 @@ pub(crate) struct AgedImage {
     pub seconds: f64,
     /// CPU seconds of this process, user and system.
     pub cpu_seconds: f64,
-    pub layout: SeenLayout,
+    pub layout: ImageLayout,
 }
 
 /// Layout values by which two layouts are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SeenLayout {
+pub(crate) struct ImageLayout {
     pub files: u64,
     pub extents: u64,
     /// Files with more than one extent.
@@ -90,7 +91,7 @@ pub(crate) struct SeenLayout {
 
 const POWERS: usize = 40;
 
-impl SeenLayout {
+impl ImageLayout {
     pub(crate) fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
         let missing = |what: &str| Failure::new(ExitCode::RunFailed, format!("{}: {what}", summary.target));
         let free = summary.free_space.as_ref().ok_or_else(|| missing(&summary.free_space_note))?;
@@ -179,7 +180,7 @@ pub(crate) fn age_image<R: Run>(
         return Err(interrupted());
     }
     target.sync()?;
-    let layout = SeenLayout::of(&Layout::of(target.mount_point())?)?;
+    let layout = ImageLayout::of(&Layout::of(target.mount_point())?)?;
     fail_on(target.kernel_warnings())?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     target.close()?;

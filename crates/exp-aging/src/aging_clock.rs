@@ -228,7 +228,7 @@ fn measurements(agings: &[Aged]) -> Vec<Measurement> {
         let first =
             |other: &&Aged| !other.step.slowed && other.step == Step { repeat: 0, slowed: false, ..step.clone() };
         if let Some(first) = agings.iter().find(first).filter(|first| *first != aged) {
-            add("free extents that differ between agings of one plan", "%", apart(first, aged));
+            add("free extents that differ between agings of one plan", "%", free_extent_difference(first, aged));
             add(
                 "layouts that differ between agings of one plan",
                 "%",
@@ -239,7 +239,7 @@ fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     measured
 }
 
-fn apart(first: &Aged, other: &Aged) -> f64 {
+fn free_extent_difference(first: &Aged, other: &Aged) -> f64 {
     let (first, other) = (first.image.layout.free_extents as f64, other.image.layout.free_extents as f64);
     (other / first.max(1.0) - 1.0).abs() * 100.0
 }

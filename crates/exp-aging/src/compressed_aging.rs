@@ -145,7 +145,7 @@ impl Run for CompressedAging {
             let one = one.under("fs", &*cell.file_system).under("profile", &*cell.profile);
             Some(one.under("turnovers", cell.turnovers.to_string()).under("equal", equal))
         };
-        let greatest = analysis::greatest_factors(spec, &cells);
+        let greatest = analysis::largest_factors(spec, &cells);
         cells.iter().filter_map(value).chain(greatest).collect()
     }
 }

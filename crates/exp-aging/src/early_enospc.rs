@@ -5,7 +5,7 @@ mod volume;
 
 use clap::{Args, ValueEnum};
 use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};
-use senesce_diagnose::headroom::{Creatable, EndsBy};
+use senesce_diagnose::headroom::{CreatableFiles, EndsBy};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -110,13 +110,13 @@ pub(crate) struct Step {
 
 /// A prediction of the rule during the fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Mark {
+pub(crate) struct PredictionMark {
     /// Files created so far.
     pub created: u64,
     /// Share of the blocks in use.
     pub used_share: f64,
     /// Prediction for the files still to come.
-    pub said: Creatable,
+    pub said: CreatableFiles,
     /// Files that still came: on the volume for the first mark, else on a twin.
     pub came: u64,
 }
@@ -126,7 +126,7 @@ pub(crate) struct Fill {
     /// The volume.
     pub step: Step,
     /// Predictions during the fill, the first one before any file.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PredictionMark>,
     /// Files that the kernel created on a twin.
     pub twin_files: u64,
     pub twin_ends_by: EndsBy,
@@ -226,7 +226,7 @@ fn error(said: u64, came: u64) -> f64 {
 
 /// Returns whether the mark follows the rule. The rule counts the inode of a new directory; after the first mark the
 /// directory exists.
-fn holds(mark: &Mark) -> bool {
+fn holds(mark: &PredictionMark) -> bool {
     let left = mark.came.saturating_sub(mark.created.min(1));
     mark.said.low <= left && left <= mark.said.high
 }

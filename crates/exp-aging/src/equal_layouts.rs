@@ -1,6 +1,6 @@
 //! Proves that two kinds of agings leave equal layouts: equality of each value, not the absence of a difference.
 
-use crate::aged_image::SeenLayout;
+use crate::aged_image::ImageLayout;
 use senesce_stats::equivalence::{Margin, histogram_distance, within_margin};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub(crate) struct Comparison {
 
 struct Measure {
     name: &'static str,
-    of: fn(&SeenLayout) -> f64,
+    of: fn(&ImageLayout) -> f64,
     margin: Margin,
 }
 
@@ -37,7 +37,7 @@ const TENTH: Margin = Margin { share: 0.1, least: 0.0, deviations: DEVIATIONS };
 fn measures() -> [Measure; 7] {
     let tenth = |name, of| Measure { name, of, margin: TENTH };
     [
-        tenth("extents per file", SeenLayout::extents_per_file),
+        tenth("extents per file", ImageLayout::extents_per_file),
         Measure {
             name: "fragmented files",
             of: |layout| layout.fragmented_files as f64,
@@ -66,10 +66,10 @@ pub(crate) fn answer(equal: Option<bool>) -> &'static str {
 }
 
 /// Compares the agings of a kind with a reference; `None` if either has too few agings for the tests.
-pub(crate) fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<Comparison>> {
+pub(crate) fn compare(sample: &[&ImageLayout], reference: &[&ImageLayout]) -> Option<Vec<Comparison>> {
     let mut compared = Vec::new();
     for measure in measures() {
-        let values = |layouts: &[&SeenLayout]| layouts.iter().map(|layout| (measure.of)(layout)).collect::<Vec<f64>>();
+        let values = |layouts: &[&ImageLayout]| layouts.iter().map(|layout| (measure.of)(layout)).collect::<Vec<f64>>();
         let (ours, theirs) = (values(sample), values(reference));
         let found = within_margin(&ours, &theirs, measure.margin).ok()?;
         compared.push(Comparison {
@@ -81,13 +81,13 @@ pub(crate) fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Opti
             equal: found.is_proven(ERROR),
         });
     }
-    type Values = fn(&SeenLayout) -> &Vec<f64>;
+    type Values = fn(&ImageLayout) -> &Vec<f64>;
     let distributions: [(&str, Values); 2] = [
         ("free space by size of extent", |layout| &layout.free_blocks),
         ("files by number of extents", |layout| &layout.files_by_extents),
     ];
     for (name, of) in distributions {
-        let histograms = |layouts: &[&SeenLayout]| layouts.iter().map(|layout| of(layout).clone()).collect::<Vec<_>>();
+        let histograms = |layouts: &[&ImageLayout]| layouts.iter().map(|layout| of(layout).clone()).collect::<Vec<_>>();
         let found = histogram_distance(&histograms(sample), &histograms(reference))?;
         compared.push(Comparison {
             measure: name.into(),
@@ -110,8 +110,8 @@ pub(crate) fn all_equal(compared: Option<&[Comparison]>) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn layouts(extents: u64, scatter: u64) -> Vec<SeenLayout> {
-        let layout = |index: u64| SeenLayout {
+    fn layouts(extents: u64, scatter: u64) -> Vec<ImageLayout> {
+        let layout = |index: u64| ImageLayout {
             files: 1000,
             extents: extents + index * scatter,
             fragmented_files: 40 + index,
@@ -126,7 +126,7 @@ mod tests {
         (0..8).map(layout).collect()
     }
 
-    fn compared(sample: &[SeenLayout], reference: &[SeenLayout]) -> Vec<Comparison> {
+    fn compared(sample: &[ImageLayout], reference: &[ImageLayout]) -> Vec<Comparison> {
         compare(&sample.iter().collect::<Vec<_>>(), &reference.iter().collect::<Vec<_>>()).unwrap()
     }
 
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn few_agings_prove_nothing() {
         let few = layouts(1500, 3);
-        let few: Vec<&SeenLayout> = few.iter().take(4).collect();
+        let few: Vec<&ImageLayout> = few.iter().take(4).collect();
         assert_eq!(compare(&few, &few), None);
         assert_eq!(all_equal(None), None);
     }

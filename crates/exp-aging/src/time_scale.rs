@@ -58,7 +58,7 @@ pub(crate) struct Spec {
 /// What decides when freed blocks become available.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Way {
+pub(crate) enum CommitPolicy {
     /// Operations per second; the file system's own timers commit.
     Rate(f64),
     /// No pace; commits by the share of freed space.
@@ -72,7 +72,7 @@ pub(crate) struct Step {
     kernel: String,
     profile: String,
     fs: FileSystem,
-    way: Way,
+    way: CommitPolicy,
     seed: u32,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Aged {
 impl Aged {
     /// Returns whether the aging kept its pace: waits of the file system itself take virtual time.
     fn kept_pace(&self) -> bool {
-        let Way::Rate(rate) = self.step.way else { return true };
+        let CommitPolicy::Rate(rate) = self.step.way else { return true };
         let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         // The first operation starts at once.
         let pauses = self.image.operations.saturating_sub(1) as f64;
@@ -121,7 +121,7 @@ impl Run for TimeScale {
                 for fs in &spec.fs {
                     let step = |way| Step { kernel: kernel.clone(), profile: profile.clone(), fs: *fs, way, seed };
                     let one = |way| planned(step(way), operations);
-                    steps.extend(ways(spec).map(one));
+                    steps.extend(commit_policies(spec).map(one));
                 }
             }
         }
@@ -140,8 +140,8 @@ impl Run for TimeScale {
             return self.0.run(spec, step, |step| job(spec, step), context);
         }
         let (clock, pace) = match step.way {
-            Way::Rate(rate) => (Clock::NONE, Some(rate)),
-            Way::Share(commit_share) => (Clock { commit_share, sync_every: 0 }, None),
+            CommitPolicy::Rate(rate) => (Clock::NONE, Some(rate)),
+            CommitPolicy::Share(commit_share) => (Clock { commit_share, sync_every: 0 }, None),
         };
         let seed = context.seed.child(&format!("time-scale/{}", step.seed));
         let plan = Arc::new(plan(spec, &step.profile, clock, seed)?);
@@ -190,15 +190,15 @@ impl Experiment for TimeScale {
     }
 }
 
-fn ways(spec: &Spec) -> impl Iterator<Item = Way> {
-    let rates = spec.rates.iter().map(|rate| Way::Rate(*rate));
-    rates.chain(spec.shares.iter().map(|share| Way::Share(*share)))
+fn commit_policies(spec: &Spec) -> impl Iterator<Item = CommitPolicy> {
+    let rates = spec.rates.iter().map(|rate| CommitPolicy::Rate(*rate));
+    rates.chain(spec.shares.iter().map(|share| CommitPolicy::Share(*share)))
 }
 
-fn words(way: Way) -> String {
+fn words(way: CommitPolicy) -> String {
     match way {
-        Way::Rate(rate) => format!("{rate}/s"),
-        Way::Share(share) => format!("commit share {share}"),
+        CommitPolicy::Rate(rate) => format!("{rate}/s"),
+        CommitPolicy::Share(share) => format!("commit share {share}"),
     }
 }
 
@@ -211,7 +211,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<TimeScale> {
     let guest = GuestSpec::in_virtual_time(kernel, Bytes(spec.size.bytes() + Bytes::gib(1).0), AGING_LIMIT);
     PoolJob {
         name: format!("{fs}-{}-{}-{seed}", profile.replace('/', "_"), words(*way).replace(['/', ' '], "-")),
-        guest: if matches!(way, Way::Rate(_)) { guest } else { guest.still() },
+        guest: if matches!(way, CommitPolicy::Rate(_)) { guest } else { guest.still() },
         spec: Spec { kernel: kernel.clone(), ..spec.clone() },
     }
 }
@@ -219,7 +219,7 @@ fn job(spec: &Spec, step: &Step) -> PoolJob<TimeScale> {
 fn planned(step: Step, operations: u64) -> Planned<Step> {
     let (fs, profile, action) = (step.fs, step.profile.clone(), action(&step));
     // Idle time costs nothing. Measured: 1 to 3 ms for each operation with its commit.
-    let slowed = if matches!(step.way, Way::Rate(_)) { 20 } else { 2 };
+    let slowed = if matches!(step.way, CommitPolicy::Rate(_)) { 20 } else { 2 };
     aged_image::planned(step, action, fs, &profile, slowed * operations)
 }
 

@@ -81,8 +81,8 @@ impl Run for AgedImageCopy {
         }
         let step = |name: &String| {
             let fs: FileSystem = name.parse()?;
-            if spec.size.bytes() < fs.least_size().0 {
-                return Err(Failure::usage(format!("size: {fs} needs a volume of at least {}", fs.least_size())));
+            if spec.size.bytes() < fs.minimum_size().0 {
+                return Err(Failure::usage(format!("size: {fs} needs a volume of at least {}", fs.minimum_size())));
             }
             let bytes = Bytes((spec.size.bytes() as f64 * spec.turnover) as u64);
             let target = format!("{fs}, image of {} in memory", spec.size.0);

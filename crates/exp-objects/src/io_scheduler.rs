@@ -85,7 +85,7 @@ pub struct Arm {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    Commit(Measured),
+    Commit(MeasuredCommit),
     /// A number of files that did not fit on the target; larger ones are skipped.
     NoSpace {
         files: u64,
@@ -94,7 +94,7 @@ pub enum Event {
 
 /// A measured commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredCommit {
     #[serde(flatten)]
     arm: Arm,
     seconds: f64,
@@ -151,7 +151,7 @@ impl Run for IoScheduler {
             return Ok(());
         }
         let event = match spec.measure(arm, context)? {
-            Some(seconds) => Event::Commit(Measured { arm: arm.clone(), seconds }),
+            Some(seconds) => Event::Commit(MeasuredCommit { arm: arm.clone(), seconds }),
             None => Event::NoSpace { files },
         };
         context.record(event);
@@ -173,7 +173,7 @@ impl Run for IoScheduler {
 
 /// Returns the time of a commit. The second series of a scheduler is a control without a value.
 fn measurement(event: &Event) -> Option<Measurement> {
-    let Event::Commit(Measured { arm, seconds }) = event else { return None };
+    let Event::Commit(MeasuredCommit { arm, seconds }) = event else { return None };
     let one = Measurement::new("commit_mean", "s", Better::Lower, *seconds).ok()?.under("scheduler", &*arm.scheduler);
     let one = one.under("files", arm.condition.files.to_string()).under("threads", arm.condition.threads.to_string());
     (!arm.control).then_some(Measurement { repetition: arm.repeat as u32, ..one })
@@ -354,7 +354,7 @@ mod tests {
         let spec = Spec { files: vec![10, 100_000], ..IoScheduler::defaults(Level::Quick) };
         let arms = spec.arms(Seed(1));
         let count = arms.len();
-        let commits = arms.into_iter().map(|arm| Event::Commit(Measured { arm, seconds: 1.0 }));
+        let commits = arms.into_iter().map(|arm| Event::Commit(MeasuredCommit { arm, seconds: 1.0 }));
         let all: Vec<Measurement> = commits.filter_map(|event| measurement(&event)).collect();
         assert_eq!(all.len(), count * 4 / 5, "the control has no value");
         assert_eq!(untested(&set, &all), Vec::<String>::new());

@@ -91,11 +91,11 @@ impl FromStr for Schemes {
 pub enum Event {
     /// Writes as columns.
     Writes(Writes),
-    Filled(Filled),
+    Filled(FilledScheme),
 }
 
 impl Event {
-    fn filled(&self) -> Option<&Filled> {
+    fn filled(&self) -> Option<&FilledScheme> {
         if let Self::Filled(filled) = self { Some(filled) } else { None }
     }
 }
@@ -120,7 +120,7 @@ pub struct Writes {
 
 /// One filled scheme.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Filled {
+pub struct FilledScheme {
     scheme: Scheme,
     #[serde(default)]
     repeat: u32,
@@ -129,7 +129,7 @@ pub struct Filled {
     full: Full,
 }
 
-impl Filled {
+impl FilledScheme {
     /// Returns whether the partition is like the published one. Published values are comparable only on such a
     /// partition.
     fn is_published_partition(&self) -> bool {
@@ -207,7 +207,7 @@ impl Run for ObjectDirs {
         writes.events().for_each(|writes| context.record(Event::Writes(writes)));
         let device = format!("{} on {}, {} total", spec.fs, spec.target, Bytes(full.bytes_total));
         let object_bytes = spec.object_size.bytes();
-        context.record(Event::Filled(Filled { scheme, repeat, object_bytes, device, full }));
+        context.record(Event::Filled(FilledScheme { scheme, repeat, object_bytes, device, full }));
         Ok(target.close()?)
     }
 
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
     use senesce_objstore::occupancy::FreeSpace;
 
-    pub(super) fn filled(scheme: &str, repeat: u32) -> Filled {
+    pub(super) fn filled(scheme: &str, repeat: u32) -> FilledScheme {
         let free = FreeSpace {
             inodes: Some(25_677),
             bytes: 95 << 20,
@@ -327,7 +327,7 @@ mod tests {
             free,
             seconds: 1.0,
         };
-        Filled { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }
+        FilledScheme { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }
     }
 
     pub(super) fn writes(scheme: &str, repeat: u32, count: u64) -> Writes {

@@ -4,7 +4,7 @@ mod analysis;
 mod cell;
 mod measurements;
 
-use cell::{Cell, CellKind, Measured, Skipped};
+use cell::{Cell, CellKind, MeasuredCell, Skipped};
 use clap::Args;
 use rand::seq::SliceRandom;
 use senesce_claims::Facts;
@@ -52,12 +52,12 @@ pub(crate) struct Spec {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    Cell(Measured),
+    Cell(MeasuredCell),
     /// A system is not installed.
     Skipped(Skipped),
 }
 
-fn as_cell(event: &Event) -> Option<&Measured> {
+fn as_cell(event: &Event) -> Option<&MeasuredCell> {
     if let Event::Cell(cell) = event { Some(cell) } else { None }
 }
 
@@ -140,7 +140,7 @@ impl Run for VcsScaling {
     }
 
     fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
-        recorded.events().filter_map(as_cell).flat_map(Measured::measurements).collect()
+        recorded.events().filter_map(as_cell).flat_map(MeasuredCell::measurements).collect()
     }
 
     fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {

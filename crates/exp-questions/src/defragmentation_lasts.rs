@@ -7,7 +7,7 @@ mod image;
 
 use arm::Arm;
 use clap::Args;
-use image::Moment;
+use image::ImageState;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
@@ -17,7 +17,7 @@ use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
 
-pub(crate) struct Lasting(GuestPool<Lasting>);
+pub(crate) struct DefragmentationLasts(GuestPool<DefragmentationLasts>);
 
 /// File systems, profiles, and moments of measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -71,20 +71,20 @@ pub(crate) struct Step {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// An image at its moments.
-    Lasted(Box<Lasted>),
+    Lasted(Box<ImageHistory>),
 }
 
 /// An image before its treatment, after it, and at the moments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Lasted {
+pub(crate) struct ImageHistory {
     step: Step,
     /// Digest of the layout before the treatment.
     before: Option<String>,
     /// The first is right after the treatment.
-    moments: Vec<Moment>,
+    moments: Vec<ImageState>,
 }
 
-impl Run for Lasting {
+impl Run for DefragmentationLasts {
     const KIND: &'static str = "defragmentation-lasts";
     const PUBLISHED: &'static str = include_str!("../data/published/defragmentation-lasts.csv");
     const CLAIMS: &'static str = include_str!("../data/published/defragmentation-lasts.claims.toml");
@@ -132,7 +132,7 @@ impl Run for Lasting {
     }
 }
 
-impl Experiment for Lasting {
+impl Experiment for DefragmentationLasts {
     const TITLE: &'static str = "How long a defragmentation lasts";
     const PAGE: &'static str = include_str!("../docs/experiments/defragmentation-lasts.md");
 
@@ -166,7 +166,7 @@ fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
     spec.profiles.iter().try_for_each(|profile| image::plan(spec, profile, seed).map(|_| ()))
 }
 
-fn job(spec: &Spec, step: &Step) -> PoolJob<Lasting> {
+fn job(spec: &Spec, step: &Step) -> PoolJob<DefragmentationLasts> {
     let Step { kernel, fs, profile, arm, seed } = step;
     PoolJob {
         name: format!("{fs}-{}-{arm}-{seed}", profile.replace('/', "_")),
@@ -185,6 +185,6 @@ fn planned(spec: &Spec, step: Step) -> Planned<Step> {
     Planned::new(step, action, "an image in memory").costing(Bytes(0), seconds)
 }
 
-fn images(recorded: &Recorded<Lasting>) -> Vec<Lasted> {
+fn images(recorded: &Recorded<DefragmentationLasts>) -> Vec<ImageHistory> {
     recorded.events().map(|Event::Lasted(one)| (**one).clone()).collect()
 }

@@ -18,7 +18,7 @@ use senesce_volume::FileSystem;
 use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use work::Measured;
+use work::MeasuredState;
 
 pub(crate) struct FilesOrFreeSpace(GuestPool<FilesOrFreeSpace>);
 
@@ -58,16 +58,16 @@ pub(crate) struct Spec {
 /// Whether files or free space are as the aging left them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Age {
+pub(crate) enum LayoutAge {
     Young,
     Aged,
 }
 
-impl Age {
+impl LayoutAge {
     const ALL: [Self; 2] = [Self::Young, Self::Aged];
 }
 
-impl fmt::Display for Age {
+impl fmt::Display for LayoutAge {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(if *self == Self::Aged { "aged" } else { "young" })
     }
@@ -104,8 +104,8 @@ pub(crate) struct Step {
     kernel: String,
     aging: Aging,
     seed: u32,
-    files: Age,
-    free: Age,
+    files: LayoutAge,
+    free: LayoutAge,
 }
 
 /// Result of a step.
@@ -113,7 +113,7 @@ pub(crate) struct Step {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// A state was made and measured.
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredState>),
 }
 
 impl Run for FilesOrFreeSpace {
@@ -128,7 +128,7 @@ impl Run for FilesOrFreeSpace {
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         check(spec, seed)?;
         let kernel = installed::resolve(&spec.kernel);
-        let states = Age::ALL.into_iter().flat_map(|files| Age::ALL.map(|free| (files, free)));
+        let states = LayoutAge::ALL.into_iter().flat_map(|files| LayoutAge::ALL.map(|free| (files, free)));
         let mut steps = Vec::new();
         // Seeds are outermost, so that a run that is stopped early has all agings.
         for seed in 0..spec.seeds {
@@ -235,6 +235,6 @@ fn planned(spec: &Spec, step: Step) -> Planned<Step> {
     Planned::new(step, action, "an image in memory").costing(Bytes(0), seconds)
 }
 
-fn states(recorded: &Recorded<FilesOrFreeSpace>) -> Vec<Measured> {
+fn states(recorded: &Recorded<FilesOrFreeSpace>) -> Vec<MeasuredState> {
     recorded.events().map(|Event::Measured(one)| (**one).clone()).collect()
 }

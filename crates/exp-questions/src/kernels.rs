@@ -7,7 +7,7 @@ use clap::Args;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_gate::AgingSpec;
-use senesce_gate::aged::{Aged, How, age};
+use senesce_gate::aged::{Aged, ImageAging, age};
 use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
 use senesce_guest::installed;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
@@ -156,7 +156,7 @@ impl Experiment for Kernels {
 fn check(spec: &Spec, seed: Seed) -> Result<(), Failure> {
     installed::check_size(spec.size, spec.fs.iter().map(|fs| fs.kind()))?;
     for profile in &spec.profiles {
-        how(&aging(spec, profile, 0.0), spec, seed, 0).plan_spec()?;
+        image_aging(&aging(spec, profile, 0.0), spec, seed, 0).plan_spec()?;
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn memory(spec: &Spec) -> Bytes {
 fn age_here(spec: &Spec, step: &Step, context: &mut Context<'_, Kernels>) -> Result<Event, Failure> {
     let root = context.seed.child(&format!("kernels/{}", step.seed));
     let aging = aging(spec, &step.profile, step.rate);
-    let how = how(&aging, spec, root, step.seed);
+    let how = image_aging(&aging, spec, root, step.seed);
     let aged = age(&how, &step.fs.spec(), step.sham, (context.progress, context.interrupt))?;
     Ok(Event::Aged(Box::new(AgedStep { step: step.clone(), aged })))
 }
@@ -194,8 +194,8 @@ fn aging(spec: &Spec, profile: &str, rate: f64) -> AgingSpec {
     }
 }
 
-fn how<'a>(aging: &'a AgingSpec, spec: &Spec, seed: Seed, number: u32) -> How<'a> {
-    How { size: spec.size.0, aging, seed, number }
+fn image_aging<'a>(aging: &'a AgingSpec, spec: &Spec, seed: Seed, number: u32) -> ImageAging<'a> {
+    ImageAging { size: spec.size.0, aging, seed, number }
 }
 
 fn planned(spec: &Spec, step: Step) -> Planned<Step> {

@@ -10,6 +10,6 @@ use senesce_runner::{Reproducible, experiment};
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<kernels::Kernels>(),
-    experiment::<defragmentation_lasts::Lasting>(),
+    experiment::<defragmentation_lasts::DefragmentationLasts>(),
     experiment::<files_or_free_space::FilesOrFreeSpace>(),
 ];

@@ -117,7 +117,7 @@ pub struct Step {
 }
 
 /// The file under test, and which of its blocks are in memory at the start of a measurement.
-struct Prepared {
+struct PreparedFile {
     path: PathBuf,
     resident: Vec<u64>,
     cold: Vec<u64>,
@@ -276,7 +276,7 @@ fn write_file(path: &Path, size: Bytes) -> Result<(), Failure> {
 
 /// Brings a part of the file into memory and returns the location of each block. On a tier file system the evictor has decided;
 /// on ext4 the first blocks are read into an empty page cache.
-fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared, Failure> {
+fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<PreparedFile, Failure> {
     let file = File::open(path).map_err(failed("open", path))?;
     let metadata = file.metadata().map_err(failed("stat", path))?;
     let blocks = metadata.len() / BLOCK;
@@ -294,5 +294,5 @@ fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared,
             (0..blocks).partition(|block| *block >= threshold.0 / BLOCK)
         }
     };
-    Ok(Prepared { path: path.into(), resident, cold })
+    Ok(PreparedFile { path: path.into(), resident, cold })
 }

@@ -2,7 +2,7 @@
 
 use crate::tier::costs::Costs;
 use crate::tier::disk::Disk;
-use crate::tier::interleave::{AGAIN, Event, Reading, Turns, turns};
+use crate::tier::interleave::{AGAIN, Event, InterleavedRound, Reading, iterations};
 use crate::tier::results::{Medians, Value};
 use crate::tier::subject::SubjectKind;
 use crate::tier::{ColdLatency, check_disk, needs, setup};
@@ -153,7 +153,7 @@ impl Run for FileOps {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
         let (kinds, count) = (SubjectKind::in_order(&spec.subjects), spec.operations.0.len());
         let bytes = Bytes(kinds.len() as u64 * spec.memory.bytes());
-        let cells = turns(&kinds).len() * count * spec.fsync.each().len();
+        let cells = iterations(&kinds).len() * count * spec.fsync.each().len();
         let seconds = cells as f64 * (CELL_SECONDS + 6.0 * spec.time.seconds());
         let round = |round| {
             let action = format!("round {}: time {count} operations", round + 1);
@@ -175,7 +175,7 @@ impl Run for FileOps {
         let disk = (spec.cold_latency.model, &spec.disk);
         let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, disk);
         let kinds = SubjectKind::in_order(&spec.subjects);
-        let turns = Turns { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions };
+        let turns = InterleavedRound { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions };
         turns.round(*round, context, |subject, operation| {
             let mut readings = Vec::new();
             for sync in spec.fsync.each() {

@@ -64,7 +64,7 @@ pub struct Spec {
 
 /// One run of the personality.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Played {
+pub struct PersonalityRun {
     round: u64,
     /// `anticache 40 %`, `bpfs`, `ext4`.
     condition: String,
@@ -85,7 +85,7 @@ pub struct Played {
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// One run of the personality.
-    Run(Played),
+    Run(PersonalityRun),
 }
 
 /// A file system with a threshold.
@@ -119,7 +119,7 @@ impl Condition {
         }
     }
 
-    fn measurements(&self, played: &Played) -> Vec<Measurement> {
+    fn measurements(&self, played: &PersonalityRun) -> Vec<Measurement> {
         let rates = [
             ("throughput", "operations/s", Better::Higher, played.ops_per_second),
             ("bandwidth", "MiB/s", Better::Higher, played.mb_per_second),
@@ -224,7 +224,7 @@ impl Run for TierFileserver {
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let runs: Vec<Played> = recorded.events().map(|Event::Run(played)| played.clone()).collect();
+        let runs: Vec<PersonalityRun> = recorded.events().map(|Event::Run(played)| played.clone()).collect();
         Ok(analysis::analyse(&runs, spec))
     }
 }
@@ -258,7 +258,7 @@ impl TierFileserver {
         round: u64,
         condition: &Condition,
         context: &Context<'_, Self>,
-    ) -> Result<Played, Failure> {
+    ) -> Result<PersonalityRun, Failure> {
         let percent = condition.percent.unwrap_or(100.0);
         let setup = tier::setup(
             spec.memory,
@@ -281,7 +281,7 @@ impl TierFileserver {
             let (evicted, fetched) = before
                 .zip(after)
                 .map_or((0, 0), |(before, after)| (after.evicted - before.evicted, after.fetched - before.fetched));
-            Ok(Played {
+            Ok(PersonalityRun {
                 round,
                 condition: condition.name(),
                 threshold_percent: condition.percent,

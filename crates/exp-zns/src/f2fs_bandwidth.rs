@@ -5,7 +5,7 @@ mod models;
 mod overwriting;
 mod writing;
 
-use crate::on_model::{HostSpeed, Timed, Traced};
+use crate::on_model::{HostSpeed, TimedReplay, TracedDrives};
 use clap::Args;
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
@@ -89,7 +89,7 @@ pub(crate) enum Event {
 pub(crate) struct Recorded {
     drive: String,
     repeat: u32,
-    traced: Traced,
+    traced: TracedDrives,
 }
 
 /// A run on simulated drives.
@@ -102,7 +102,7 @@ pub(crate) struct OnModel {
     /// None: nothing was written to the drive.
     mean_mib_s: Option<f64>,
     write_amplification: f64,
-    timed: Timed,
+    timed: TimedReplay,
 }
 
 /// Bandwidth over one stretch of the run.
@@ -347,7 +347,7 @@ mod tests {
     }
 
     fn on_model(drive: &str, host: Host, mean_mib_s: f64, repeat: u32) -> Event {
-        let timed = Timed {
+        let timed = TimedReplay {
             host,
             host_share: 0.0,
             seconds: 1.0,

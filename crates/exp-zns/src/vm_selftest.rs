@@ -5,7 +5,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Rows, Seed, Span};
 use senesce_guest::carry::GuestBooted;
-use senesce_guest::{Drive, GuestRun, Keep, kernel};
+use senesce_guest::{Drive, GuestRun, KeptFiles, kernel};
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -42,13 +42,13 @@ const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// A file system was tested.
-    Tried(Tried),
+    Tried(FileSystemTest),
     Booted(GuestBooted),
 }
 
 /// Result for one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Tried {
+pub(crate) struct FileSystemTest {
     file_system: String,
     works: bool,
     /// None: the guest did not report it.
@@ -123,8 +123,8 @@ impl Run for VmSelftest {
 
 /// Returns the result of every requested file system. One without a report counts as failed; if the guest itself
 /// failed, its error is the reason.
-fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
-    let stated: Vec<Tried> = out.lines().filter_map(parse).collect();
+fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<FileSystemTest> {
+    let stated: Vec<FileSystemTest> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
         (0, _) => "the guest did not report it".to_string(),
         (status, None) => format!("the guest ended with status {status} before it reported it"),
@@ -132,17 +132,22 @@ fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Trie
     };
     let of = |name: &String| {
         let found = stated.iter().rev().find(|tried| tried.file_system == *name).cloned();
-        found.unwrap_or_else(|| Tried { file_system: name.clone(), works: false, seconds: None, said: silent() })
+        found.unwrap_or_else(|| FileSystemTest {
+            file_system: name.clone(),
+            works: false,
+            seconds: None,
+            said: silent(),
+        })
     };
     asked.iter().map(of).collect()
 }
 
-fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried> {
-    let stated: Vec<&Tried> =
+fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<FileSystemTest> {
+    let stated: Vec<&FileSystemTest> =
         events.filter_map(|event| if let Event::Tried(tried) = event { Some(tried) } else { None }).collect();
     let of = |name: &String| {
         let found = stated.iter().rev().find(|tried| tried.file_system == *name);
-        let silent = || Tried {
+        let silent = || FileSystemTest {
             file_system: name.clone(),
             works: false,
             seconds: None,
@@ -154,8 +159,8 @@ fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried
 }
 
 /// Returns 1 for each working file system, 0 for each other, under the names that claims use.
-fn measurements(states: &[Tried]) -> Vec<Measurement> {
-    let one = |tried: &Tried| {
+fn measurements(states: &[FileSystemTest]) -> Vec<Measurement> {
+    let one = |tried: &FileSystemTest| {
         let works = if tried.works { 1.0 } else { 0.0 };
         let one = Measurement::new("works", "", Better::Higher, works).ok()?;
         Some(one.under("file_system", &*tried.file_system))
@@ -181,7 +186,7 @@ fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure
     Ok(GuestRun {
         kernel: kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?,
         drives: DRIVES.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
-        keep: Keep::default(),
+        keep: KeptFiles::default(),
         memory: senesce_core::Bytes::gib(1),
         cpus: 2,
         accelerator: None,
@@ -193,7 +198,7 @@ fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure
 }
 
 /// Parses a line of the script: `FILE_SYSTEM ok|failed SECONDS words ...`.
-fn parse(line: &str) -> Option<Tried> {
+fn parse(line: &str) -> Option<FileSystemTest> {
     let mut words = line.splitn(4, ' ');
     let file_system = words.next()?.to_string();
     let works = match words.next()? {
@@ -202,7 +207,7 @@ fn parse(line: &str) -> Option<Tried> {
         _ => return None,
     };
     let seconds = Some(words.next()?.parse().ok()?);
-    Some(Tried { file_system, works, seconds, said: words.next().unwrap_or_default().trim().to_string() })
+    Some(FileSystemTest { file_system, works, seconds, said: words.next().unwrap_or_default().trim().to_string() })
 }
 
 #[cfg(test)]
@@ -220,7 +225,7 @@ mod tests {
         assert!(parse("NOTE: several default settings have changed").is_none());
     }
 
-    fn verdict(states: &[Tried]) -> Verdict {
+    fn verdict(states: &[FileSystemTest]) -> Verdict {
         let set = ClaimSet::parse(VmSelftest::CLAIMS, VmSelftest::PUBLISHED).unwrap();
         decide(&set, &measurements(states), &Facts::of(Level::Quick))[0].verdict
     }

@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::condition::{grid_key, grid_keys, grid_points};
 use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::{Grid, GridSpec, ZnsStudy};
 use senesce_core::{Axis, Better, Failure, Figure};
 
@@ -32,7 +32,7 @@ impl ZnsStudy for ZnsBandwidth {
         Ok(grid_points(&keys, spec, drives))
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let sizes = [("4096", "4 KiB"), ("8192", "8 KiB"), ("16384", "16 KiB")];
         let draw = |id, title, op, along, axis: &str| {
             let lines: Vec<Line<'_>> =

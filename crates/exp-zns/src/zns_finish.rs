@@ -4,7 +4,7 @@ use crate::zns::ZnsStudy;
 use crate::zns::compare::Comparison;
 use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::values::Derived;
 use crate::zns_reset::{FillSpec, PUBLISHED_CAPACITY, adapted, fillings, timed_actor};
 use senesce_core::{Axis, Better, Failure, Figure};
@@ -37,7 +37,7 @@ impl ZnsStudy for ZnsFinish {
         Ok(points)
     }
 
-    fn derived(measured: &Measured) -> Vec<Derived> {
+    fn derived(measured: &DeviceValues) -> Vec<Derived> {
         let key = "op=finish,blocks=1";
         let Some(us) = measured.get(key, "lat_mean_us").filter(|us| *us > 0.0) else { return Vec::new() };
         // Padding is known only for zones of the published size.
@@ -49,7 +49,7 @@ impl ZnsStudy for ZnsFinish {
         vec![Derived { key: key.into(), metric: "padding_mib", unit: "MiB/s", better: Better::Higher, value }]
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let chart = |id, title, caption, axis: Axis| Chart {
             id,
             title,

@@ -2,13 +2,13 @@
 
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves, zones};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::values::{Derived, Values};
 use crate::zns::{Grid, LoadSpec, Parameters, ZnsStudy};
 use clap::Args;
 use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series, Span};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Rate, Span as JobSpan, Zones};
-use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::survey::{DriveNature, Survey};
 use serde::{Deserialize, Serialize};
 
 pub struct ZnsHeavy;
@@ -107,7 +107,7 @@ impl ZnsStudy for ZnsHeavy {
         let mut points = Vec::new();
         let both = [("zoned", Some(&drives.zoned)), ("conventional", drives.conventional.as_ref())];
         for (name, drive) in both.into_iter().filter_map(|(name, drive)| Some((name, drive?))) {
-            let worn = name == "conventional" && drive.nature == Nature::Simulated;
+            let worn = name == "conventional" && drive.nature == DriveNature::Simulated;
             for rate in rates {
                 let (job, adapted) = job(*rate, worn, spec, drive)?;
                 let point = Point::new(key(name, *rate), &*drive.name, job).adapted(adapted);
@@ -117,7 +117,7 @@ impl ZnsStudy for ZnsHeavy {
         Ok(points)
     }
 
-    fn derived(measured: &Measured) -> Vec<Derived> {
+    fn derived(measured: &DeviceValues) -> Vec<Derived> {
         let of = |values: &Values| {
             let value = variation(&values.by_second)?;
             Some(Derived { key: values.key.clone(), metric: "writer_cv", unit: "1", better: Better::Lower, value })
@@ -125,7 +125,7 @@ impl ZnsStudy for ZnsHeavy {
         measured.all().filter_map(of).collect()
     }
 
-    fn figures(measured: &Measured, _comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, _comparison: &[Comparison]) -> Vec<Figure> {
         let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
         let series = ["zoned", "conventional"].into_iter().filter_map(|drive| {
             let values = measured.by_second(&key(drive, 0));

@@ -3,20 +3,20 @@
 use crate::job::cost::of_singles;
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::values::Values;
 use crate::zns::{Parameters, ZONED, Zns, ZnsStudy, once};
 use clap::Args;
 use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series};
 use senesce_runner::Context;
-use senesce_zoned::script::{Opening, Timed, cost_of_round, open_close_round};
+use senesce_zoned::script::{OpenMethod, TimedLatencies, cost_of_round, open_close_round};
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, Operation, ZoneState, ZonedDevice};
 use serde::{Deserialize, Serialize};
 
 pub struct ZnsOpenClose;
 
-fn mean(measured: &Measured, name: &str) -> Option<f64> {
+fn mean(measured: &DeviceValues, name: &str) -> Option<f64> {
     measured.get(name, "lat_mean_us")
 }
 
@@ -90,8 +90,8 @@ impl ZnsStudy for ZnsOpenClose {
         if zones == 0 || device.geometry().capacity_blocks < 3 {
             return Err(Failure::usage(format!("{} has no usable zone of at least three blocks", survey.name)));
         }
-        let openings: Vec<Opening> = openings(device.geometry()).collect();
-        let mut timed = Timed::new();
+        let openings: Vec<OpenMethod> = openings(device.geometry()).collect();
+        let mut timed = TimedLatencies::new();
         context.progress.phase("open and close", u64::from(zones) * spec.rounds, "zones");
         for round in 0..spec.rounds {
             for (number, zone) in usable.clone().take(zones as usize).enumerate() {
@@ -106,7 +106,7 @@ impl ZnsStudy for ZnsOpenClose {
         Ok(timed.iter().map(|(name, latency)| Values::of_latency(name, latency)).collect())
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let names: Vec<String> = measured.all().map(|values| values.key.clone()).collect();
         let place = |name: &str| names.iter().position(|known| known == name);
         let ours = names.iter().enumerate().filter_map(|(x, name)| Some((x as f64, mean(measured, name)?)));
@@ -134,9 +134,9 @@ fn zones(spec: &Spec, survey: &Survey) -> u32 {
     spec.zones.min(survey.usable().len() as u32)
 }
 
-fn openings(geometry: &Geometry) -> impl Iterator<Item = Opening> + use<> {
+fn openings(geometry: &Geometry) -> impl Iterator<Item = OpenMethod> + use<> {
     let appends = geometry.append_limit > 0;
-    Opening::ALL.into_iter().filter(move |opening| appends || !opening.appends())
+    OpenMethod::ALL.into_iter().filter(move |opening| appends || !opening.appends())
 }
 
 /// Shortens a name for the label of a bar.

@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::condition::{Condition, grid_keys};
 use crate::zns::drives::{Drives, halves};
 use crate::zns::figures::{Chart, Line};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::{Grid, LoadSpec, ZnsStudy};
 use senesce_core::{Axis, Better, Bytes, Failure, Figure};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span as JobSpan};
@@ -84,7 +84,7 @@ impl ZnsStudy for ZnsReadInterference {
         Ok(points)
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let rates = ["0", "10", "50", "100", "250", "500", "1000"];
         let lines = |drive: &'static str, op: &'static str| -> Vec<Line<'static>> {
             let line = |rate: &'static str| {

@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::condition::{Condition, grid_key, grid_keys, grid_points};
 use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::{Grid, GridSpec, ZnsStudy};
 use senesce_core::{Axis, Better, Failure, Figure};
 
@@ -38,7 +38,7 @@ impl ZnsStudy for ZnsRequestSize {
         Ok(grid_points(&keys, spec, drives))
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let lines = [
             Line::new("write", &[("op", "write"), ("path", "direct"), ("lbaf", "4096")]),
             Line::new("append", &[("op", "append"), ("path", "direct"), ("lbaf", "4096")]),

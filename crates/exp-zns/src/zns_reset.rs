@@ -3,7 +3,7 @@
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, zones};
 use crate::zns::figures::{Chart, Line};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::{Grid, Parameters, ZONED, ZnsStudy, once};
 use clap::Args;
 use senesce_core::{Axis, Better, Failure, Figure, Level};
@@ -127,7 +127,7 @@ impl ZnsStudy for ZnsReset {
         Ok(points)
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure> {
         let chart = Chart {
             id: "reset",
             title: "Reset by occupancy",

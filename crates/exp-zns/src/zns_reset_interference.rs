@@ -2,7 +2,7 @@
 
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves, zones};
-use crate::zns::measure::{Measured, Point};
+use crate::zns::measure::{DeviceValues, Point};
 use crate::zns::values::Derived;
 use crate::zns::{Parameters, ZONED, ZnsStudy, once, ramp};
 use clap::Args;
@@ -39,7 +39,7 @@ fn plural(name: &str) -> String {
 }
 
 /// Returns an actor that runs with the resets, in at most `most` zones below the zones to reset.
-fn beside(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorSpec> {
+fn concurrent_actor(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorSpec> {
     let (_, op, kib, jobs) = OTHERS.into_iter().find(|(known, ..)| *known == name)?;
     let wanted = if op == Activity::RandomRead { 300 } else { 8 * jobs };
     let zones = zones(drive, 0, wanted.min(most));
@@ -107,14 +107,14 @@ impl ZnsStudy for ZnsResetInterference {
         let job = |actors| -> Result<Job, Failure> { Ok(Job { ramp: JobSpan(spec.ramp.0), ..Job::of(actors) }) };
         let mut points = vec![Point::new("reset alone", device, job(vec![resets()])?)];
         for (name, ..) in OTHERS {
-            let Some(other) = beside(name, time, drive, half) else { continue };
+            let Some(other) = concurrent_actor(name, time, drive, half) else { continue };
             points.push(Point::new(format!("{name} alone"), device, job(vec![other.clone()])?));
             let both = Point::new(format!("{name} with resets"), device, job(vec![other, resets()])?);
             points.push(both.and(&format!("reset with {}", plural(name)), 1, None, ""));
         }
         // Without a pause, a reset finds the drive's program operations still suspended by the previous reset.
         let paused = ActorSpec { pause: JobSpan::seconds(PAUSE_SECONDS), ..resets() };
-        if let Some(other) = beside(SEVERAL_WRITERS, time, drive, half) {
+        if let Some(other) = concurrent_actor(SEVERAL_WRITERS, time, drive, half) {
             let job = job(vec![other, paused])?;
             let point = Point::new(format!("{SEVERAL_WRITERS} with resets that pause"), device, job);
             points.push(point.and("reset that pauses with writes over 4 zones", 1, None, ""));
@@ -122,7 +122,7 @@ impl ZnsStudy for ZnsResetInterference {
         Ok(points)
     }
 
-    fn derived(measured: &Measured) -> Vec<Derived> {
+    fn derived(measured: &DeviceValues) -> Vec<Derived> {
         let quotient = |of: &str, to: &str, name: &str| Some(measured.get(of, name)? / measured.get(to, name)?);
         let share = quotient("writes over 4 zones with resets", "writes over 4 zones alone", "bw_mib");
         let longer = quotient("reset that pauses with writes over 4 zones", "reset alone", "lat_mean_us");
@@ -135,7 +135,7 @@ impl ZnsStudy for ZnsResetInterference {
         share.into_iter().chain(longer).collect()
     }
 
-    fn figures(measured: &Measured, _comparison: &[Comparison]) -> Vec<Figure> {
+    fn figures(measured: &DeviceValues, _comparison: &[Comparison]) -> Vec<Figure> {
         let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
         let mut names = vec!["alone".to_string()];
         names.extend(OTHERS.iter().map(|(name, ..)| format!("with {}", plural(name))));

@@ -7,8 +7,8 @@ mod models;
 pub(crate) mod output;
 mod setup;
 
-use crate::on_model::{HostSpeed, MachineRole, Timed, Traced};
-use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
+use crate::on_model::{HostSpeed, MachineRole, TimedReplay, TracedDrives};
+use bench::{BENCHMARKS, BenchmarkRun, KEY_BYTES, VALUE_BYTES};
 use clap::Args;
 use senesce_claims::Facts;
 use senesce_core::parameter::names;
@@ -104,7 +104,7 @@ fn once() -> u32 {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// A benchmark on a setup was measured.
-    Measured(Measured),
+    Measured(BenchmarkRun),
     /// Requests that emulated drives received meanwhile.
     Recorded(Recorded),
     /// Speed of a machine without its drives.
@@ -119,7 +119,7 @@ pub(crate) struct Recorded {
     setup: String,
     benchmark: String,
     repeat: u32,
-    traced: Traced,
+    traced: TracedDrives,
 }
 
 /// A benchmark on simulated drives.
@@ -130,7 +130,7 @@ pub(crate) struct OnModel {
     repeat: u32,
     /// None: the drive received no requests.
     ops_per_second: Option<f64>,
-    timed: Timed,
+    timed: TimedReplay,
 }
 
 /// A unit of work that completes or is repeated.

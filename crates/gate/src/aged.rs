@@ -62,7 +62,7 @@ pub struct Aged {
 
 /// How an image is aged.
 #[derive(Debug, Clone, Copy)]
-pub struct How<'a> {
+pub struct ImageAging<'a> {
     pub size: Bytes,
     pub aging: &'a AgingSpec,
     /// Seed of its plan.
@@ -71,7 +71,7 @@ pub struct How<'a> {
     pub number: u32,
 }
 
-impl How<'_> {
+impl ImageAging<'_> {
     /// Returns the specification of the aging plan.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl How<'_> {
 /// # Errors
 /// Any failure of mkfs, mount, a hook, or the aging; a full volume; a warning of the kernel; an interrupt.
 pub fn age(
-    spec: &How<'_>,
+    spec: &ImageAging<'_>,
     fs: &FileSystemSpec,
     sham: bool,
     (progress, interrupt): (&dyn Progress, &Interrupt),
@@ -174,7 +174,7 @@ fn create_and_delete(target: &MountedTarget) -> Result<(), Failure> {
 }
 
 fn by_plan(
-    spec: &How<'_>,
+    spec: &ImageAging<'_>,
     target: &MountedTarget,
     (progress, interrupt): (&dyn Progress, &Interrupt),
 ) -> Result<u64, Failure> {
@@ -208,7 +208,7 @@ fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTa
 }
 
 /// Measures the extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
-fn append(target: &MountedTarget, spec: &How<'_>) -> Result<f64, Failure> {
+fn append(target: &MountedTarget, spec: &ImageAging<'_>) -> Result<f64, Failure> {
     let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
     let folder = target.mount_point().join("senesce-append");
     let hinted = |failure: Failure| {

@@ -1,9 +1,9 @@
 //! Tables and the result of a gate.
 
 use crate::Gate;
-use crate::judge::{ALARM, Judged};
+use crate::judge::{ALARM, MetricVerdict};
 use crate::metric::METRICS;
-use crate::run::{AgedStep, Agings, answer, judge_all};
+use crate::run::{AgedStep, CompletedAgings, answer, judge_all};
 use crate::spec::GateSpec;
 use crate::words::{percent, sentence};
 use senesce_core::analysis::{Analysis, Table};
@@ -12,7 +12,7 @@ use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
 pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
-    let agings = Agings::of(recorded.events());
+    let agings = CompletedAgings::of(recorded.events());
     let judged = judge_all(spec, &agings);
     let failed: Vec<String> = recorded
         .failures()
@@ -40,7 +40,7 @@ fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
     sides.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} agings of {name} failed")).collect()
 }
 
-fn verdicts(spec: &GateSpec, judged: &[Judged]) -> Table {
+fn verdicts(spec: &GateSpec, judged: &[MetricVerdict]) -> Table {
     let title = format!(
         "Is B worse by more than {} %? Designed for {} % false alarms; * decides",
         spec.gate.minimum_effect * 100.0,
@@ -80,7 +80,7 @@ fn values(spec: &GateSpec, agings: &[AgedStep]) -> Table {
     table
 }
 
-fn result(spec: &GateSpec, agings: &Agings, judged: &[Judged], failed: &[String]) -> Value {
+fn result(spec: &GateSpec, agings: &CompletedAgings, judged: &[MetricVerdict], failed: &[String]) -> Value {
     json!({
         "answer": answer(judged, failed.len()),
         "pairs": agings.pairs().count(),
@@ -95,7 +95,7 @@ fn result(spec: &GateSpec, agings: &Agings, judged: &[Judged], failed: &[String]
 
 /// Returns the values of all agings but shams, for comparisons between gates.
 pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Measurement> {
-    let agings = Agings::of(recorded.events());
+    let agings = CompletedAgings::of(recorded.events());
     let plain = agings.all().iter().filter(|one| !one.step.sham);
     let of = |one: &AgedStep| -> Vec<Measurement> {
         let values = METRICS.iter().filter_map(|metric| Some((metric, Finite::new((metric.value)(&one.aged)?).ok()?)));

@@ -6,7 +6,7 @@
 
 use crate::aged::Aged;
 use crate::metric::Metric;
-use crate::run::Agings;
+use crate::run::CompletedAgings;
 use senesce_core::analysis::Better;
 use senesce_stats::ratio::RESOLUTION;
 use senesce_stats::{Interval, Ratio, Unit, pearson, standard_deviation};
@@ -46,7 +46,7 @@ impl Verdict {
 
 /// The verdict on a metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Judged {
+pub(crate) struct MetricVerdict {
     pub metric: &'static str,
     pub primary: bool,
     #[serde(skip)]
@@ -64,7 +64,7 @@ pub(crate) struct Judged {
     pub correlation: Option<f64>,
 }
 
-impl Judged {
+impl MetricVerdict {
     /// Returns whether the interval contains a worsening of more than `effect` (a fraction).
     pub(crate) fn may_be_worse_by(&self, effect: f64) -> bool {
         self.ratio.map_or(self.verdict == Verdict::Undecided, |ratio| match self.better {
@@ -76,9 +76,9 @@ impl Judged {
 }
 
 /// Judges a metric with two-sided intervals that miss the ratio with probability `error`.
-pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error: f64) -> Judged {
+pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f64, error: f64) -> MetricVerdict {
     let logs = Logs::of(metric, agings);
-    let none = Judged {
+    let none = MetricVerdict {
         metric: metric.name,
         primary: metric.primary,
         better: metric.better,
@@ -94,12 +94,12 @@ pub(crate) fn judge(metric: &Metric, agings: &Agings, minimum_effect: f64, error
         // A tree without files, such as that of a program that deletes all of them, has zeros.
         let is_known = |(one, other): (&Aged, &Aged)| (metric.value)(one).and((metric.value)(other)).is_some();
         let is_same = agings.are_identical() && agings.pairs().all(is_known);
-        return if is_same { Judged { verdict: Verdict::Identical, ..none } } else { none };
+        return if is_same { MetricVerdict { verdict: Verdict::Identical, ..none } } else { none };
     };
     let (sham, paired) = (logs.sham_variance(), logs.is_paired());
     let Some(ratio) = logs.ratio(paired) else { return none };
     let interval = ratio.interval(error);
-    Judged {
+    MetricVerdict {
         verdict: match agings.are_identical() {
             true => Verdict::Identical,
             false => verdict(&interval, metric.better, minimum_effect),
@@ -134,7 +134,7 @@ struct Logs {
 
 impl Logs {
     /// Returns the logarithms; `None` if a value is missing or not above zero, or fewer than two seeds have both sides.
-    fn of(metric: &Metric, agings: &Agings) -> Option<Self> {
+    fn of(metric: &Metric, agings: &CompletedAgings) -> Option<Self> {
         let log = |aged| (metric.value)(aged).filter(|value| value.is_finite() && *value > 0.0).map(f64::ln);
         let pairs: Vec<(f64, f64)> =
             agings.pairs().map(|(one, other)| Some((log(one)?, log(other)?))).collect::<Option<_>>()?;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::metric::METRICS;
     use crate::run::tests::{agings, gate};
-    use crate::run::{Answer, answer, judge_all};
+    use crate::run::{GateAnswer, answer, judge_all};
     use senesce_core::Seed;
 
     /// Returns a sum of uniform numbers with the given standard deviation.
@@ -196,7 +196,7 @@ mod tests {
         move || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn answers(name: &str, change: f64, deviation: f64, count: u32) -> Vec<Answer> {
+    fn answers(name: &str, change: f64, deviation: f64, count: u32) -> Vec<GateAnswer> {
         let mut rng = uniform(name);
         let mut value = |side: usize| {
             let change: f64 = if side == 1 { change } else { 1.0 };
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn equal_sides_do_not_fail() {
         for deviation in [0.001, 0.02, 0.1] {
-            let failed = answers("null", 1.0, deviation, 1000).iter().filter(|one| **one == Answer::Worse).count();
+            let failed = answers("null", 1.0, deviation, 1000).iter().filter(|one| **one == GateAnswer::Worse).count();
             assert!(failed <= 5, "{failed} of 1000 at {deviation}");
         }
     }
@@ -217,7 +217,7 @@ mod tests {
     fn changes_are_found() {
         let found = |change, deviation| {
             let all = answers("change", change, deviation, 100);
-            all.iter().filter(|one| **one == Answer::Worse).count()
+            all.iter().filter(|one| **one == GateAnswer::Worse).count()
         };
         assert!(found(1.25, 0.03) >= 99);
         assert!(found(1.08, 0.015) >= 80);
@@ -235,23 +235,23 @@ mod tests {
                 .iter()
                 .all(|one| [Verdict::Identical, Verdict::NotTestable].contains(&one.verdict))
         );
-        assert_eq!(answer(&judge_all(&gate(8), &same), 0), Answer::NotWorse);
+        assert_eq!(answer(&judge_all(&gate(8), &same), 0), GateAnswer::NotWorse);
         same.set_digests(|step| format!("{} {}", step.seed, step.side));
         assert!(!same.are_identical());
         let mut empty = agings(4, &mut |_| 0.0);
-        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), Answer::NoVerdict);
+        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), GateAnswer::NoVerdict);
         empty.set_digests(|step| format!("{}", step.seed));
-        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), Answer::NotWorse);
+        assert_eq!(answer(&judge_all(&gate(8), &empty), 0), GateAnswer::NotWorse);
     }
 
     #[test]
     fn missing_value_is_not_testable() {
         let judged = judge_all(&gate(4), &agings(4, &mut |_| 0.0));
-        assert_eq!(answer(&judged, 0), Answer::NoVerdict);
-        assert_eq!(answer(&[], 0), Answer::NoVerdict);
-        assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0)), 0), Answer::NoVerdict);
+        assert_eq!(answer(&judged, 0), GateAnswer::NoVerdict);
+        assert_eq!(answer(&[], 0), GateAnswer::NoVerdict);
+        assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0)), 0), GateAnswer::NoVerdict);
         let worse = judge_all(&gate(4), &agings(4, &mut |step| 1000.0 * (1.0 + step.side as f64)));
-        assert_eq!([answer(&worse, 0), answer(&worse, 1)], [Answer::Worse, Answer::NoVerdict]);
+        assert_eq!([answer(&worse, 0), answer(&worse, 1)], [GateAnswer::Worse, GateAnswer::NoVerdict]);
     }
 
     #[test]

@@ -11,12 +11,12 @@ mod run;
 mod spec;
 mod words;
 
-pub use redraw::{Drawn, Variant, redraw};
+pub use redraw::{DrawnGates, Variant, redraw};
 pub use run::{Event, GateStep};
 pub use spec::{AgingSpec, GateSpec};
 pub use words::{cases, patch_text};
 
-use run::{AgedStep, Agings, Answer};
+use run::{AgedStep, CompletedAgings, GateAnswer};
 use senesce_core::analysis::Analysis;
 use senesce_core::{Bytes, ExitCode, Failure, Measurement, Seed};
 use senesce_guest::carry::GuestPool;
@@ -48,7 +48,7 @@ impl Run for Gate {
     }
 
     fn next(spec: &GateSpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<GateStep>>, Failure> {
-        let needed = run::pairs_needed(spec, &Agings::of(recorded.events()));
+        let needed = run::pairs_needed(spec, &CompletedAgings::of(recorded.events()));
         let open = run::steps(needed).filter(|step| !recorded.is_done(step));
         Ok(open.map(|step| planned(spec, step)).collect())
     }
@@ -61,18 +61,18 @@ impl Run for Gate {
         if !spec.gate.host {
             return self.0.run(spec, step, |step| guests::job(spec, step), context);
         }
-        let (how, fs) = (spec.how(step.seed), &spec.file_system[step.side]);
+        let (how, fs) = (spec.image_aging(step.seed), &spec.file_system[step.side]);
         let aged = aged::age(&how, fs, step.sham, (context.progress, context.interrupt))?;
         context.record(Event::Aged(Box::new(AgedStep { step: *step, aged })));
         Ok(())
     }
 
     fn exit_code(spec: &GateSpec, recorded: &Recorded<Self>) -> ExitCode {
-        let judged = run::judge_all(spec, &Agings::of(recorded.events()));
+        let judged = run::judge_all(spec, &CompletedAgings::of(recorded.events()));
         match run::answer(&judged, recorded.failures().len()) {
-            Answer::Worse => ExitCode::Negative,
-            Answer::NoVerdict => ExitCode::CannotTell,
-            Answer::NotWorse => ExitCode::Done,
+            GateAnswer::Worse => ExitCode::Negative,
+            GateAnswer::NoVerdict => ExitCode::CannotTell,
+            GateAnswer::NotWorse => ExitCode::Done,
         }
     }
 

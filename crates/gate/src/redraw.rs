@@ -1,6 +1,6 @@
 //! How often gates of equal sides fail: gates are drawn from one with many agings, and judged by the same rules.
 
-use crate::run::{AgedStep, Agings, Answer, GateStep, answer, judge_all, pairs_needed};
+use crate::run::{AgedStep, CompletedAgings, GateAnswer, GateStep, answer, judge_all, pairs_needed};
 use crate::spec::GateSpec;
 use crate::words::of;
 use rand::seq::SliceRandom;
@@ -17,7 +17,7 @@ pub enum Variant {
 
 /// Answers of drawn gates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct DrawnGates {
     pub gates: u32,
     pub worse: u32,
     pub no_verdict: u32,
@@ -29,7 +29,7 @@ pub struct Drawn {
 ///
 /// # Errors
 /// The record is not that of a gate, or has too few seeds.
-pub fn redraw(record: &Record, variant: Variant, gates: u32, seed: Seed) -> Result<Drawn, Failure> {
+pub fn redraw(record: &Record, variant: Variant, gates: u32, seed: Seed) -> Result<DrawnGates, Failure> {
     let (mut spec, agings, _) = of(record)?;
     (spec.gate.pairs, spec.gate.max_pairs) = (4, 8);
     let mut random = seed.stream("gate/redraw");
@@ -38,7 +38,7 @@ pub fn redraw(record: &Record, variant: Variant, gates: u32, seed: Seed) -> Resu
     if seeds.len() < 2 * wanted {
         return Err(Failure::usage(format!("{} complete seeds: {} are needed", seeds.len(), 2 * wanted)));
     }
-    let mut drawn = Drawn { gates, ..Drawn::default() };
+    let mut drawn = DrawnGates { gates, ..DrawnGates::default() };
     for _ in 0..gates {
         seeds.shuffle(&mut random);
         drawn.count(&spec, &drawn_gate(&spec, &agings, variant, &seeds));
@@ -46,7 +46,7 @@ pub fn redraw(record: &Record, variant: Variant, gates: u32, seed: Seed) -> Resu
     Ok(drawn)
 }
 
-fn drawn_gate(spec: &GateSpec, agings: &Agings, variant: Variant, seeds: &[u32]) -> Agings {
+fn drawn_gate(spec: &GateSpec, agings: &CompletedAgings, variant: Variant, seeds: &[u32]) -> CompletedAgings {
     let pairs = spec.gate.max_pairs as usize;
     let others = match variant {
         Variant::Own => &seeds[..pairs],
@@ -63,14 +63,14 @@ fn drawn_gate(spec: &GateSpec, agings: &Agings, variant: Variant, seeds: &[u32])
     (0..pairs).flat_map(one).filter_map(copied).collect()
 }
 
-impl Drawn {
-    fn count(&mut self, spec: &GateSpec, agings: &Agings) {
+impl DrawnGates {
+    fn count(&mut self, spec: &GateSpec, agings: &CompletedAgings) {
         let pairs = pairs_needed(spec, agings);
         self.extended += u32::from(pairs > spec.gate.pairs);
         match answer(&judge_all(spec, &agings.below(pairs)), 0) {
-            Answer::Worse => self.worse += 1,
-            Answer::NoVerdict => self.no_verdict += 1,
-            Answer::NotWorse => {}
+            GateAnswer::Worse => self.worse += 1,
+            GateAnswer::NoVerdict => self.no_verdict += 1,
+            GateAnswer::NotWorse => {}
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     fn worse_variants_fail_every_drawn_gate() {
         let spec = gate(8);
         let worse = agings(40, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 + f64::from(step.seed % 3) });
-        let mut drawn = Drawn::default();
+        let mut drawn = DrawnGates::default();
         drawn.count(&spec, &drawn_gate(&spec, &worse, Variant::Own, &worse.complete_seeds()));
         drawn.count(&spec, &drawn_gate(&spec, &worse, Variant::OtherSeeds, &worse.complete_seeds()));
         assert_eq!((drawn.worse, drawn.extended), (1, 0));

@@ -1,7 +1,7 @@
 //! The agings of a gate: which are still to do, and those that are done.
 
 use crate::aged::Aged;
-use crate::judge::{ALARM, Judged, Verdict, judge};
+use crate::judge::{ALARM, MetricVerdict, Verdict, judge};
 use crate::metric::{METRICS, primaries};
 use crate::spec::GateSpec;
 use serde::{Deserialize, Serialize};
@@ -40,9 +40,9 @@ pub(crate) fn steps(pairs: u32) -> impl Iterator<Item = GateStep> {
 
 /// The agings that are done.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Agings(Vec<AgedStep>);
+pub(crate) struct CompletedAgings(Vec<AgedStep>);
 
-impl Agings {
+impl CompletedAgings {
     pub(crate) fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
         Self(events.map(|Event::Aged(one)| (**one).clone()).collect())
     }
@@ -93,14 +93,14 @@ impl Agings {
     }
 }
 
-impl FromIterator<AgedStep> for Agings {
+impl FromIterator<AgedStep> for CompletedAgings {
     fn from_iter<I: IntoIterator<Item = AgedStep>>(all: I) -> Self {
         Self(all.into_iter().collect())
     }
 }
 
 /// Returns the verdicts after the last analysis, each with its share of the error.
-pub(crate) fn judge_all(spec: &GateSpec, agings: &Agings) -> Vec<Judged> {
+pub(crate) fn judge_all(spec: &GateSpec, agings: &CompletedAgings) -> Vec<MetricVerdict> {
     let rules = &spec.gate;
     let analyses = if rules.max_pairs > rules.pairs { 2.0 } else { 1.0 };
     // An alarm is one end of an interval.
@@ -109,7 +109,7 @@ pub(crate) fn judge_all(spec: &GateSpec, agings: &Agings) -> Vec<Judged> {
 }
 
 /// Returns the number of pairs that are needed: the maximum if the first analysis leaves a primary metric open.
-pub(crate) fn pairs_needed(spec: &GateSpec, agings: &Agings) -> u32 {
+pub(crate) fn pairs_needed(spec: &GateSpec, agings: &CompletedAgings) -> u32 {
     let first = agings.below(spec.gate.pairs);
     let is_complete = first.pairs().count() as u32 == spec.gate.pairs;
     let judged = judge_all(spec, &first);
@@ -121,7 +121,7 @@ pub(crate) fn pairs_needed(spec: &GateSpec, agings: &Agings) -> u32 {
 /// The answer to the question of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum GateAnswer {
     /// A primary metric is worse.
     Worse,
     /// None is worse.
@@ -131,14 +131,14 @@ pub(crate) enum Answer {
 }
 
 /// Returns the answer; `failed` is the number of failed agings.
-pub(crate) fn answer(judged: &[Judged], failed: usize) -> Answer {
+pub(crate) fn answer(judged: &[MetricVerdict], failed: usize) -> GateAnswer {
     let any = |verdict| judged.iter().any(|one| one.primary && one.verdict == verdict);
     if failed > 0 || judged.is_empty() || any(Verdict::NotTestable) {
-        Answer::NoVerdict
+        GateAnswer::NoVerdict
     } else if any(Verdict::Worse) {
-        Answer::Worse
+        GateAnswer::Worse
     } else {
-        Answer::NotWorse
+        GateAnswer::NotWorse
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) mod tests {
     }
 
     /// Makes agings whose every measured value is `value` of their step.
-    pub(crate) fn agings(pairs: u32, value: &mut dyn FnMut(GateStep) -> f64) -> Agings {
+    pub(crate) fn agings(pairs: u32, value: &mut dyn FnMut(GateStep) -> f64) -> CompletedAgings {
         let aged = |value: f64| Aged {
             files: 1,
             extents: value as u64,
@@ -172,10 +172,10 @@ pub(crate) mod tests {
             digest: None,
             mount_options: String::new(),
         };
-        Agings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
+        CompletedAgings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
     }
 
-    impl Agings {
+    impl CompletedAgings {
         pub(crate) fn set_digests(&mut self, digest: impl Fn(GateStep) -> String) {
             self.0.iter_mut().for_each(|one| one.aged.digest = Some(digest(one.step)));
         }

@@ -1,6 +1,6 @@
 //! The TOML file of a gate: two variants of a file system, and how they are aged.
 
-use crate::aged::How;
+use crate::aged::ImageAging;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_guest::kernel::{self, Engine};
@@ -100,7 +100,7 @@ impl GateSpec {
             one.name.clone_from(&one.kind);
         }
         spec.check().map_err(|problem| named(&problem))?;
-        spec.how(0).plan_spec().map_err(|problem| named(&problem))?;
+        spec.image_aging(0).plan_spec().map_err(|problem| named(&problem))?;
         if !spec.gate.host {
             spec.name_kernels()?;
         }
@@ -165,9 +165,9 @@ impl GateSpec {
     }
 
     /// Returns how both images of a seed are aged.
-    pub(crate) fn how(&self, seed: u32) -> How<'_> {
+    pub(crate) fn image_aging(&self, seed: u32) -> ImageAging<'_> {
         let root = Seed(self.seed).child(&format!("gate/{seed}"));
-        How { size: self.size, aging: &self.aging, seed: root, number: seed }
+        ImageAging { size: self.size, aging: &self.aging, seed: root, number: seed }
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn both_sides_of_a_seed_have_one_plan_and_seeds_differ() {
         let spec = parse(|text| text).unwrap();
-        let seed = |seed| spec.how(seed).plan_spec().unwrap().seed;
+        let seed = |seed| spec.image_aging(seed).plan_spec().unwrap().seed;
         assert_eq!(seed(1), seed(1));
         assert_ne!(seed(1), seed(2));
     }

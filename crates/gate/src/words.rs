@@ -1,8 +1,8 @@
 //! The result for the cover letter of a patch, and for test harnesses.
 
 use crate::Gate;
-use crate::judge::{Judged, Verdict};
-use crate::run::{Agings, Answer, answer, judge_all};
+use crate::judge::{MetricVerdict, Verdict};
+use crate::run::{CompletedAgings, GateAnswer, answer, judge_all};
 use crate::spec::GateSpec;
 use senesce_core::Failure;
 use senesce_core::record::Record;
@@ -15,7 +15,7 @@ pub(crate) fn percent(ratio: f64) -> String {
 }
 
 /// Returns the result in one sentence.
-pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> String {
+pub(crate) fn sentence(spec: &GateSpec, judged: &[MetricVerdict], failed: usize) -> String {
     let effect = spec.gate.minimum_effect * 100.0;
     let names = |verdict| {
         let all = judged.iter().filter(|one| one.primary && one.verdict == verdict);
@@ -24,18 +24,18 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> Str
     let [reference, variant] = [0, 1].map(|side| spec.file_system.get(side).map_or("", |fs| fs.name.as_str()));
     let open = not_excluded(judged, spec.gate.minimum_effect);
     match answer(judged, failed) {
-        Answer::Worse => {
+        GateAnswer::Worse => {
             format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
         }
-        Answer::NoVerdict if failed > 0 => format!("No verdict: {failed} agings failed."),
-        Answer::NoVerdict => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
-        Answer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
+        GateAnswer::NoVerdict if failed > 0 => format!("No verdict: {failed} agings failed."),
+        GateAnswer::NoVerdict => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
+        GateAnswer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
             format!("{variant} ages as {reference} does: the layouts of every pair are identical.")
         }
-        Answer::NotWorse if open.is_empty() => {
+        GateAnswer::NotWorse if open.is_empty() => {
             format!("{variant} does not age worse than {reference}: no primary metric is worse by {effect} %.")
         }
-        Answer::NotWorse => format!(
+        GateAnswer::NotWorse => format!(
             "{variant} was not found to age worse than {reference}; more than {effect} % is not excluded for {}.",
             open.join(", ")
         ),
@@ -43,7 +43,7 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[Judged], failed: usize) -> Str
 }
 
 /// Returns primary metrics that may be worse by more than `effect` (a fraction).
-fn not_excluded(judged: &[Judged], effect: f64) -> Vec<&'static str> {
+fn not_excluded(judged: &[MetricVerdict], effect: f64) -> Vec<&'static str> {
     let open = judged.iter().filter(|one| one.primary && one.may_be_worse_by(effect));
     open.map(|one| one.metric).collect()
 }
@@ -107,7 +107,7 @@ fn wrapped(text: &str) -> String {
 pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
-    let case = |one: &Judged| {
+    let case = |one: &MetricVerdict| {
         let details = one.ratio.map_or_else(String::new, |ratio| {
             format!("{} ({} to {})", percent(ratio.value), percent(ratio.low), percent(ratio.high))
         });
@@ -124,12 +124,12 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
 }
 
 /// Reads the gate, its agings, and the number of failures.
-pub(crate) fn of(record: &Record) -> Result<(GateSpec, Agings, usize), Failure> {
+pub(crate) fn of(record: &Record) -> Result<(GateSpec, CompletedAgings, usize), Failure> {
     if record.plan.kind != Gate::KIND {
         return Err(Failure::usage(format!("{} is not the record of a gate", record.plan.kind)));
     }
     let recorded = Recorded::<Gate>::of(record)?;
-    Ok((spec_of::<Gate>(record)?, Agings::of(recorded.events()), recorded.failures().len()))
+    Ok((spec_of::<Gate>(record)?, CompletedAgings::of(recorded.events()), recorded.failures().len()))
 }
 
 #[cfg(test)]
@@ -156,9 +156,9 @@ mod tests {
         }
         assert_eq!(not_excluded(&judged, 0.03), ["extents of a slow append"], "secondary metrics decide nothing");
         assert_eq!(not_excluded(&judged[..3], 0.03), [""; 0]);
-        let higher = Judged { better: Better::Higher, ..judged[0].clone() };
+        let higher = MetricVerdict { better: Better::Higher, ..judged[0].clone() };
         assert_eq!(not_excluded(&[higher], 0.03), ["discontinuities"]);
-        let unknown = Judged { ratio: None, ..judged[0].clone() };
+        let unknown = MetricVerdict { ratio: None, ..judged[0].clone() };
         assert_eq!(not_excluded(&[unknown], 0.03), ["discontinuities"], "an interval is missing");
     }
 

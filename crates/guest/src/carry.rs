@@ -4,7 +4,7 @@ mod pool;
 
 pub use pool::{GuestPool, PoolJob};
 
-use crate::{Drive, GuestOutcome, GuestRun, GuestTime, Keep, kernel};
+use crate::{Drive, GuestOutcome, GuestRun, GuestTime, KeptFiles, kernel};
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record, Seed};
@@ -202,7 +202,7 @@ pub fn record_of_guest<G: Run>(
     let run = GuestRun {
         kernel: kernel::choose(guest.kernel.as_deref(), (!guest.drives.is_empty()).then_some(kernel::Engine::Qemu))?,
         drives: guest.drives.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
-        keep: Keep::default(),
+        keep: KeptFiles::default(),
         memory: guest.memory,
         cpus: 2,
         accelerator: None,

@@ -10,10 +10,10 @@ use senesce_volume::guest::Guest;
 /// # Errors
 /// An image of this size is too small for one of the file systems.
 pub fn check_size(size: Size, file_systems: impl IntoIterator<Item = FileSystem>) -> Result<(), Failure> {
-    match file_systems.into_iter().find(|fs| size.0 < fs.least_size()) {
+    match file_systems.into_iter().find(|fs| size.0 < fs.minimum_size()) {
         None => Ok(()),
         Some(fs) => {
-            let least = fs.least_size();
+            let least = fs.minimum_size();
             Err(Failure::usage(format!("--size {size}: too small for {fs}, which needs {least}")))
         }
     }

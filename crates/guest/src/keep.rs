@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 /// The files of kept conventional drives, in the order of these drives.
 #[derive(Debug, Clone, Default)]
-pub struct Keep {
+pub struct KeptFiles {
     pub files: Vec<PathBuf>,
     pub foreign: bool,
 }
 
-pub(crate) type Kept = BTreeMap<usize, KeptDrive>;
+pub(crate) type KeptDrives = BTreeMap<usize, KeptDrive>;
 
-impl Keep {
+impl KeptFiles {
     /// Opens or creates the files.
     ///
     /// # Errors
     /// A file has no conventional drive, its folder is missing, or its name is taken.
-    pub(crate) fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
+    pub(crate) fn open(&self, drives: &[Drive]) -> Result<KeptDrives, GuestError> {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];
             let kind = format!("lba={}", drive.lba);
@@ -74,10 +74,10 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let drives = ["zns,size=1G", "nvme,size=1M", "zns,size=1G", "nvme,size=2M,lba=512"];
         let drives = drives.map(|text| Drive::parse(text).unwrap());
-        let keep = |names: &[&str]| Keep { files: names.iter().map(|name| at(name)).collect(), foreign: false };
+        let keep = |names: &[&str]| KeptFiles { files: names.iter().map(|name| at(name)).collect(), foreign: false };
         assert_eq!(keep(&["a", "b"]).open(&drives).unwrap().into_keys().collect::<Vec<_>>(), [1, 3]);
         assert_eq!(at("b").metadata().unwrap().len(), 2 << 20);
-        let refused = |keep: Keep, drives: &[Drive]| keep.open(drives).unwrap_err().to_string();
+        let refused = |keep: KeptFiles, drives: &[Drive]| keep.open(drives).unwrap_err().to_string();
         assert!(refused(keep(&["a", "b", "c"]), &drives).contains("forgets the state of its zones"));
         assert!(refused(keep(&["c"]), &drives[..1]).contains("no conventional drive"));
         assert!(refused(keep(&["missing/c"]), &drives).contains("make it first"));

@@ -202,7 +202,7 @@ fn fetch_and_unpack(
     let version = version_of(&modules);
     announce(&format!("unpacking kernel {version}"));
     let (staged, folder) = (work.join("staged"), kernels.join(&version));
-    stage(&image, &modules, (wanted, &wanted_before(source, &folder)), &staged)?;
+    stage(&image, &modules, (wanted, &previous_modules(source, &folder)), &staged)?;
     let _ = fs::remove_dir_all(&folder);
     fs::rename(&staged, &folder).map_err(io_error("rename into place", &folder))?;
     Ok(Kernel { version, folder })
@@ -210,7 +210,7 @@ fn fetch_and_unpack(
 
 /// Returns the modules that a user requested for the kernel in this folder of the cache, or for the one that Debian's
 /// replaces.
-fn wanted_before(source: &KernelSource, folder: &Path) -> BTreeSet<String> {
+fn previous_modules(source: &KernelSource, folder: &Path) -> BTreeSet<String> {
     let same = Kernel { version: String::new(), folder: folder.into() }.index();
     let newest = || cached_kernels().unwrap_or_default().into_iter().find_map(|kernel| kernel.index().ok());
     match (same, source) {
@@ -294,7 +294,7 @@ mod tests {
     fn previously_wanted_modules_are_kept() {
         let cache = tempfile::tempdir().unwrap();
         let source = KernelSource::Files { image: PathBuf::new(), modules: PathBuf::new() };
-        let before = || wanted_before(&source, cache.path());
+        let before = || previous_modules(&source, cache.path());
         assert_eq!(before(), BTreeSet::new(), "not created yet");
         fs::write(cache.path().join("modules.json"), r#"{"load":{}}"#).unwrap();
         assert_eq!(before(), BTreeSet::new(), "an index without these modules");

@@ -254,7 +254,7 @@ pub(crate) fn probe_accelerator(
 /// Writes a word to the cache. The cache belongs to the user, and this may run as root: a link there is replaced, not
 /// followed.
 fn remember(path: &Path, word: &str) -> io::Result<()> {
-    let new = NewFile::beside(path)?;
+    let new = NewFile::next_to(path)?;
     new.file().write_all(word.as_bytes())?;
     new.replace()
 }

@@ -4,16 +4,16 @@ use crate::control::{self, PROGRAMS};
 use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestEnd, GuestError, io_error, scratch_error};
 use crate::guest::Job;
+use crate::guest_space::{GuestSpace, with_full_path};
 use crate::initramfs;
-use crate::keep::{Keep, Kept};
+use crate::keep::{KeptDrives, KeptFiles};
 use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Image, Machine, kvm_refused, probe_accelerator};
-use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
 use crate::uml::{self, GuestTime, Method, Started, userland};
-use crate::watch::{Ended, GuestProcess, Limit, Watched, read_exit, started};
+use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, read_exit, started};
 use senesce_core::circumstances::date_of;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct GuestRun {
     pub kernel: Kernel,
     pub drives: Vec<Drive>,
-    pub keep: Keep,
+    pub keep: KeptFiles,
     pub memory: Bytes,
     pub cpus: u32,
     pub accelerator: Option<Accelerator>,
@@ -59,12 +59,12 @@ pub struct GuestOutcome {
     pub kept: Vec<PathBuf>,
 }
 
-struct Prepared {
+struct PreparedGuest {
     scratch: Scratch,
     accelerator: Accelerator,
     /// Confinement of a user-mode kernel.
     method: uml::Method,
-    kept: Kept,
+    kept: KeptDrives,
 }
 
 const BOOTS: u32 = 3;
@@ -103,11 +103,11 @@ impl GuestRun {
             None => self.probe(scratch.path(), errors)?,
         };
         let (method, kept) = (uml::method_after(&[])?, self.keep.open(&self.drives)?);
-        let mut prepared = Prepared { scratch, accelerator, method, kept };
+        let mut prepared = PreparedGuest { scratch, accelerator, method, kept };
         let places: Vec<PathBuf> = self.growth()?.into_iter().map(|growth| growth.folder).collect();
-        let mut room = Room { places: &places, was_full: None };
+        let mut room = GuestSpace { places: &places, was_full: None };
         let ended = self.boot_until_it_ends(&mut prepared, &mut limit, &mut room, interrupt, out, errors);
-        let ended = with_full_place(ended, &room, errors);
+        let ended = with_full_path(ended, &room, errors);
         let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
         let synced = synced.map_err(Into::into).and_then(|()| self.sync_shares());
         ended.and_then(|outcome| synced.map(|()| outcome))
@@ -124,9 +124,9 @@ impl GuestRun {
 
     fn boot_until_it_ends(
         &self,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedGuest,
         limit: &mut Option<Limit>,
-        room: &mut Room<'_>,
+        room: &mut GuestSpace<'_>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
@@ -157,14 +157,14 @@ impl GuestRun {
 
     fn boot(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedGuest,
         limit: &mut Option<Limit>,
-        room: &mut Room<'_>,
+        room: &mut GuestSpace<'_>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<GuestOutcome, GuestError> {
-        let Prepared { scratch, accelerator, method, .. } = prepared;
+        let PreparedGuest { scratch, accelerator, method, .. } = prepared;
         let control = scratch.control();
         let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
         control::prepare(&control, &self.kernel, userland.as_ref())?;
@@ -186,7 +186,7 @@ impl GuestRun {
         let _guardian = guest.guard()?;
         let (console, places) = (scratch.console(), room.places);
         let user_mode = *accelerator == Accelerator::Uml;
-        let mut watched = Watched {
+        let mut watched = WatchedGuest {
             guest,
             control: &control,
             console,
@@ -205,11 +205,11 @@ impl GuestRun {
         let status = watched.guest.end().and_then(|status| status.code());
         room.was_full = watched.was_full.take().or(room.was_full.take());
         let exit_status = match ended? {
-            Ended::ByItself if user_mode && status == Some(uml::CANNOT_CONFINE) && !started(&control) => {
+            WatchEnd::ByItself if user_mode && status == Some(uml::CANNOT_CONFINE) && !started(&control) => {
                 return Err(GuestError::NotConfined(uml::refusal(console)));
             }
-            Ended::ByItself => read_exit(&control, console)?,
-            Ended::ReaderGone => READER_GONE,
+            WatchEnd::ByItself => read_exit(&control, console)?,
+            WatchEnd::ReaderGone => READER_GONE,
         };
         Ok(GuestOutcome {
             boot_seconds: watched.boot_seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64()),
@@ -322,11 +322,11 @@ impl GuestRun {
 
     fn machine<'a>(
         &'a self,
-        prepared: &'a Prepared,
+        prepared: &'a PreparedGuest,
         initramfs: &'a Path,
         control: &Path,
     ) -> Result<Machine<'a>, GuestError> {
-        let Prepared { scratch, accelerator, kept, .. } = prepared;
+        let PreparedGuest { scratch, accelerator, kept, .. } = prepared;
         let mut drives = Vec::new();
         for (number, drive) in self.drives.iter().enumerate() {
             drives.push((drive, image(scratch, number, drive, kept.get(&number))?));

@@ -39,9 +39,9 @@ impl SlowDrive {
 }
 
 /// A reply and its due time. All delays are equal, so replies are due in the order of requests.
-type Answer = (Instant, Vec<u8>);
+type DelayedReply = (Instant, Vec<u8>);
 
-fn answer(mut socket: UnixStream, answers: &Receiver<Answer>) {
+fn answer(mut socket: UnixStream, answers: &Receiver<DelayedReply>) {
     for (due, bytes) in answers {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         if socket.write_all(&bytes).is_err() {
@@ -96,7 +96,7 @@ struct Request {
 }
 
 impl Served {
-    fn serve(&self, mut socket: UnixStream, answers: &Sender<Answer>) -> io::Result<()> {
+    fn serve(&self, mut socket: UnixStream, answers: &Sender<DelayedReply>) -> io::Result<()> {
         self.negotiate(&mut socket)?;
         loop {
             let request = read_request(&mut socket)?;

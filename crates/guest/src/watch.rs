@@ -5,7 +5,7 @@ use crate::error::{GuestEnd, GuestError, io_error};
 use crate::space;
 use crate::uml::GuestTime;
 use rustix::process::{Pid, Signal};
-use senesce_core::input::Within;
+use senesce_core::input::InputFolder;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage;
 use senesce_volume::{Guardian, TargetError};
@@ -39,7 +39,7 @@ impl Limit {
     }
 }
 
-pub(crate) enum Ended {
+pub(crate) enum WatchEnd {
     /// The guest ended, or reported the command's exit status.
     ByItself,
     /// The reader of the command's output is gone (`senesce vm run ... | head`).
@@ -78,7 +78,7 @@ impl GuestProcess {
     }
 }
 
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchedGuest<'a> {
     pub guest: GuestProcess,
     pub control: &'a Path,
     pub console: &'a Path,
@@ -92,7 +92,7 @@ pub(crate) struct Watched<'a> {
     pub was_full: Option<PathBuf>,
 }
 
-impl Watched<'_> {
+impl WatchedGuest<'_> {
     /// Forwards output until the guest ends, the user or a limit ends it, or the reader is gone.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Watched<'_> {
         limit: Option<Limit>,
         out: &mut dyn Write,
         errors: &mut dyn Write,
-    ) -> Result<Ended, GuestError> {
+    ) -> Result<WatchEnd, GuestError> {
         let mut streams = [Tail::new(self.control, "stdout", out), Tail::new(self.control, "stderr", errors)];
         loop {
             if self.boot_seconds.is_none() && started(self.control) {
@@ -111,24 +111,24 @@ impl Watched<'_> {
             }
             let ended = self.guest.child.try_wait().map_err(io_error("wait for the guest of", self.control))?.is_some();
             // User-mode Linux does not end by a panic.
-            let ended = ended || (self.user_mode && said(self.console).contains("Kernel panic"));
+            let ended = ended || (self.user_mode && console_output(self.console).contains("Kernel panic"));
             let reported = self.control.join("exit").exists();
             // After the end of the guest all its output is available: forward the rest.
             let forwarded = streams.iter_mut().try_for_each(|stream| stream.forward(ended || reported));
             if let Err(error) = forwarded {
                 return match error.kind() {
-                    io::ErrorKind::BrokenPipe => Ok(Ended::ReaderGone),
+                    io::ErrorKind::BrokenPipe => Ok(WatchEnd::ReaderGone),
                     _ => Err(io_error("forward the output of", self.control)(error)),
                 };
             }
             if ended || reported {
-                return Ok(Ended::ByItself);
+                return Ok(WatchEnd::ByItself);
             }
             if interrupt.requested() {
                 return Err(GuestError::Interrupted);
             }
             self.send_host_seconds()?;
-            self.look_for_room();
+            self.check_space();
             self.check_limits(limit)?;
             std::thread::sleep(POLL);
         }
@@ -145,7 +145,7 @@ impl Watched<'_> {
 
     /// Records a full file system. Output that the guest could not write is missing even if there is space again at its
     /// end.
-    fn look_for_room(&mut self) {
+    fn check_space(&mut self) {
         if self.was_full.is_none() {
             self.was_full = space::full(self.places.iter().map(PathBuf::as_path)).map(Path::to_path_buf);
         }
@@ -157,7 +157,12 @@ impl Watched<'_> {
 
     fn check_limits(&self, limit: Option<Limit>) -> Result<(), GuestError> {
         let ended = |end, what: String, remedy: &str| {
-            Err(GuestError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
+            Err(GuestError::Guest {
+                end,
+                what,
+                console: last_lines(&console_output(self.console)),
+                remedy: remedy.into(),
+            })
         };
         if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), || self.waited())) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
@@ -179,7 +184,7 @@ impl Watched<'_> {
 
 /// Opens a file of the control share. The guest can write the share, so it may be a link, a pipe or a device.
 fn open_shared(control: &Path, name: &str) -> io::Result<File> {
-    Within::open(control)?.file(Path::new(name))
+    InputFolder::open(control)?.file(Path::new(name))
 }
 
 struct Tail<'a> {
@@ -224,7 +229,7 @@ pub(crate) fn started(control: &Path) -> bool {
 /// # Errors
 /// It is missing: the guest did not boot, ran out of memory, or ended by itself.
 pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
-    let said = said(console);
+    let said = console_output(console);
     // The kernel's message; a memory limit of the command's own cgroup has the message "Memory cgroup out of memory".
     let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
     let started = started(control);
@@ -259,7 +264,7 @@ fn exit_status(control: &Path) -> Option<u8> {
     text.trim().parse().ok()
 }
 
-fn said(console: &Path) -> String {
+fn console_output(console: &Path) -> String {
     let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
     said
@@ -279,7 +284,7 @@ mod tests {
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let begin = Instant::now().checked_sub(ago).unwrap();
         let console = temporary.path().join("console");
-        let mut watched = Watched {
+        let mut watched = WatchedGuest {
             guest: GuestProcess { child, is_supervisor: false },
             control: temporary.path(),
             console: &console,

@@ -2,7 +2,7 @@
 //! logical addresses, as in FIEMAP.
 
 use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
-use crate::collect::{Collected, Collector, Keep};
+use crate::collect::{Collected, Collector, KeptDetails};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::tree::Tree;
@@ -124,7 +124,7 @@ pub(crate) fn walk(
     shown: &Path,
     files: &Tree,
     extent_tree: &ExtentTree,
-    keep: Keep,
+    keep: KeptDetails,
 ) -> Result<Collected, LayoutError> {
     let order = files.by_inode();
     let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
@@ -151,7 +151,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep: Keep) -> Self {
+    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep: KeptDetails) -> Self {
         Self { files, wanted, shared, collector: Collector::new(keep), extents: Vec::new() }
     }
 

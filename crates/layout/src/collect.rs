@@ -6,7 +6,7 @@ use crate::runs::Runs;
 use crate::score::{FileShape, Totals};
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Keep {
+pub(crate) struct KeptDetails {
     /// Every mapping (16 bytes each) for the layout map.
     pub map: bool,
     /// Location of each file's data (16 bytes per run, 16 per file).
@@ -51,7 +51,7 @@ impl Collected {
 }
 
 impl Collector {
-    pub(crate) fn new(keep: Keep) -> Self {
+    pub(crate) fn new(keep: KeptDetails) -> Self {
         Self {
             map: keep.map.then(Vec::new),
             runs: keep.runs.then(|| Runs::new(keep.mapped_between)),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn files_that_may_not_be_opened_are_unknown() {
-        let (mut one, mut two) = (Collector::new(Keep::default()), Collector::new(Keep::default()));
+        let (mut one, mut two) = (Collector::new(KeptDetails::default()), Collector::new(KeptDetails::default()));
         one.denied(4);
         one.file(1, &[]);
         two.vanished(2);

@@ -7,7 +7,7 @@ mod xfs;
 mod xfs_log;
 
 use crate::error::LayoutError;
-use crate::place::ShownDirectory;
+use crate::shown_directory::ShownDirectory;
 use rustix::fs::{Mode, OFlags};
 use senesce_sys::btrfs as btrfs_calls;
 use senesce_volume::FileSystem;

@@ -1,7 +1,7 @@
 //! Reads the inode tables of ext4 from the block device, through the page cache that the mounted file system uses too. Opens no
 //! file; reads tables in device order.
 
-use crate::collect::{Collected, Collector, Keep};
+use crate::collect::{Collected, Collector, KeptDetails};
 use crate::error::LayoutError;
 use crate::ext4_format::{self, Content, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
 use crate::extent::Extent;
@@ -59,7 +59,7 @@ impl InodeTables {
         root: BorrowedFd<'_>,
         shown: &Path,
         tree: &Tree,
-        keep: Keep,
+        keep: KeptDetails,
     ) -> Result<Collected, LayoutError> {
         let order = tree.by_inode();
         let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
@@ -91,7 +91,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(tables: &'a InodeTables, tree: &'a Tree, keep: Keep) -> Self {
+    fn new(tables: &'a InodeTables, tree: &'a Tree, keep: KeptDetails) -> Self {
         Self {
             tables,
             tree,

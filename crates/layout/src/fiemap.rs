@@ -1,6 +1,6 @@
 //! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents, without root.
 
-use crate::collect::{Collected, Collector, Keep};
+use crate::collect::{Collected, Collector, KeptDetails};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::tree::{self, Tree};
@@ -56,7 +56,12 @@ fn extent(mapped: &Mapped) -> Extent {
 
 /// Reads every file of the tree. Processes directories by their lowest inode number, and the files of each by inode number, which
 /// is device order for file systems with inode tables (ext4, xfs).
-pub(crate) fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
+pub(crate) fn walk(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    tree: &Tree,
+    keep: KeptDetails,
+) -> Result<Collected, LayoutError> {
     let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
@@ -66,7 +71,7 @@ pub(crate) fn read_files(
     shown: &Path,
     tree: &Tree,
     mut files: Vec<u32>,
-    keep: Keep,
+    keep: KeptDetails,
 ) -> Result<Vec<Collector>, LayoutError> {
     sort_for_reading(tree, &mut files);
     let batches = batches(tree, &files);

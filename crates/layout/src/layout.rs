@@ -1,15 +1,15 @@
 //! Examines the layout of a target.
 
 use crate::btrfs::{self, ExtentTree};
-use crate::collect::{Collected, Keep};
+use crate::collect::{Collected, KeptDetails};
 use crate::condition::Condition;
 use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
 use crate::map::{LayoutMap, MapExtent};
 use crate::method::{Method, Mounted};
-use crate::place::ShownDirectory;
 use crate::runs::FileRuns;
+use crate::shown_directory::ShownDirectory;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
@@ -38,8 +38,8 @@ pub struct Options {
 }
 
 impl Options {
-    fn keep(&self, mapped_between: Option<u64>) -> Keep {
-        Keep { map: self.map || self.extents, runs: self.runs, skip_denied: self.skip_denied, mapped_between }
+    fn keep(&self, mapped_between: Option<u64>) -> KeptDetails {
+        KeptDetails { map: self.map || self.extents, runs: self.runs, skip_denied: self.skip_denied, mapped_between }
     }
 }
 
@@ -159,7 +159,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    fn keep(&self, options: &Options) -> Keep {
+    fn keep(&self, options: &Options) -> KeptDetails {
         let is_ext = self.file_system == Mounted::Known(FileSystem::Ext4);
         options.keep(is_ext.then_some(self.block_size))
     }
@@ -268,7 +268,7 @@ impl<'a> Examination<'a> {
             },
             (ExtentsBy::ReverseMap, None | Some(Method::ReverseMap)) => {
                 let geometry = Geometry::read(self.root(), self.shown)?;
-                match geometry.tells_owners() && is_root() {
+                match geometry.reports_owners() && is_root() {
                     true => Ok(Source::ReverseMap(geometry)),
                     false if wanted.is_none() => Ok(Source::Fiemap),
                     false => Err(self.unfit(

@@ -38,7 +38,7 @@ pub struct FileSystemSpace {
     #[serde(skip)]
     pub free: Option<Vec<FreeExtent>>,
     /// Details by file system type.
-    pub kind: Particulars,
+    pub kind: FileSystemDetails,
 }
 
 /// In blocks.
@@ -51,7 +51,7 @@ pub struct FreeExtent {
 /// Details by file system type.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Particulars {
+pub enum FileSystemDetails {
     /// ext4, ext3 and ext2.
     Ext(Ext),
     Xfs(Xfs),
@@ -167,12 +167,14 @@ impl FileSystemSpace {
         let file_system = Mounted::new(magic, rustix::fs::major(device) != 0);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
-            Mounted::Known(FileSystem::Ext4) => Particulars::Ext(ext(device, found.f_blocks)),
-            Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, (device, read_only))?),
-            Mounted::Known(FileSystem::Btrfs) => {
-                btrfs::read(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs)
+            Mounted::Known(FileSystem::Ext4) => FileSystemDetails::Ext(ext(device, found.f_blocks)),
+            Mounted::Known(FileSystem::Xfs) => {
+                FileSystemDetails::Xfs(xfs(root.as_fd(), directory, (device, read_only))?)
             }
-            _ => Particulars::Other,
+            Mounted::Known(FileSystem::Btrfs) => {
+                btrfs::read(root.as_fd()).map_or(FileSystemDetails::Other, FileSystemDetails::Btrfs)
+            }
+            _ => FileSystemDetails::Other,
         };
         let free = match file_system.free_space() {
             FreeSpaceBy::Fsmap => free_extents(root.as_fd(), device, found.f_frsize).ok(),

@@ -1,6 +1,6 @@
 //! xfs with rmapbt=1: the reverse map contains the owner of every extent, so no file needs to be opened.
 
-use crate::collect::{Collected, Collector, Keep};
+use crate::collect::{Collected, Collector, KeptDetails};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::free::{FreeSpace, Histogram};
@@ -68,14 +68,14 @@ impl Geometry {
     }
 
     /// Returns whether GETFSMAP reports the owner of every file extent.
-    pub(crate) fn tells_owners(&self) -> bool {
+    pub(crate) fn reports_owners(&self) -> bool {
         self.rmapbt && !self.has_realtime
     }
 }
 
 /// A mapping with its owner: 32 bytes, with the kind in the lowest bits of the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Owned {
+struct OwnedMapping {
     inode: u64,
     logical: u64,
     physical: u64,
@@ -85,7 +85,7 @@ struct Owned {
 const UNWRITTEN: u64 = 1;
 const SHARED: u64 = 2;
 
-impl Owned {
+impl OwnedMapping {
     fn new(record: &Record) -> Self {
         let mark = |flag: u32, bit: u64| if record.flags & flag != 0 { bit } else { 0 };
         let kind = mark(Record::PREALLOC, UNWRITTEN) | mark(Record::SHARED, SHARED);
@@ -112,7 +112,7 @@ impl Owned {
 /// The reverse map, sorted by owner and offset.
 #[derive(Debug)]
 pub(crate) struct ReverseMap {
-    owned: Vec<Owned>,
+    owned: Vec<OwnedMapping>,
     pub free: FreeSpace,
 }
 
@@ -145,7 +145,7 @@ impl ReverseMap {
     }
 
     /// Assigns mappings to every file of the tree.
-    pub(crate) fn assign(&self, tree: &Tree, keep: Keep) -> Collected {
+    pub(crate) fn assign(&self, tree: &Tree, keep: KeptDetails) -> Collected {
         let mut collector = Collector::new(keep);
         let mut groups = self.owned.chunk_by(|one, next| one.inode == next.inode).peekable();
         let mut extents = Vec::new();
@@ -154,7 +154,7 @@ impl ReverseMap {
             while groups.next_if(|group| group[0].inode < inode).is_some() {}
             if let Some(group) = groups.next_if(|group| group[0].inode == inode) {
                 extents.clear();
-                extents.extend(group.iter().map(Owned::extent));
+                extents.extend(group.iter().map(OwnedMapping::extent));
                 collector.file(index, &extents);
             }
         }
@@ -167,7 +167,7 @@ fn read_groups(
     device: u32,
     range: std::ops::Range<u64>,
     block_size: u32,
-) -> std::io::Result<(Histogram, Vec<Owned>)> {
+) -> std::io::Result<(Histogram, Vec<OwnedMapping>)> {
     let mut histogram = Histogram::new(u64::from(block_size));
     let mut owned = Vec::new();
     let start = range.start;
@@ -177,16 +177,16 @@ fn read_groups(
         } else if record.is_free() {
             histogram.add(record.physical, record.length);
         } else if record.is_file_data() {
-            owned.push(Owned::new(record));
+            owned.push(OwnedMapping::new(record));
         }
     })?;
     Ok((histogram, owned))
 }
 
 /// Splits records, because the kernel marks a whole record as shared if any block of it is.
-fn split_at_shared_ranges(owned: &mut Vec<Owned>) {
-    let is_marked = |record: &Owned| record.length_and_kind & SHARED != 0;
-    let (mut marked, plain): (Vec<Owned>, Vec<Owned>) = owned.iter().copied().partition(is_marked);
+fn split_at_shared_ranges(owned: &mut Vec<OwnedMapping>) {
+    let is_marked = |record: &OwnedMapping| record.length_and_kind & SHARED != 0;
+    let (mut marked, plain): (Vec<OwnedMapping>, Vec<OwnedMapping>) = owned.iter().copied().partition(is_marked);
     if marked.is_empty() {
         return;
     }
@@ -206,9 +206,9 @@ fn split_at_shared_ranges(owned: &mut Vec<Owned>) {
     }
 }
 
-fn piece(record: &Owned, from: u64, to: u64, shared: bool) -> Option<Owned> {
+fn piece(record: &OwnedMapping, from: u64, to: u64, shared: bool) -> Option<OwnedMapping> {
     let kind = record.length_and_kind & UNWRITTEN | if shared { SHARED } else { 0 };
-    (from < to).then(|| Owned {
+    (from < to).then(|| OwnedMapping {
         inode: record.inode,
         logical: record.logical + (from - record.physical),
         physical: from,
@@ -217,7 +217,7 @@ fn piece(record: &Owned, from: u64, to: u64, shared: bool) -> Option<Owned> {
 }
 
 /// Ranges that at least two records cover, ascending and disjoint; `records` ascend by address.
-fn shared_ranges(records: &[Owned]) -> Vec<(u64, u64)> {
+fn shared_ranges(records: &[OwnedMapping]) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     let mut covered_to = 0;
     for record in records {
@@ -238,8 +238,8 @@ fn shared_ranges(records: &[Owned]) -> Vec<(u64, u64)> {
 mod tests {
     use super::*;
 
-    fn owned(inode: u64, physical: u64, length: u64) -> Owned {
-        Owned { inode, logical: 0, physical, length_and_kind: length | SHARED }
+    fn owned(inode: u64, physical: u64, length: u64) -> OwnedMapping {
+        OwnedMapping { inode, logical: 0, physical, length_and_kind: length | SHARED }
     }
 
     #[test]

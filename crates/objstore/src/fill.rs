@@ -80,7 +80,7 @@ pub fn fill(
         let name = hex(&Sha1::digest(basis));
         let begun = Instant::now();
         match filler.put(&name, &data)? {
-            Put::Written { write_ns, entries } => {
+            PutResult::Written { write_ns, entries } => {
                 let put_ns = begun.elapsed().as_nanos() as u64;
                 files += 1;
                 let now = space(root.path())?;
@@ -91,7 +91,7 @@ pub fn fill(
                     break;
                 }
             }
-            Put::Full(call) => ending = Some(call),
+            PutResult::Full(call) => ending = Some(call),
         }
     }
     let end = space(root.path())?;
@@ -117,7 +117,7 @@ struct Filler {
     directories: u64,
 }
 
-enum Put {
+enum PutResult {
     Written { write_ns: u64, entries: u64 },
     Full(&'static str),
 }
@@ -131,10 +131,10 @@ impl Filler {
         Ok(Self { objects, path, scheme, entries: HashMap::from([(String::new(), 0)]), directories: 1 })
     }
 
-    fn put(&mut self, name: &str, data: &[u8]) -> Result<Put, StoreError> {
+    fn put(&mut self, name: &str, data: &[u8]) -> Result<PutResult, StoreError> {
         let directory = self.scheme.directory(name);
         if !self.entries.contains_key(&directory) && !self.make_levels(name)? {
-            return Ok(Put::Full("mkdir"));
+            return Ok(PutResult::Full("mkdir"));
         }
         let path = self.scheme.path(name);
         let begun = Instant::now();
@@ -144,7 +144,7 @@ impl Filler {
         let write_ns = begun.elapsed().as_nanos() as u64;
         let entries = self.entries.entry(directory).or_default();
         *entries += 1;
-        Ok(Put::Written { write_ns, entries: *entries })
+        Ok(PutResult::Written { write_ns, entries: *entries })
     }
 
     /// Creates the missing directories of `name`, outermost first; `false` if the file system is full.
@@ -172,8 +172,8 @@ impl Filler {
     }
 }
 
-fn full(call: &'static str, errno: Errno) -> Option<Put> {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT).then_some(Put::Full(call))
+fn full(call: &'static str, errno: Errno) -> Option<PutResult> {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT).then_some(PutResult::Full(call))
 }
 
 fn write_file(objects: &OwnedFd, path: &str, data: &[u8]) -> Result<(), (&'static str, Errno)> {

@@ -151,8 +151,8 @@ fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
 
 /// Predicts the maximum number of objects of `object_bytes` and the limiting resource.
 pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Prediction {
-    let by_inodes = free.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
-    let by_bytes = greatest(|files| bytes_needed(scheme, free, object_bytes, files) <= free.bytes as f64);
+    let by_inodes = free.inodes.map(|inodes| largest(|files| inodes_needed(scheme, files) <= inodes as f64));
+    let by_bytes = largest(|files| bytes_needed(scheme, free, object_bytes, files) <= free.bytes as f64);
     let (files, ended_by) = match by_inodes {
         Some(by_inodes) if by_inodes <= by_bytes => (by_inodes, Limit::Inodes),
         _ => (by_bytes, Limit::Bytes),
@@ -162,7 +162,7 @@ pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Predictio
 }
 
 /// Returns the largest integer for which `fits` holds, or 0 if it never holds. `fits` must be true up to some point.
-fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
+fn largest(fits: impl Fn(f64) -> bool) -> u64 {
     let (mut low, mut high) = (0u64, 1u64);
     while high < 1 << 52 && fits(high as f64) {
         low = high;

@@ -5,7 +5,7 @@ use senesce_core::Bytes;
 use senesce_core::IoFailure;
 use senesce_core::analysis::{Analysis, Table};
 use senesce_core::failure::{Classify, ExitCode};
-use senesce_core::input::{FileType, Within};
+use senesce_core::input::{FileType, InputFolder};
 use senesce_core::record::Record;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn write(
 ) -> Result<(), BundleError> {
     let mut files = made_files(record, analysis, measurements)?;
     let mut left = MOST_BYTES.0;
-    let folder = Within::open(&record.path).map_err(io_error("open", &record.path))?;
+    let folder = InputFolder::open(&record.path).map_err(io_error("open", &record.path))?;
     collect(&folder, &record.path, Path::new("run"), &mut files, &mut left)?;
     let sums: String = files
         .iter()
@@ -130,7 +130,13 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> B
 
 /// Collects the regular files of the folder at `path`, at most `left` bytes in total. Links are not followed, even if
 /// one replaces a file or folder concurrently.
-fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
+fn collect(
+    folder: &InputFolder,
+    path: &Path,
+    name: &Path,
+    files: &mut Files,
+    left: &mut u64,
+) -> Result<(), BundleError> {
     for (entry, kind) in folder.entries().map_err(io_error("list", path))? {
         let (path, inner) = (path.join(&entry), name.join(&entry));
         if kind == FileType::Directory {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// One line of the index; unknown fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct SiteEntry {
     pub name: String,
     /// File of its page; empty if it has none.
     pub page: String,
@@ -27,10 +27,10 @@ struct Index<'a> {
     title: &'a str,
     version: &'static str,
     summary: String,
-    runs: &'a [Listed],
+    runs: &'a [SiteEntry],
 }
 
-pub fn index(title: &str, runs: &[Listed]) -> String {
+pub fn index(title: &str, runs: &[SiteEntry]) -> String {
     let summary = format!("{}.", senesce_core::number_of(runs.len(), "run"));
     laid_out(&Index { frame: PageFrame::new(false), title, version: env!("CARGO_PKG_VERSION"), summary, runs })
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn index_links_existing_pages_and_names_other_runs() {
-        let run = |name: &str, page: &str| Listed { name: name.into(), page: page.into(), ..Listed::default() };
+        let run = |name: &str, page: &str| SiteEntry { name: name.into(), page: page.into(), ..SiteEntry::default() };
         let text = index("Runs", &[run("<a>", "a.html"), run("broken", "")]);
         assert!(text.contains("<a href=\"a.html\">&#60;a&#62;</a>") && text.contains("<td>broken</td>"), "{text}");
     }

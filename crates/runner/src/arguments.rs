@@ -1,6 +1,6 @@
 //! Flags of experiments, made from their specifications: one definition feeds help, parsing, checks and the record.
 
-use crate::{Described, Experiment};
+use crate::{Experiment, ParameterDescription};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Failure, Level, Seed};
@@ -41,12 +41,12 @@ pub(crate) fn arguments<R: Experiment>(command: Command) -> Command {
         )
 }
 
-pub(crate) fn described<R: Experiment>() -> Vec<Described> {
+pub(crate) fn described<R: Experiment>() -> Vec<ParameterDescription> {
     let defaults = LEVELS.map(|level| written::<R>(level));
     let command = R::Spec::augment_args_for_update(Command::new(R::KIND));
     let describe = |argument: &Arg| {
         let name = argument.get_id().as_str();
-        Some(Described {
+        Some(ParameterDescription {
             name: argument.get_long()?.into(),
             help: argument.get_help().map(ToString::to_string).unwrap_or_default(),
             defaults: defaults.each_ref().map(|values| value_of(values, name).map_or(String::new(), text)),

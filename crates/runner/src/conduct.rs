@@ -2,7 +2,7 @@
 
 use crate::analyse::{analyse, spec_of};
 use crate::context::{Context, interrupted};
-use crate::recorded::{Common, Done, Failed, Recorded, RecordedEvent};
+use crate::recorded::{Common, DoneStep, FailedStep, Recorded, RecordedEvent};
 use crate::{Planned, Run};
 use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::Interrupt;
@@ -119,7 +119,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         pending: Vec::new(),
         ahead: 0,
     };
-    tell_changes(&here, &mut context)?;
+    warn_of_changes(&here, &mut context)?;
     let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
     let noted = context.directory.add_environment(&watch.facts());
@@ -158,7 +158,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
 }
 
 /// Warns if a run continues under another kernel, program or machine: its parts cannot be distinguished afterwards.
-fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Result<(), Failure> {
+fn warn_of_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Result<(), Failure> {
     if context.directory.earlier_events().is_empty() {
         return Ok(());
     }
@@ -224,7 +224,7 @@ fn all_steps<R: Run>(
     loop {
         (R::SPECIAL.before_next)(spec, context)?;
         let mut left = R::next(spec, &context.recorded)?;
-        left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
+        left.retain(|planned| !failed.contains(&planned.step) && is_selected(&planned.step, only));
         leave_out_what_cannot_be_done(spec, &mut left, context)?;
         if left.is_empty() {
             return Ok(failed.len());
@@ -245,7 +245,7 @@ fn all_steps<R: Run>(
                 Ok(()) => {
                     // Another machine that did several steps has recorded this one already.
                     if !context.is_done_or_pending(&planned.step) {
-                        let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
+                        let done = DoneStep { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
                         context.push_common(Common::Done(done));
                     }
                     context.keep_pending()?;
@@ -357,7 +357,7 @@ impl StepProgress<'_> {
     }
 }
 
-fn is_wanted<S: serde::Serialize>(step: &S, only: Option<&[Value]>) -> bool {
+fn is_selected<S: serde::Serialize>(step: &S, only: Option<&[Value]>) -> bool {
     only.is_none_or(|only| only.contains(&value_of(step)))
 }
 
@@ -380,7 +380,7 @@ fn fail<R: Run>(
     if context.peers.is_some_and(|peers| peers.have_ended()) {
         return Ok(());
     }
-    context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string(), seconds }))
+    context.note(Common::Failed(FailedStep { step: step.map(value_of), reason: failure.to_string(), seconds }))
 }
 
 /// Returns `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...

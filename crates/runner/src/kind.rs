@@ -27,7 +27,7 @@ pub trait RunKind: Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct ParameterDescription {
     /// Its name in kebab case: `--name VALUE`.
     pub name: String,
     /// One line of help with unit and meaning.
@@ -41,7 +41,7 @@ pub trait Reproducible: RunKind {
     fn page(&self) -> &'static str;
     fn published(&self) -> &'static str;
     fn claims(&self) -> &'static str;
-    fn parameters(&self) -> Vec<Described>;
+    fn parameters(&self) -> Vec<ParameterDescription>;
     /// Adds the parameters to a command, each with its defaults in the help.
     fn arguments(&self, command: Command) -> Command;
 
@@ -53,14 +53,14 @@ pub trait Reproducible: RunKind {
 }
 
 pub const fn verb<R: Run>() -> &'static dyn RunKind {
-    &Of::<R>(PhantomData)
+    &TypedKind::<R>(PhantomData)
 }
 
 pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
-    &Of::<R>(PhantomData)
+    &TypedKind::<R>(PhantomData)
 }
 
-struct Of<R>(PhantomData<fn() -> R>);
+struct TypedKind<R>(PhantomData<fn() -> R>);
 
 /// Refuses an empty record: the run ended before its first event, or the record was emptied.
 fn not_empty(record: &Record) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ fn not_empty(record: &Record) -> Result<(), Failure> {
     Err(RecordError::Damaged { path: record.path.join("events.jsonl"), line: 1, problem }.into())
 }
 
-impl<R: Run> RunKind for Of<R> {
+impl<R: Run> RunKind for TypedKind<R> {
     fn kind(&self) -> &'static str {
         R::KIND
     }
@@ -96,7 +96,7 @@ impl<R: Run> RunKind for Of<R> {
     }
 }
 
-impl<R: Experiment> Reproducible for Of<R> {
+impl<R: Experiment> Reproducible for TypedKind<R> {
     fn title(&self) -> &'static str {
         R::TITLE
     }
@@ -113,7 +113,7 @@ impl<R: Experiment> Reproducible for Of<R> {
         R::CLAIMS
     }
 
-    fn parameters(&self) -> Vec<Described> {
+    fn parameters(&self) -> Vec<ParameterDescription> {
         described::<R>()
     }
 

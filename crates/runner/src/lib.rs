@@ -24,10 +24,10 @@ pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
 pub use identity::{Digest, Identity, repetitions};
 pub use imported::{Imported, ImportedRun, import, import_with};
-pub(crate) use kind::Described;
+pub(crate) use kind::ParameterDescription;
 pub use kind::{Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub use recorded::{Common, Moment, Recorded, RecordedEvent};
+pub use recorded::{AnyEvent, Common, Recorded, RecordedEvent};
 pub use registry::Registry;
 pub use special::Special;
 

@@ -18,9 +18,9 @@ pub enum Common {
     /// A caveat for readers of the results ("measured without ...").
     Caveat(String),
     /// A step is done, with all its records.
-    Done(Done),
+    Done(DoneStep),
     /// A step, or the run outside of its steps, failed.
-    Failed(Failed),
+    Failed(FailedStep),
     /// The failure outside of the steps did not recur in a later part of the run.
     Recovered,
     /// The user ended this part of the run.
@@ -41,14 +41,14 @@ impl Common {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub struct DoneStep {
     /// The step in the notation of its kind.
     pub step: Value,
     pub seconds: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct FailedStep {
     /// The step in the notation of its kind; none: the run outside of its steps.
     pub step: Option<Value>,
     /// The reason, in words.
@@ -68,7 +68,7 @@ pub struct OwnImage {
     pub made_ns: Option<u64>,
 }
 
-pub enum Moment<'a, R: Run> {
+pub enum AnyEvent<'a, R: Run> {
     Own(&'a R::Event),
     Failed { step: R::Step, reason: &'a str, seconds: f64 },
 }
@@ -224,12 +224,12 @@ impl<R: Run> Recorded<R> {
     }
 
     /// Returns the kind's own events and the failed tries of steps, in order.
-    pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
+    pub fn moments(&self) -> impl Iterator<Item = AnyEvent<'_, R>> {
         self.entries.iter().filter_map(|(_, entry)| match entry {
-            RecordedEvent::Own(event) => Some(Moment::Own(event)),
+            RecordedEvent::Own(event) => Some(AnyEvent::Own(event)),
             RecordedEvent::Common(Common::Failed(failed)) => {
                 let step = R::Step::deserialize(failed.step.as_ref()?).ok()?;
-                Some(Moment::Failed { step, reason: &failed.reason, seconds: failed.seconds })
+                Some(AnyEvent::Failed { step, reason: &failed.reason, seconds: failed.seconds })
             }
             RecordedEvent::Common(_) => None,
         })

@@ -4,12 +4,12 @@
 use crate::tree::Tree;
 use rustix::io::Errno;
 use senesce_core::failure::{Classify, errno_message};
-use senesce_core::heartbeat::{Lost, watched};
+use senesce_core::heartbeat::{LostTime, watched};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::extent::SCORE_BLOCK;
 use senesce_layout::{Extent, ExtentKind, Fiemap};
-use senesce_volume::claim::Rooted;
+use senesce_volume::claim::TargetDirectory;
 use senesce_volume::{BlockDevice, BlockTrace, BusyTime, DeviceStat, MARKER, MountedTarget, Operation, TargetSpec};
 use senesce_workload::micro::{ColdRead, cold_read};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub struct ColdAccount {
     pub counted_ms: Option<u64>,
     /// Time that the read lost to a stop or to other guests of the host, if that is too much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<LostTime>,
 }
 
 /// Why a read does not count as a cold read.
@@ -79,7 +79,7 @@ pub enum NotCold {
     #[error("the target has no file with data, so nothing was read: fill it first, for example with senesce age")]
     Empty,
     #[error("{0}")]
-    Lost(#[from] Lost),
+    Lost(#[from] LostTime),
     #[error(
         "{cached} of the image file are in the page cache, where another process maps, locks or reads it: end that \
          process"
@@ -183,7 +183,7 @@ impl ColdAccount {
 
 /// Performs a cold read with its cross-check. The caller makes the target cold before. Fails if the device has no
 /// counters.
-pub fn read<D: Rooted>(
+pub fn read<D: TargetDirectory>(
     target: &MountedTarget<D>,
     root: &Path,
     progress: &dyn Progress,
@@ -363,7 +363,7 @@ mod tests {
         let image = |bytes| ColdAccount { image_cached_bytes: Some(bytes), ..account(Some(1000), Some(1000)) };
         assert_eq!(image(10).judge(&read_of(1000)), Ok(None));
         assert_eq!(image(11).judge(&read_of(1000)), Err(NotCold::ImageCached { cached: Bytes(11) }));
-        let lost = Lost { cause: Cause::Stopped, lost_us: 1000, length_us: 2000 };
+        let lost = LostTime { cause: Cause::Stopped, lost_us: 1000, length_us: 2000 };
         let stopped = ColdAccount { lost: Some(lost), ..account(Some(1000), Some(1000)) };
         assert_eq!(stopped.judge(&read_of(1000)), Err(NotCold::Lost(lost)));
     }

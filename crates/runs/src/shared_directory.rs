@@ -43,7 +43,7 @@ impl Token {
         self.directory.join(&self.name)
     }
 
-    pub(crate) fn is_seen(&self) -> bool {
+    pub(crate) fn is_visible(&self) -> bool {
         let begun = Instant::now();
         loop {
             if std::fs::read_to_string(self.path()).is_ok_and(|text| text == self.content) {
@@ -59,7 +59,7 @@ impl Token {
     /// Runs a step of all ranks, which returns when each of them has checked. Rank 0 removes the file, also if a rank
     /// ended meanwhile, and refuses a directory that some rank does not see.
     pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
-        let seen = cluster.gather(&self.is_seen());
+        let seen = cluster.gather(&self.is_visible());
         if cluster.is_first() {
             self.remove();
         }
@@ -98,9 +98,9 @@ mod tests {
         let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let claimed = ClaimedDirectory::claim(here.path(), None).unwrap();
         let token = Token::place(&claimed).unwrap();
-        assert!(token.is_seen());
+        assert!(token.is_visible());
         let gone = elsewhere.path().join("not-mounted");
-        assert!(!Token { directory: gone, ..token.clone() }.is_seen());
+        assert!(!Token { directory: gone, ..token.clone() }.is_visible());
         let other = Token { content: "another".into(), ..token.clone() };
         assert_ne!(other.content, std::fs::read_to_string(token.path()).unwrap());
         token.remove();

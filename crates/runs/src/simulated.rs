@@ -37,13 +37,13 @@ fn of_file(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Failur
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum InitialContent {
     /// Everything that the trace reads without writing it before, in the order of addresses.
     WhatIsRead,
     AsOptions,
 }
 
-impl Held {
+impl InitialContent {
     fn history(self, requests: &[Request]) -> Vec<Request> {
         match self {
             Self::WhatIsRead => history_of_reads(requests),
@@ -52,7 +52,12 @@ impl Held {
     }
 }
 
-pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &Options) -> Result<Outcome, Failure> {
+pub fn simulate(
+    model: &DeviceModel,
+    trace: &BlockTrace,
+    held: InitialContent,
+    options: &Options,
+) -> Result<Outcome, Failure> {
     Ok(simulate_requests(model, &trace.valid()?.for_models(), held, options)?)
 }
 
@@ -61,7 +66,7 @@ pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &O
 pub fn simulate_loop(
     model: &DeviceModel,
     trace: &BlockTrace,
-    held: Held,
+    held: InitialContent,
     options: &Options,
 ) -> Result<Outcome, Failure> {
     let recorded = trace.valid()?.for_closed_loops();
@@ -77,7 +82,7 @@ pub fn simulate_loop(
 pub(crate) fn simulate_requests(
     model: &DeviceModel,
     requests: &[Request],
-    held: Held,
+    held: InitialContent,
     options: &Options,
 ) -> Result<Outcome, senesce_devmodel::ModelError> {
     simulate_after(model, held.history(requests), requests, options, |_| ())
@@ -96,7 +101,7 @@ mod tests {
     }
 
     fn outcome(model: &str, trace: &BlockTrace) -> Result<Outcome, Failure> {
-        simulate(&DeviceModel::builtin(model).unwrap(), trace, Held::WhatIsRead, &Options::default())
+        simulate(&DeviceModel::builtin(model).unwrap(), trace, InitialContent::WhatIsRead, &Options::default())
     }
 
     #[test]

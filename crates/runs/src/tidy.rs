@@ -2,7 +2,7 @@
 //! written, or have something mounted inside.
 
 use senesce_core::failure::{errno_message, failed};
-use senesce_core::record::{Held, Overview, RecordError};
+use senesce_core::record::{Overview, RecordError, RunLock};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
 
 #[derive(Debug)]
-pub struct Removable {
+pub struct RemovableRun {
     path: PathBuf,
     bytes: u64,
-    _lock: Held,
+    _lock: RunLock,
 }
 
-impl Removable {
+impl RemovableRun {
     /// Checks that it may be removed. Refuses a link, a directory without all marks of a record, a run in progress, and
     /// a directory with a mount or a loop device's file inside.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn refusal(path: &Path) -> String {
-        let failure = Removable::claim(path).unwrap_err();
+        let failure = RemovableRun::claim(path).unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::Refused, "{failure}");
         failure.to_string()
     }
@@ -141,7 +141,7 @@ mod tests {
         symlink(&path, directory.path().join("link")).unwrap();
         assert!(refusal(&directory.path().join("link")).contains("links are not followed"));
         symlink(&other, path.join("histograms/away")).unwrap();
-        Removable::claim(&path).unwrap().remove().unwrap();
+        RemovableRun::claim(&path).unwrap().remove().unwrap();
         assert!(!path.exists() && other.join("file").exists());
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let going_on = run(&path);
         assert!(refusal(&path).contains("is being run"));
         drop(going_on);
-        assert!(Removable::claim(&path).is_ok() && path.exists(), "a check removes nothing");
+        assert!(RemovableRun::claim(&path).is_ok() && path.exists(), "a check removes nothing");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod shown;
 
-use crate::simulated::{self, Held};
+use crate::simulated::{self, InitialContent};
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
@@ -50,7 +50,7 @@ pub struct TraceRequest {
 }
 
 #[derive(Debug)]
-pub struct Traced {
+pub struct TracedCommand {
     pub trace: BlockTrace,
     pub summary: Summary,
     pub device_number: (u32, u32),
@@ -107,7 +107,7 @@ impl Summary {
         let mut summary = Self::of(trace)?;
         if trace.is_valid() {
             for (name, model) in models {
-                let outcome = simulated::simulate(model, trace, Held::WhatIsRead, &Options::default())?;
+                let outcome = simulated::simulate(model, trace, InitialContent::WhatIsRead, &Options::default())?;
                 summary.models.insert(name.clone(), outcome);
             }
         }
@@ -183,7 +183,7 @@ impl Summary {
 
 /// Mounts the target, traces its device from the start of the command until everything is written back, and unmounts.
 /// The exit status of the command is not an error. Missing, if the target has no block device.
-pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
+pub fn trace_command(request: &TraceRequest) -> Result<TracedCommand, Failure> {
     let options = OpenOptions {
         mount_options: request.mount_options.clone(),
         read_only: request.read_only,
@@ -222,7 +222,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         environment.put(RESERVATIONS, reservations.join("; "));
     }
     let closed = target.close().map_err(Failure::from);
-    Ok(Traced {
+    Ok(TracedCommand {
         summary: Summary { condition, ..Summary::on_models(&trace, &request.models)? },
         trace,
         device_number: device.number(),

@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn letters_are_shared_exactly_by_treatments_not_apart(pairs in prop::collection::vec((0usize..7, 0usize..7), 0..18)) {
+        fn letters_are_shared_exactly_by_treatments_that_do_not_differ(pairs in prop::collection::vec((0usize..7, 0usize..7), 0..18)) {
             let groups = groups(7, &pairs);
             let apart = |a, b| pairs.iter().any(|pair| *pair == (a, b) || *pair == (b, a));
             for a in 0..7 {

@@ -36,7 +36,7 @@ pub use correlation::{Correlation, partial, pearson, spearman};
 pub use describe::{coefficient_of_variation, mean, mean_of_means, median, standard_deviation};
 pub use floor::Floor;
 pub use gate::{Gate, gate, gate_all};
-pub use median::{Middle, median_interval, middle};
+pub use median::{MedianEstimate, median_interval, middle};
 pub use pairwise::{Class, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
 pub use ratio::{Interval, Ratio};
 pub use recorded::decide_recorded;

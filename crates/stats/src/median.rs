@@ -32,14 +32,14 @@ pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestabl
 
 /// A median, with a 95 % interval if there are enough values.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Middle {
+pub struct MedianEstimate {
     /// Median; of an even number of values, the mean of the middle two.
     pub value: f64,
     /// `None` for fewer than [`LEAST_VALUES`] values.
     pub interval: Option<Interval>,
 }
 
-impl Middle {
+impl MedianEstimate {
     /// Returns both ends for a figure; NaN without an interval.
     pub fn ends(&self) -> (f64, f64) {
         self.interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high))
@@ -47,8 +47,8 @@ impl Middle {
 }
 
 /// Computes the median, with an interval if there are enough values; `None` without values.
-pub fn middle(values: &[f64]) -> Option<Middle> {
-    Some(Middle { value: crate::describe::median(values)?, interval: median_interval(values, 0.05).ok() })
+pub fn middle(values: &[f64]) -> Option<MedianEstimate> {
+    Some(MedianEstimate { value: crate::describe::median(values)?, interval: median_interval(values, 0.05).ok() })
 }
 
 /// Returns the depth (from 1) of the outer order statistics, interpolation weight towards the next inner ones, and

@@ -99,7 +99,7 @@ impl Pairwise {
             Direction::LowerIsBetter => score(a).total_cmp(&score(b)),
         });
         let places = (0..order.len()).flat_map(|a| (a + 1..order.len()).map(move |b| (a, b)));
-        let apart: Vec<(usize, usize)> = places.filter(|(a, b)| self.is_apart(order[*a], order[*b])).collect();
+        let apart: Vec<(usize, usize)> = places.filter(|(a, b)| self.differs(order[*a], order[*b])).collect();
         let letters = letters::letters(order.len(), &letters::groups(order.len(), &apart));
         Class { order, letters }
     }
@@ -120,7 +120,7 @@ impl Pairwise {
     }
 
     /// Returns whether two treatments differ by the verdict.
-    pub fn is_apart(&self, one: usize, other: usize) -> bool {
+    pub fn differs(&self, one: usize, other: usize) -> bool {
         self.is_better(one, other) || self.is_better(other, one)
     }
 
@@ -169,7 +169,7 @@ impl Pairwise {
                 group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
             all.extend(
                 pairs
-                    .filter(|(one, other)| self.is_apart(*one, *other))
+                    .filter(|(one, other)| self.differs(*one, *other))
                     .map(|(one, other)| if self.is_better(one, other) { (one, other) } else { (other, one) }),
             );
         }
@@ -243,7 +243,7 @@ mod tests {
         Arm::single(&values, Mean::Geometric)
     }
 
-    fn judged(arms: &[Result<Arm, Untestable>], direction: Direction) -> Pairwise {
+    fn compare_arms(arms: &[Result<Arm, Untestable>], direction: Direction) -> Pairwise {
         let ratio = |a: usize, b: usize| Ok(Ratio::of(&arms[a].clone()?, &arms[b].clone()?));
         pairwise(arms.len(), ratio, Rule::new(direction), 0.05 / pairs_of(arms.len()) as f64)
     }
@@ -253,19 +253,19 @@ mod tests {
     #[test]
     fn treatments_without_difference_are_grouped() {
         let arms = [arm(60.0, 0.02), arm(100.0, 0.02), arm(99.0, 0.02), Err(Untestable::NotFinite)];
-        let found = judged(&arms, Direction::HigherIsBetter);
+        let found = compare_arms(&arms, Direction::HigherIsBetter);
         assert_eq!(found.text(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
         assert_eq!(found.classes[0].letters, ["a", "a", "b"]);
         assert_eq!(found.groups(&found.classes[0]), [vec![1, 2], vec![0]]);
         assert_eq!(found.pairs.len(), 6);
         assert_eq!(found.pairs[2].decision.verdict.word(), "not-testable");
-        assert_eq!(judged(&arms, Direction::LowerIsBetter).text(&NAMES[..3]), "btrfs > xfs = ext4");
+        assert_eq!(compare_arms(&arms, Direction::LowerIsBetter).text(&NAMES[..3]), "btrfs > xfs = ext4");
     }
 
     #[test]
     fn chain_claims_no_more_than_its_pairs() {
         let arms = [arm(90.0, 0.07), arm(100.0, 0.07), arm(95.0, 0.07)];
-        let found = judged(&arms, Direction::HigherIsBetter);
+        let found = compare_arms(&arms, Direction::HigherIsBetter);
         assert_eq!(found.text(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
         assert_eq!(found.classes[0].letters, ["a", "ab", "b"]);
     }
@@ -303,8 +303,8 @@ mod tests {
 
     #[test]
     fn zero_or_one_treatment_has_no_order() {
-        assert_eq!(judged(&[], Direction::HigherIsBetter).text(&NAMES), "");
-        assert!(judged(&[arm(1.0, 0.1)], Direction::HigherIsBetter).classes.is_empty());
+        assert_eq!(compare_arms(&[], Direction::HigherIsBetter).text(&NAMES), "");
+        assert!(compare_arms(&[arm(1.0, 0.1)], Direction::HigherIsBetter).classes.is_empty());
         assert_eq!((pairs_of(0), pairs_of(1), pairs_of(4)), (0, 0, 6));
     }
 

@@ -24,7 +24,7 @@ impl Ratio {
     /// floor or the resolution is too coarse.
     pub fn repetitions_needed(&self, error: f64, margin: f64) -> Option<u64> {
         let reach = margin.max(0.0).ln_1p();
-        least_units(|units| {
+        minimum_units(|units| {
             let standard_error = self.error_with([units; 2]);
             let needed = standard_error * reach_of(error, self.dof_with([units; 2]), (1.0 + POWER) / 2.0);
             needed.max(self.resolution) < reach
@@ -40,7 +40,7 @@ impl Ratio {
     /// `None`: more than a million.
     pub fn repetitions_to_find(&self, difference: f64, error: f64, margin: f64, power: f64) -> Option<u64> {
         let distance = difference.ln_1p().abs();
-        least_units(|units| self.detectable_with([units; 2], error, margin, power) <= distance)
+        minimum_units(|units| self.detectable_with([units; 2], error, margin, power) <= distance)
     }
 
     fn detectable_with(&self, units: [f64; 2], error: f64, margin: f64, power: f64) -> f64 {
@@ -63,7 +63,7 @@ fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
 }
 
 /// Returns the smallest number from 2 on that satisfies `enough`, which must be monotonic.
-fn least_units(enough: impl Fn(f64) -> bool) -> Option<u64> {
+fn minimum_units(enough: impl Fn(f64) -> bool) -> Option<u64> {
     let (mut below, mut above) = (1, 2);
     while !enough(above as f64) {
         (below, above) = (above, above * 2);

@@ -35,7 +35,7 @@ pub enum Step {
 }
 
 /// Numbers of units per side at which to analyse, from the minimum to `most`.
-pub(crate) fn looks(most: usize) -> Vec<usize> {
+pub(crate) fn analysis_sizes(most: usize) -> Vec<usize> {
     let mut sizes = vec![LEAST_VALUES];
     while let Some(&last) = sizes.last().filter(|last| **last < most) {
         sizes.push(((last as f64 * GROWTH).ceil() as usize).min(most));
@@ -60,7 +60,7 @@ impl Sequential {
     /// statement is wrong with probability at most `error`.
     pub fn new(rules: Vec<Rule>, most: usize, goal: Goal, error: f64) -> Self {
         let (decisions, settled) = (vec![None; rules.len()], vec![false; rules.len()]);
-        Self { looks: looks(most), taken: 0, rules, goal, error, decisions, settled }
+        Self { looks: analysis_sizes(most), taken: 0, rules, goal, error, decisions, settled }
     }
 
     /// Returns the action before the first analysis.
@@ -71,7 +71,7 @@ impl Sequential {
     /// Performs an interim analysis with one ratio per metric, in the order of the rules. `last`: time is over, and the
     /// error of the remaining analyses goes to this one. A decided metric keeps its decision. A metric that was not
     /// testable is analysed again.
-    pub fn look(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
+    pub fn analyse(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
         let left = self.looks.len() - self.taken;
         if left == 0 {
             return Step::Done;
@@ -93,7 +93,7 @@ impl Sequential {
     }
 
     /// Returns whether any analyses are left.
-    pub fn has_looks(&self) -> bool {
+    pub fn has_analyses(&self) -> bool {
         self.taken < self.looks.len()
     }
 
@@ -137,40 +137,40 @@ mod tests {
 
     #[test]
     fn analyses_grow_to_the_maximum() {
-        assert_eq!(looks(5), [5]);
-        assert_eq!(looks(0), [5]);
-        assert_eq!(looks(30), [5, 7, 10, 14, 20, 28, 30]);
-        assert_eq!(looks(100_000).len(), 31);
+        assert_eq!(analysis_sizes(5), [5]);
+        assert_eq!(analysis_sizes(0), [5]);
+        assert_eq!(analysis_sizes(30), [5, 7, 10, 14, 20, 28, 30]);
+        assert_eq!(analysis_sizes(100_000).len(), 31);
     }
 
     #[test]
     fn decisions_stay_and_other_metrics_continue() {
         let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
         assert_eq!(run.start(), Step::Measure(5));
-        assert_eq!(run.look(&[ratio(-0.5, 5), ratio(-0.03, 5)], false), Step::Measure(7));
-        assert_eq!(run.look(&[ratio(0.5, 7), ratio(-0.03, 7)], false), Step::Measure(10));
+        assert_eq!(run.analyse(&[ratio(-0.5, 5), ratio(-0.03, 5)], false), Step::Measure(7));
+        assert_eq!(run.analyse(&[ratio(0.5, 7), ratio(-0.03, 7)], false), Step::Measure(10));
         let words: Vec<&str> = run.decisions().iter().map(|decision| decision.verdict.word()).collect();
         assert_eq!((words, run.open()), (vec!["worse", "undecided"], vec![1]));
-        assert_eq!(run.look(&[ratio(0.5, 10), ratio(-0.5, 10)], false), Step::Done);
+        assert_eq!(run.analyse(&[ratio(0.5, 10), ratio(-0.5, 10)], false), Step::Done);
     }
 
     #[test]
     fn last_analysis_uses_the_remaining_error() {
         let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.07);
         let confidence = |run: &Sequential| run.decisions()[0].interval.unwrap().confidence;
-        run.look(&[ratio(0.0, 5)], false);
+        run.analyse(&[ratio(0.0, 5)], false);
         assert!((confidence(&run) - 0.99).abs() < 1e-12);
-        assert_eq!(run.look(&[ratio(0.0, 6)], true), Step::Done);
+        assert_eq!(run.analyse(&[ratio(0.0, 6)], true), Step::Done);
         assert!((confidence(&run) - 0.94).abs() < 1e-12);
         // No error is left.
-        assert_eq!(run.look(&[ratio(9.0, 6)], false), Step::Done);
+        assert_eq!(run.analyse(&[ratio(9.0, 6)], false), Step::Done);
         assert!(matches!(run.decisions()[0].verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
     fn gate_can_be_the_goal() {
         let mut run = Sequential::new(rules(1), 1000, Goal::Gate(0.05), 0.05);
-        assert_eq!(run.look(&[ratio(0.3, 5)], false), Step::Done);
+        assert_eq!(run.analyse(&[ratio(0.3, 5)], false), Step::Done);
         assert!(run.decisions()[0].interval.unwrap().low > 0.95);
     }
 
@@ -178,9 +178,9 @@ mod tests {
     fn untestable_metric_is_analysed_when_values_arrive() {
         let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.05);
         let none = Err(Untestable::Other("no result".into()));
-        assert_eq!((run.look(&[none], false), run.has_looks()), (Step::Done, true));
-        assert_eq!(run.look(&[ratio(-0.03, 5)], false), Step::Measure(10));
-        assert_eq!((run.look(&[ratio(-0.5, 10)], true), run.has_looks()), (Step::Done, false));
+        assert_eq!((run.analyse(&[none], false), run.has_analyses()), (Step::Done, true));
+        assert_eq!(run.analyse(&[ratio(-0.03, 5)], false), Step::Measure(10));
+        assert_eq!((run.analyse(&[ratio(-0.5, 10)], true), run.has_analyses()), (Step::Done, false));
         assert_eq!(run.decisions()[0].verdict.word(), "worse");
     }
 
@@ -188,8 +188,8 @@ mod tests {
     fn untestable_metric_is_only_awaited_if_values_may_arrive() {
         let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
         let few = Err(Untestable::TooFew { have: 3, need: 5 });
-        assert_eq!(run.look(&[Err(Untestable::NotFinite), few], false), Step::Measure(7));
-        assert_eq!(run.look(&[Err(Untestable::NotFinite), ratio(0.5, 7)], false), Step::Done);
+        assert_eq!(run.analyse(&[Err(Untestable::NotFinite), few], false), Step::Measure(7));
+        assert_eq!(run.analyse(&[Err(Untestable::NotFinite), ratio(0.5, 7)], false), Step::Done);
         assert_eq!(Sequential::new(vec![], 30, Goal::Verdict, 0.05).start(), Step::Done);
         assert_eq!(Sequential::new(rules(1), 30, Goal::Verdict, 0.05).decisions()[0].verdict.word(), "not-testable");
     }

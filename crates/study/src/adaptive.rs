@@ -3,9 +3,9 @@
 //! that an interrupted study continues at the same point.
 
 use crate::matrix::{self, RunId, repetitions_of, runs};
-use crate::past::{self, Past};
+use crate::past_events::{self, PastEvent};
 use crate::questions::{CellId, Question, error_each, questions};
-use crate::results::{Cell, judged_and_others};
+use crate::results::{Cell, primary_and_other_cells};
 use crate::spec::StudySpec;
 use crate::verdicts::{self, Answer};
 use senesce_core::{Failure, Measurement};
@@ -21,7 +21,7 @@ pub(crate) const MOST: u32 = 400;
 
 /// An interim analysis of a study that runs until decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct InterimAnalysis {
     /// Repetitions of every open cell on each image that it uses.
     pub repetitions: u32,
     /// Whether it is the last because the time is over.
@@ -38,7 +38,7 @@ pub(crate) fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
 }
 
 /// Analyses whose values are complete and which the record does not have yet.
-pub(crate) fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
+pub(crate) fn due_analyses(spec: &StudySpec, past: &[PastEvent]) -> Vec<InterimAnalysis> {
     let mut replay = Replay::new(spec, past);
     replay.play();
     replay.due
@@ -46,31 +46,31 @@ pub(crate) fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
 
 /// Returns the runs to do next; empty if everything is decided or the time is over. Failed runs are retried after all
 /// analyses.
-pub(crate) fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
+pub(crate) fn next_runs(spec: &StudySpec, past: &[PastEvent]) -> Vec<RunId> {
     let mut replay = Replay::new(spec, past);
     match replay.play() {
         Some(missing) => missing,
-        None if replay.has_time() => past::failed(past).into_iter().map(|failed| failed.id).collect(),
+        None if replay.has_time() => past_events::failed(past).into_iter().map(|failed| failed.id).collect(),
         None => Vec::new(),
     }
 }
 
-pub(crate) fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
+pub(crate) fn answers(spec: &StudySpec, past: &[PastEvent]) -> Vec<Answer> {
     let mut replay = Replay::new(spec, past);
     replay.play();
-    let (cells, censored) = (replay.cells(past, spec.repetitions), verdicts::censored(&past::failed(past)));
+    let (cells, censored) = (replay.cells(past, spec.repetitions), verdicts::censored(&past_events::failed(past)));
     let decisions = replay.course.decisions();
     let answers = replay.questions.iter().zip(decisions).filter_map(|(question, decision)| {
         let what = replay.metrics.get(&question.sample.workload)?;
         let ratio = verdicts::ratio(spec, &cells, &censored, *question, &what.metric);
-        let (ratio, decision) = said_of_late_values(ratio, decision);
+        let (ratio, decision) = withhold_late_values(ratio, decision);
         Some(Answer::new(spec, &cells, *question, what, ratio, decision))
     });
     answers.collect()
 }
 
 /// Withholds a verdict from later values if a cell was not testable in any analysis.
-fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> (Result<Ratio, Untestable>, Decision) {
+fn withhold_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> (Result<Ratio, Untestable>, Decision) {
     match (&decision.verdict, &ratio) {
         (Verdict::NotTestable { .. }, Ok(_)) => {
             let why = Untestable::Other("its values came after the last interim analysis".into());
@@ -82,20 +82,20 @@ fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> 
 
 struct Replay<'a> {
     spec: &'a StudySpec,
-    past: &'a [Past],
+    past: &'a [PastEvent],
     questions: Vec<Question>,
     metrics: BTreeMap<usize, Measurement>,
     course: Sequential,
-    last: Option<Look>,
+    last: Option<InterimAnalysis>,
     seen: usize,
-    due: Vec<Look>,
+    due: Vec<InterimAnalysis>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(spec: &'a StudySpec, past: &'a [Past]) -> Self {
+    fn new(spec: &'a StudySpec, past: &'a [PastEvent]) -> Self {
         let questions = questions(spec);
         let mut metrics = BTreeMap::new();
-        for run in past::runs(past) {
+        for run in past_events::runs(past) {
             if let Some(first) = run.metrics.first() {
                 metrics.entry(run.id.workload).or_insert_with(|| first.clone());
             }
@@ -115,34 +115,34 @@ impl<'a> Replay<'a> {
     fn play(&mut self) -> Option<Vec<RunId>> {
         let (past, mut step) = (self.past, self.course.start());
         for (index, one) in past.iter().enumerate() {
-            if let Past::Look(look) = one {
+            if let PastEvent::Look(look) = one {
                 step = self.take(look.clone(), index);
             }
         }
-        while let Some((repetitions, last)) = self.next_look(step) {
+        while let Some((repetitions, last)) = self.next_analysis(step) {
             let missing = self.missing(repetitions);
             if !missing.is_empty() {
                 return Some(missing);
             }
-            let look = Look { repetitions, last, dead: self.dead_at(repetitions) };
+            let look = InterimAnalysis { repetitions, last, dead: self.dead_at(repetitions) };
             self.due.push(look.clone());
             step = self.take(look, past.len());
         }
         None
     }
 
-    fn take(&mut self, look: Look, seen: usize) -> Step {
+    fn take(&mut self, look: InterimAnalysis, seen: usize) -> Step {
         let ratios = self.ratios(&self.past[..seen], look.repetitions);
-        let step = self.course.look(&ratios, look.last);
+        let step = self.course.analyse(&ratios, look.last);
         (self.last, self.seen) = (Some(look), seen);
         step
     }
 
-    fn next_look(&self, step: Step) -> Option<(u32, bool)> {
+    fn next_analysis(&self, step: Step) -> Option<(u32, bool)> {
         if self.last.as_ref().is_some_and(|look| look.last) {
             return None;
         }
-        if self.course.has_looks() && self.is_revived() {
+        if self.course.has_analyses() && self.is_revived() {
             return Some((self.have(), false));
         }
         match step {
@@ -160,7 +160,7 @@ impl<'a> Replay<'a> {
     }
 
     fn is_revived(&self) -> bool {
-        past::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
+        past_events::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
     }
 
     /// Returns the size of the next analysis, and whether it is the last within the time limit. The first is always
@@ -185,12 +185,12 @@ impl<'a> Replay<'a> {
 
     /// Returns the tries of the first `size` repetitions before the last analysis and their seconds, failures included.
     fn tries(&self, size: u32) -> impl Iterator<Item = (RunId, f64)> {
-        let tried = self.past[..self.seen].iter().filter_map(Past::tried);
+        let tried = self.past[..self.seen].iter().filter_map(PastEvent::tried);
         tried.filter(move |(id, _)| self.is_within(*id, size))
     }
 
     fn has_time(&self) -> bool {
-        let spent: f64 = self.past.iter().filter_map(Past::tried).map(|(_, seconds)| seconds).sum();
+        let spent: f64 = self.past.iter().filter_map(PastEvent::tried).map(|(_, seconds)| seconds).sum();
         spent < self.spec.most_seconds()
     }
 
@@ -199,8 +199,8 @@ impl<'a> Replay<'a> {
     fn dead_at(&self, repetitions: u32) -> Vec<CellId> {
         let have = self.have();
         let is_newer = |id: RunId| self.is_within(id, repetitions) && !self.is_within(id, have);
-        let newer = past::runs(self.past).filter(|run| is_newer(run.id));
-        let again = past::runs(&self.past[self.seen..]);
+        let newer = past_events::runs(self.past).filter(|run| is_newer(run.id));
+        let again = past_events::runs(&self.past[self.seen..]);
         let living: BTreeSet<CellId> = newer.chain(again).map(|run| cell_of(run.id)).collect();
         let asked = if repetitions > have { self.open_cells() } else { BTreeSet::new() };
         let asked: BTreeSet<CellId> = asked.into_iter().chain(self.dead().iter().copied()).collect();
@@ -215,7 +215,7 @@ impl<'a> Replay<'a> {
 
     fn missing(&self, size: u32) -> Vec<RunId> {
         let open = self.open_cells();
-        let tried: BTreeSet<RunId> = self.past.iter().filter_map(Past::tried).map(|(id, _)| id).collect();
+        let tried: BTreeSet<RunId> = self.past.iter().filter_map(PastEvent::tried).map(|(id, _)| id).collect();
         let all = runs(&StudySpec { repetitions: size, ..self.spec.clone() });
         all.into_iter().filter(|id| open.contains(&cell_of(*id)) && !tried.contains(id)).collect()
     }
@@ -224,13 +224,13 @@ impl<'a> Replay<'a> {
         id.repetition < repetitions_of(self.spec, id.on.state, size)
     }
 
-    fn cells(&self, past: &[Past], size: u32) -> Vec<Cell> {
-        let within = past::runs(past).filter(|run| self.is_within(run.id, size));
-        judged_and_others(&within.cloned().collect::<Vec<_>>(), &BTreeSet::new()).0
+    fn cells(&self, past: &[PastEvent], size: u32) -> Vec<Cell> {
+        let within = past_events::runs(past).filter(|run| self.is_within(run.id, size));
+        primary_and_other_cells(&within.cloned().collect::<Vec<_>>(), &BTreeSet::new()).0
     }
 
-    fn ratios(&self, past: &[Past], size: u32) -> Vec<Result<Ratio, Untestable>> {
-        let (cells, censored) = (self.cells(past, size), verdicts::censored(&past::failed(past)));
+    fn ratios(&self, past: &[PastEvent], size: u32) -> Vec<Result<Ratio, Untestable>> {
+        let (cells, censored) = (self.cells(past, size), verdicts::censored(&past_events::failed(past)));
         let of = |question: &Question| match self.metrics.get(&question.sample.workload) {
             Some(what) => verdicts::ratio(self.spec, &cells, &censored, *question, &what.metric),
             None => Err(Untestable::Other("no run of the workload succeeded".into())),

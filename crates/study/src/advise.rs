@@ -3,7 +3,7 @@
 use crate::adaptive::MOST;
 use crate::answer::needed_text;
 use crate::entries::WorkloadSpec;
-use crate::ready::Ready;
+use crate::ready::ReadyWorkload;
 use senesce_core::{Bytes, Rows, Span, Table};
 use senesce_stats::verdict::{MARGIN, at_margin};
 use serde_json::{Value, json};
@@ -13,37 +13,37 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
     pub name: &'static str,
-    workload: Stands,
+    workload: StandIn,
     profile: &'static str,
     /// Explains a workload that only approximates the purpose; empty otherwise.
     pub note: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum StandIn {
     Personality(&'static str),
     Ready(&'static str),
 }
 
 pub const PURPOSES: [Purpose; 5] = [
-    Purpose { name: "mail", workload: Stands::Personality("varmail"), profile: "wang_os", note: "" },
-    Purpose { name: "web", workload: Stands::Personality("webserver"), profile: "agrawal", note: "" },
+    Purpose { name: "mail", workload: StandIn::Personality("varmail"), profile: "wang_os", note: "" },
+    Purpose { name: "web", workload: StandIn::Personality("webserver"), profile: "agrawal", note: "" },
     Purpose {
         name: "build",
-        workload: Stands::Ready("build"),
+        workload: StandIn::Ready("build"),
         profile: "pramod",
         note: "a build is measured by 80 C files with 960 headers, which are unpacked, compiled and linked: the compiler's own time is \
                in it",
     },
     Purpose {
         name: "database",
-        workload: Stands::Ready("database"),
+        workload: StandIn::Ready("database"),
         profile: "wang_os",
         note: "a database is measured by SQLite: durable transactions of ten rows, and reading by an index",
     },
     Purpose {
         name: "objects",
-        workload: Stands::Ready("objects"),
+        workload: StandIn::Ready("objects"),
         profile: "meyer",
         note: "an object store is measured by files of 512 B to 64 KiB in 256 directories: put durably, read whole, deleted",
     },
@@ -60,13 +60,13 @@ impl Purpose {
     }
 }
 
-impl Stands {
-    fn ready(self) -> Option<Ready> {
+impl StandIn {
+    fn ready(self) -> Option<ReadyWorkload> {
         match self {
             Self::Personality(_) => None,
             Self::Ready(name) => {
                 let ready = name.to_string();
-                Ready::of(&WorkloadSpec { ready, ..WorkloadSpec::default() }).ok().flatten()
+                ReadyWorkload::of(&WorkloadSpec { ready, ..WorkloadSpec::default() }).ok().flatten()
             }
         }
     }
@@ -85,7 +85,7 @@ impl Stands {
 }
 
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct AdviceRequest {
     pub purpose: Purpose,
     pub file_systems: Vec<String>,
     pub size: Bytes,
@@ -96,12 +96,12 @@ pub struct Asked {
 
 /// Returns the seconds of one run: a tenth of an even share of the budget, so that each cell has at least ten
 /// repetitions.
-fn seconds(asked: &Asked) -> f64 {
+fn seconds(asked: &AdviceRequest) -> f64 {
     let cells = (asked.file_systems.len() * 2).max(1) as f64;
     (asked.budget.0.as_secs_f64() / (cells * 10.0)).clamp(0.5, 10.0)
 }
 
-pub fn study(asked: &Asked) -> String {
+pub fn study(asked: &AdviceRequest) -> String {
     let Purpose { name, workload, profile, .. } = asked.purpose;
     let (size, budget, workload) = (asked.size.0, asked.budget, workload.lines(seconds(asked)));
     let mut text = format!(
@@ -149,7 +149,7 @@ pub fn pairs(result: &Value) -> Table {
     table
 }
 
-fn would_decide(open: &[Needed]) -> String {
+fn would_decide(open: &[NeededRepetitions]) -> String {
     match is_beyond(open) {
         true => format!(
             "more than {MOST} repetitions of a cell, the maximum, would be needed to decide{}",
@@ -159,13 +159,13 @@ fn would_decide(open: &[Needed]) -> String {
     }
 }
 
-fn is_beyond(open: &[Needed]) -> bool {
+fn is_beyond(open: &[NeededRepetitions]) -> bool {
     open.iter().all(|(_, needed)| needed.is_some()) && open.iter().any(|(_, needed)| *needed > Some(u64::from(MOST)))
 }
 
-type Needed<'a> = (&'a str, Option<u64>);
+type NeededRepetitions<'a> = (&'a str, Option<u64>);
 
-fn needed(pair: &Value) -> Option<Needed<'_>> {
+fn needed(pair: &Value) -> Option<NeededRepetitions<'_>> {
     let units = pair["counted"].as_str().unwrap_or("repetitions");
     (pair["verdict"] == "undecided").then(|| (units, pair["repetitions_needed"].as_u64()))
 }
@@ -176,7 +176,7 @@ fn rows<'a>(result: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 
 pub fn sentences(result: &Value) -> Vec<String> {
     let mut said: Vec<String> = result["answer"].as_str().map(str::to_string).into_iter().collect();
-    let open: Vec<Needed> = rows(result, "pairs").filter_map(needed).collect();
+    let open: Vec<NeededRepetitions> = rows(result, "pairs").filter_map(needed).collect();
     if !open.is_empty() {
         let advice = match open.iter().all(|(_, needed)| needed.is_some()) {
             true if is_beyond(&open) => {
@@ -196,15 +196,15 @@ mod tests {
     use super::*;
     use crate::StudySpec;
 
-    fn asked(purpose: Purpose, budget: &str) -> Asked {
+    fn request(purpose: Purpose, budget: &str) -> AdviceRequest {
         let file_systems = vec!["ext4".into(), "xfs".into()];
-        Asked { purpose, file_systems, size: Bytes::gib(1), budget: budget.parse().unwrap(), device: None }
+        AdviceRequest { purpose, file_systems, size: Bytes::gib(1), budget: budget.parse().unwrap(), device: None }
     }
 
     #[test]
     fn every_purpose_has_a_study_that_can_be_planned() {
         for purpose in PURPOSES {
-            let text = study(&asked(purpose, "1h"));
+            let text = study(&request(purpose, "1h"));
             let spec = StudySpec::parse("advise", &text).unwrap_or_else(|failure| panic!("{failure}:\n{text}"));
             assert!(spec.until_decided && spec.file_system.len() == 2 && spec.state.len() == 2, "{text}");
         }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_the_budget_allows() {
-        let of = |budget| seconds(&asked(PURPOSES[0], budget));
+        let of = |budget| seconds(&request(PURPOSES[0], budget));
         assert_eq!((of("10s"), of("1m"), of("1h")), (0.5, 1.5, 10.0));
     }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn build_and_database_studies_use_ready_workloads() {
-        let text = |name: &str, budget: &str| study(&asked(Purpose::named(name).unwrap(), budget));
+        let text = |name: &str, budget: &str| study(&request(Purpose::named(name).unwrap(), budget));
         assert!(text("build", "1h").contains("ready = \"build\"\nscale = 1.0"), "{}", text("build", "1h"));
         assert!(text("database", "10s").contains("ready = \"database\"\nscale = 0.1"), "{}", text("database", "10s"));
         assert!(text("objects", "1h").contains("ready = \"objects\""));

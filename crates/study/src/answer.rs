@@ -40,10 +40,10 @@ pub(crate) fn sentence(results: &Results) -> String {
     let differs = |answers: &[&Answer]| answers.iter().any(|answer| answer.decision.verdict.is_difference());
     match (differs(&measured), differs(&modelled)) {
         (true, _) => {}
-        (false, false) => all.push(nothing_found(&results.answers.iter().collect::<Vec<_>>())),
+        (false, false) => all.push(inconclusive(&results.answers.iter().collect::<Vec<_>>())),
         (false, true) => {
             if !measured.is_empty() {
-                all.push(format!("on measured drives, {}", nothing_found(&measured)));
+                all.push(format!("on measured drives, {}", inconclusive(&measured)));
             }
             all.push("on modelled drives there are differences, see the tables".into());
         }
@@ -132,7 +132,7 @@ fn not_compared(results: &Results) -> String {
     }
 }
 
-fn nothing_found(answers: &[&Answer]) -> String {
+fn inconclusive(answers: &[&Answer]) -> String {
     let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {

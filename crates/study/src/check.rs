@@ -105,7 +105,7 @@ impl StudySpec {
         if one.is_zoned() {
             return self.check_zoned(one);
         }
-        let least = kind.least_size();
+        let least = kind.minimum_size();
         if one.mkfs.is_empty() && self.size < least {
             return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
         }

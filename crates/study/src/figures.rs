@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::matrix::runs;
     use crate::matrix_run::RunEvent;
-    use crate::past::Past;
+    use crate::past_events::PastEvent;
     use senesce_core::Measurement;
 
     fn results(changes: &str) -> Results {
@@ -199,7 +199,7 @@ mod tests {
             let metrics = vec![Measurement::new("throughput", "operations/s", Better::Higher, value).unwrap()];
             RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: None }
         };
-        let past: Vec<Past> = runs(&spec).into_iter().map(event).map(Past::Run).collect();
+        let past: Vec<PastEvent> = runs(&spec).into_iter().map(event).map(PastEvent::Run).collect();
         Results::gather(spec, &past, Vec::new(), Vec::new())
     }
 

@@ -6,7 +6,7 @@ use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{FileSystemSpec, StateKind, StudySpec};
 use crate::zoned::ZonedDrives;
 use content::content;
-use senesce_aging::execute::{Hand, PlanTarget};
+use senesce_aging::execute::{PlanExecutor, PlanTarget};
 use senesce_aging::{AgingPlan, DirectoryTarget, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
@@ -144,14 +144,14 @@ impl Images {
             true => {
                 let fs = &spec.file_system[id.fs];
                 let target = self.open_restored(fs)?;
-                let seen = look(target.mount_point(), id, key.clone());
+                let seen = examine(target.mount_point(), id, key.clone());
                 // A custom file system may not report where its files lie.
-                let unseen = ImageFacts { key, ..ImageFacts::unseen(id) };
+                let unseen = ImageFacts { key, ..ImageFacts::unexamined(id) };
                 let facts = if fs.custom().is_some() { seen.or(Ok(unseen)) } else { seen }?;
                 target.close()?;
                 facts
             }
-            false => look(&path, id, key)?,
+            false => examine(&path, id, key)?,
         };
         if is_planned(&spec.state[id.state]) {
             let plan = aging_plan(spec, &spec.state[id.state], id.image)?;
@@ -189,7 +189,7 @@ impl Images {
         fs.run_hook(&target)?;
         if is_planned(state) {
             let plan = Arc::new(aging_plan(spec, state, id.image)?);
-            let made = Making { spec, plan: &plan, target: &target, name, progress, interrupt };
+            let made = ImageCreation { spec, plan: &plan, target: &target, name, progress, interrupt };
             match state.kind {
                 StateKind::Aged => made.age(spec.source(state).data)?,
                 StateKind::Copy => made.create(spec.source(state).data, survivors(&plan))?,
@@ -225,7 +225,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
     }
 }
 
-struct Making<'a> {
+struct ImageCreation<'a> {
     spec: &'a StudySpec,
     plan: &'a Arc<AgingPlan>,
     target: &'a MountedTarget,
@@ -234,7 +234,7 @@ struct Making<'a> {
     interrupt: &'a Interrupt,
 }
 
-impl Making<'_> {
+impl ImageCreation<'_> {
     fn age(&self, data: senesce_aging::Data) -> Result<(), Failure> {
         let back_end = DirectoryTarget::new(self.plan.clone(), self.target.directory(), data);
         self.progress.phase(&format!("age {}", self.name), self.plan.len(), "operations");
@@ -275,7 +275,7 @@ fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
     files.into_iter().map(|file| Operation { kind: OperationKind::Create, file })
 }
 
-fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
+fn examine(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     let summary = Layout::of(path)?;
     Ok(ImageFacts {
         id,
@@ -303,7 +303,7 @@ impl ImageFacts {
         (self.id, self.guest.as_deref())
     }
 
-    pub(crate) fn unseen(id: ImageId) -> Self {
+    pub(crate) fn unexamined(id: ImageId) -> Self {
         Self {
             id,
             key: String::new(),

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Launched {
+pub(crate) struct LaunchedWorkload {
     launcher: Vec<String>,
     workload: Vec<String>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Launched {
 /// Below the mount point: the ranks do not work among the files of the image.
 const DIRECTORY: &str = "ranks";
 
-impl Launched {
+impl LaunchedWorkload {
     pub(crate) fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {
@@ -114,17 +114,17 @@ mod tests {
 
     #[test]
     fn launcher_requires_a_workload() {
-        assert_eq!(Launched::of(&spec("")).unwrap(), None);
-        let found = Launched::of(&spec("mpirun -n 4")).unwrap().unwrap();
+        assert_eq!(LaunchedWorkload::of(&spec("")).unwrap(), None);
+        let found = LaunchedWorkload::of(&spec("mpirun -n 4")).unwrap().unwrap();
         assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
         assert_eq!(found.workload, ["webserver", "--scale", "0.5", "--set", "a=1"]);
         let cold = WorkloadSpec { cold_read: true, personality: String::new(), ..spec("mpirun") };
-        assert_eq!(Launched::of(&cold).unwrap_err().exit_code(), ExitCode::Usage);
+        assert_eq!(LaunchedWorkload::of(&cold).unwrap_err().exit_code(), ExitCode::Usage);
     }
 
     #[test]
     fn failure_quotes_the_message_of_senesce() {
-        let launched = Launched { launcher: vec!["mpirun".into()], workload: Vec::new() };
+        let launched = LaunchedWorkload { launcher: vec!["mpirun".into()], workload: Vec::new() };
         let stderr = b"mpirun noticed\nsenesce: rank 1 on a: its process 7 died\n-----\n".to_vec();
         let output = Output { status: ExitStatus::from_raw(5 << 8), stdout: b"{}".to_vec(), stderr };
         let failure = launched.read(&output).unwrap_err();

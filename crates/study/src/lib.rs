@@ -19,7 +19,7 @@ mod made;
 pub mod matrix;
 mod matrix_run;
 mod pair_figures;
-mod past;
+mod past_events;
 mod questions;
 mod ready;
 pub mod results;
@@ -76,7 +76,7 @@ impl Run for Study {
         if !spec.until_decided {
             return Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).collect());
         }
-        let wanted = adaptive::next_runs(spec, &past::of(spec, recorded));
+        let wanted = adaptive::next_runs(spec, &past_events::of(spec, recorded));
         Ok(steps.filter(|planned| wanted.contains(&planned.step)).collect())
     }
 
@@ -108,7 +108,7 @@ impl Run for Study {
 
 fn analyse_interim(spec: &StudySpec, context: &mut Context<'_, Study>) -> Result<(), Failure> {
     if spec.until_decided {
-        for look in adaptive::due_looks(spec, &past::of(spec, context.recorded())) {
+        for look in adaptive::due_analyses(spec, &past_events::of(spec, context.recorded())) {
             context.record_now(Event::Look(look))?;
         }
     }

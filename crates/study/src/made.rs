@@ -74,7 +74,7 @@ mod tests {
 
     fn image(fs: usize, state: usize, key: &str, from_store: bool, guest: Option<&str>) -> ImageFacts {
         let (key, guest) = (key.into(), guest.map(str::to_string));
-        ImageFacts { key, from_store, guest, ..ImageFacts::unseen(ImageId { fs, state, image: 0 }) }
+        ImageFacts { key, from_store, guest, ..ImageFacts::unexamined(ImageId { fs, state, image: 0 }) }
     }
 
     fn run(fs: usize, state: usize, guest: Option<&str>) -> Event {

@@ -1,6 +1,6 @@
 //! Executes a study: images first, then every run on a restored image.
 
-use crate::adaptive::Look;
+use crate::adaptive::InterimAnalysis;
 use crate::device_state::DeviceState;
 use crate::estimate;
 use crate::guest;
@@ -8,7 +8,7 @@ use crate::images::{ImageFacts, Images};
 use crate::made;
 use crate::matrix::{self, ImageId, RunId, is_planned, runs, warnings};
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
-use crate::subject::{Measured, Subject};
+use crate::subject::{Subject, SubjectMeasurement};
 use crate::trial;
 use senesce_aging::Data;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
@@ -30,7 +30,7 @@ pub enum Event {
     Image(ImageFacts),
     Run(RunEvent),
     /// An interim analysis was done.
-    Look(Look),
+    Look(InterimAnalysis),
 }
 
 /// A completed run.
@@ -51,7 +51,7 @@ pub struct RunEvent {
 pub struct Matrix {
     spec: StudySpec,
     images: Option<Images>,
-    ready: Ready,
+    ready: ReadyImages,
     refused: BTreeMap<usize, String>,
     /// Estimated seconds of the remaining work, and its start.
     estimated: f64,
@@ -75,7 +75,7 @@ impl Matrix {
         let mut wanted: Vec<ImageId> = here.iter().map(|run| run.on).collect();
         wanted.sort();
         wanted.dedup();
-        let (ready, tried, estimated, begun) = (Ready::new(), BTreeMap::new(), 0.0, Instant::now());
+        let (ready, tried, estimated, begun) = (ReadyImages::new(), BTreeMap::new(), 0.0, Instant::now());
         let mut matrix = Self { spec, images: None, ready, refused, estimated, begun, tried };
         if !wanted.is_empty() {
             matrix.provide_all(&wanted, context)?;
@@ -207,7 +207,7 @@ pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
 const METADATA: f64 = 0.1;
 const WORKLOAD: f64 = 0.2;
 
-type Ready = BTreeMap<ImageId, Result<ImageFacts, String>>;
+type ReadyImages = BTreeMap<ImageId, Result<ImageFacts, String>>;
 
 fn one<R: Run>(
     spec: &StudySpec,
@@ -325,7 +325,7 @@ fn stop_trace(
     target: &MountedTarget,
     session: Option<TraceSession>,
     subject: &Subject,
-    measured: &Measured,
+    measured: &SubjectMeasurement,
 ) -> Result<Vec<Measurement>, Failure> {
     let Some(session) = session else { return Ok(Vec::new()) };
     target.sync()?;

@@ -6,7 +6,7 @@ use crate::images::ImageFacts;
 use crate::made;
 use crate::matrix::{ImageId, RunId, runs};
 use crate::matrix_run::{ESTIMATED, Event, RunEvent, TOOK};
-use crate::past::{self, Past};
+use crate::past_events::{self, PastEvent};
 use crate::questions::CellId;
 use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
@@ -83,7 +83,7 @@ pub struct GuestCells {
 
 impl Results {
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
-        let past = past::of(&spec, recorded);
+        let past = past_events::of(&spec, recorded);
         let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
         let guests = GuestBooted::all(recorded).into_iter().map(|guest| GuestCells {
             kernel: guest.kernel,
@@ -96,11 +96,16 @@ impl Results {
         Self { times, remade, interrupted, ..Self::gather(spec, &past, images, guests.collect()) }
     }
 
-    pub(crate) fn gather(spec: StudySpec, past: &[Past], images: Vec<ImageFacts>, guests: Vec<GuestCells>) -> Self {
-        let events: Vec<RunEvent> = past::runs(past).cloned().collect();
-        let failed = past::failed(past);
+    pub(crate) fn gather(
+        spec: StudySpec,
+        past: &[PastEvent],
+        images: Vec<ImageFacts>,
+        guests: Vec<GuestCells>,
+    ) -> Self {
+        let events: Vec<RunEvent> = past_events::runs(past).cloned().collect();
+        let failed = past_events::failed(past);
         let idle_models = idle_models(&spec, &events);
-        let (judged, others) = judged_and_others(&events, &idle_models);
+        let (judged, others) = primary_and_other_cells(&events, &idle_models);
         let answers = match spec.until_decided {
             true => adaptive::answers(&spec, past),
             false => verdicts::judge_all(&spec, &judged, &verdicts::censored(&failed)),
@@ -128,20 +133,20 @@ impl Results {
     }
 }
 
-pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
+pub(crate) fn primary_and_other_cells(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
     // By workload: the main metric of one may be a further metric of another.
     let first = |event: &RunEvent| Some((event.id.workload, event.metrics.first()?.metric.clone()));
     let judged: BTreeSet<(usize, String)> = events.iter().filter_map(first).collect();
     let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
         None => judged.contains(&(cell.id.workload, cell.what.metric.clone())),
-        Some(model) => is_telling(&cell.what.metric, idle.contains(&(cell.id.workload, model.to_string()))),
+        Some(model) => depends_on_drive(&cell.what.metric, idle.contains(&(cell.id.workload, model.to_string()))),
     };
     cells(events).into_iter().partition(is_judged)
 }
 
 /// Returns whether a metric contains information about the drive. Throughput on a modelled drive that keeps up with the
 /// CPU equals the measured one and does not. The drive time per operation does.
-fn is_telling(metric: &str, idle: bool) -> bool {
+fn depends_on_drive(metric: &str, idle: bool) -> bool {
     match metric.split(MODELLED).next() {
         Some(THROUGHPUT) => !idle,
         Some(DRIVE_TIME) => idle,

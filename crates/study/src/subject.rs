@@ -1,8 +1,8 @@
 //! The subject of a cell: a workload of the engine, one file operation, or a cold read of everything.
 
 use crate::command::Program;
-use crate::launched::Launched;
-use crate::ready::Ready;
+use crate::launched::LaunchedWorkload;
+use crate::ready::ReadyWorkload;
 use crate::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_message;
@@ -21,9 +21,9 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Workload(Box<Workload>, Duration),
-    Launched(Launched, Box<Workload>, Duration),
+    Launched(LaunchedWorkload, Box<Workload>, Duration),
     FileOperation(String, Duration),
-    Ready(Ready),
+    Ready(ReadyWorkload),
     Program(Program),
     ColdRead,
 }
@@ -38,7 +38,7 @@ pub fn modelled_by(metric: &str) -> Option<&str> {
 
 const DEFAULT_SECONDS: f64 = 10.0;
 
-pub(crate) struct Measured {
+pub(crate) struct SubjectMeasurement {
     pub metrics: Vec<Measurement>,
     /// Operations done, for modelled rates; GiB read for a cold read.
     pub amount: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Measured {
     pub caveat: Option<&'static str>,
 }
 
-impl Measured {
+impl SubjectMeasurement {
     fn of(metrics: Vec<Measurement>, amount: f64, seconds: f64) -> Self {
         Self { metrics, amount, seconds, account: None, caveat: None }
     }
@@ -68,14 +68,14 @@ impl Subject {
     /// microbenchmark for an unknown one.
     pub(crate) fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
-        let launched = Launched::of(spec)?;
+        let launched = LaunchedWorkload::of(spec)?;
         if spec.cold_read {
             return Ok(Self::ColdRead);
         }
         if let Some(program) = Program::of(spec)? {
             return Ok(Self::Program(program));
         }
-        if let Some(ready) = Ready::of(spec)? {
+        if let Some(ready) = ReadyWorkload::of(spec)? {
             return Ok(Self::Ready(ready));
         }
         if !spec.microbenchmark.is_empty() {
@@ -158,7 +158,7 @@ impl Subject {
         progress: &dyn Progress,
         interrupt: &Interrupt,
         ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
-    ) -> Result<Measured, Failure> {
+    ) -> Result<SubjectMeasurement, Failure> {
         let mut heartbeat = None;
         let measured = self.measure(target, seed, progress, interrupt, |target| {
             ready(target)?;
@@ -176,7 +176,7 @@ impl Subject {
         progress: &dyn Progress,
         interrupt: &Interrupt,
         ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
-    ) -> Result<Measured, Failure> {
+    ) -> Result<SubjectMeasurement, Failure> {
         match self {
             Self::Workload(workload, time) => {
                 let bench = Bench::prepare(workload, target.directory(), options(seed, *time), progress, interrupt)?;
@@ -196,27 +196,32 @@ impl Subject {
                     return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
                 };
                 let metrics = vec![Measurement::new("mean time", "us", Better::Lower, one.mean_us)?];
-                Ok(Measured::of(metrics, one.iterations as f64, time.as_secs_f64()))
+                Ok(SubjectMeasurement::of(metrics, one.iterations as f64, time.as_secs_f64()))
             }
             Self::Ready(workload) => {
                 let metrics = workload.run(target, progress, interrupt, ready)?;
                 let seconds = metrics.iter().find(|one| one.unit == "s").map_or(0.0, |one| one.value.get());
-                Ok(Measured::of(metrics, 1.0, seconds))
+                Ok(SubjectMeasurement::of(metrics, 1.0, seconds))
             }
             Self::Program(program) => {
                 let (metrics, seconds) = program.run(target, seed, progress, interrupt, ready)?;
-                Ok(Measured::of(metrics, 1.0, seconds))
+                Ok(SubjectMeasurement::of(metrics, 1.0, seconds))
             }
             Self::ColdRead => {
                 ready(target)?;
                 let (read, account) = cold::read(target, target.mount_point(), progress, interrupt)?;
-                Measured::of_cold_read(&read, account)
+                SubjectMeasurement::of_cold_read(&read, account)
             }
         }
     }
 
     /// Computes the cost of a run's trace on a modelled drive that is busy for `busy` seconds.
-    pub(crate) fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
+    pub(crate) fn modelled(
+        &self,
+        drive: &str,
+        measured: &SubjectMeasurement,
+        busy: f64,
+    ) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
         }
@@ -241,7 +246,7 @@ impl Subject {
     }
 }
 
-fn throughput(finished: Repetition) -> Result<Measured, Failure> {
+fn throughput(finished: Repetition) -> Result<SubjectMeasurement, Failure> {
     if !finished.valid {
         let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
         return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
@@ -251,7 +256,7 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
         Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second)?,
         Measurement::new("mean latency", "us", Better::Lower, finished.mean_us)?,
     ];
-    Ok(Measured::of(metrics, finished.ops as f64, finished.seconds))
+    Ok(SubjectMeasurement::of(metrics, finished.ops as f64, finished.seconds))
 }
 
 /// Selects one operation without fsync, because fsync would be another metric.
@@ -293,7 +298,7 @@ mod tests {
                 counted_ms: None,
                 lost: None,
             };
-            Measured::of_cold_read(&read, account).map(|measured| measured.caveat)
+            SubjectMeasurement::of_cold_read(&read, account).map(|measured| measured.caveat)
         };
         assert_eq!(of(Some(1 << 20)).unwrap(), None);
         assert!(of(Some(4 << 20)).unwrap().is_some_and(|message| message.contains("delivered more than")));

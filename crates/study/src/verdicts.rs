@@ -41,16 +41,16 @@ pub struct Change {
 }
 
 /// Cells with censored runs: those that failed because of their speed.
-pub(crate) type Censored = BTreeMap<CellId, Lost>;
+pub(crate) type CensoredCells = BTreeMap<CellId, CensoredRuns>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Lost {
+pub(crate) struct CensoredRuns {
     /// Runs out of space: a workload that grows fills the volume sooner if it is faster.
     no_space: usize,
     no_end: usize,
 }
 
-impl Lost {
+impl CensoredRuns {
     /// Finds the counter of a failed run by our own words only: a user's program may report another device.
     fn counter(&mut self, reason: &str) -> Option<&mut usize> {
         match reason.split(SAID).next()? {
@@ -79,8 +79,8 @@ impl Lost {
     }
 }
 
-pub(crate) fn censored(failed: &[FailedRun]) -> Censored {
-    let mut found = Censored::new();
+pub(crate) fn censored(failed: &[FailedRun]) -> CensoredCells {
+    let mut found = CensoredCells::new();
     for one in failed {
         let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
         let mut lost = found.get(&id).copied().unwrap_or_default();
@@ -92,7 +92,7 @@ pub(crate) fn censored(failed: &[FailedRun]) -> Censored {
     found
 }
 
-pub(crate) fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
+pub(crate) fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &CensoredCells) -> Vec<Answer> {
     let error = error_each(spec);
     let mut answers = Vec::new();
     for question in questions(spec) {
@@ -117,7 +117,7 @@ fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
 pub(crate) fn ratio(
     spec: &StudySpec,
     cells: &[Cell],
-    censored: &Censored,
+    censored: &CensoredCells,
     question: Question,
     metric: &str,
 ) -> Result<Ratio, Untestable> {

@@ -29,7 +29,7 @@ impl Caretaker {
         self.wake.notify_all();
     }
 
-    pub(crate) fn scrub_is_wanted(&self) -> bool {
+    pub(crate) fn is_scrub_due(&self) -> bool {
         self.wanted.lock().scrub
     }
 

@@ -9,7 +9,7 @@ use crate::paths::paths_of;
 use crate::problem::{Fix, Problem};
 use crate::region::{Region, sum_of_block};
 use crate::rename;
-use crate::survey::{Evicted, Purpose, Survey, survey};
+use crate::survey::{EvictedBlock, Purpose, Survey, survey};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -72,7 +72,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     })
 }
 
-pub(crate) fn damaged_block(bad: &Evicted, why: &str, paths: &BTreeMap<u32, String>) -> String {
+pub(crate) fn damaged_block(bad: &EvictedBlock, why: &str, paths: &BTreeMap<u32, String>) -> String {
     let text =
         format!("block {} of inode {}, in slot {} of the cold store, {why}", bad.leaf.index, bad.leaf.ino, bad.slot);
     with_path(&text, bad.leaf.ino, paths)
@@ -84,7 +84,7 @@ pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> 
 
 #[derive(Default)]
 pub(crate) struct Compared {
-    pub damaged: Vec<(Evicted, String)>,
+    pub damaged: Vec<(EvictedBlock, String)>,
     pub without_sum: u64,
     pub verified: u64,
 }
@@ -96,7 +96,7 @@ pub(crate) const RUN: usize = 256;
 pub(crate) fn compare_blocks(
     region: &Region,
     cold: &dyn ColdStore,
-    mut evicted: Vec<Evicted>,
+    mut evicted: Vec<EvictedBlock>,
     buffer: &mut [u8],
 ) -> Compared {
     evicted.sort_unstable();
@@ -118,7 +118,7 @@ pub(crate) fn compare_blocks(
 }
 
 impl Compared {
-    fn compare(&mut self, sum: u32, here: Evicted, content: &[u8]) {
+    fn compare(&mut self, sum: u32, here: EvictedBlock, content: &[u8]) {
         match sum {
             0 => self.without_sum += 1,
             sum if sum == sum_of_block(here.slot, content) => self.verified += 1,
@@ -128,7 +128,7 @@ impl Compared {
 }
 
 /// Findings that matter to both a check and a mount.
-pub(crate) struct Judged {
+pub(crate) struct CheckResult {
     pub found: Survey,
     pub problems: Vec<Problem>,
     pub notes: Vec<String>,
@@ -138,7 +138,7 @@ pub(crate) struct Judged {
 const UNFINISHED: &str = "a repair was interrupted; run `senesce tier check --repair` again";
 
 /// Completes a committed rename, then walks the whole file system.
-pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Judged {
+pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> CheckResult {
     let state = region.load(superblock::STATE);
     let clean = state == superblock::CLEAN;
     let mut notes = Vec::new();
@@ -184,5 +184,5 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         let text = format!("{count} {what}");
         if clean { add(text, Fix::State) } else { notes.push(text) }
     }
-    Judged { found, problems, notes, clean }
+    CheckResult { found, problems, notes, clean }
 }

@@ -6,10 +6,10 @@
 
 use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Pointer};
-use crate::fs::{Freed, TierFs};
+use crate::fs::{FreedSpace, TierFs};
 use crate::heat::Leaf;
 use crate::region::{Unsynced, byte, sum_of_block};
-use crate::space::Marks;
+use crate::space::BlockMarks;
 use crate::tree::Cursor;
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -24,11 +24,11 @@ pub(crate) struct Evictor {
     threshold: u64,
     period: Duration,
     work: Mutex<Work>,
-    stopped: Mutex<Stopped>,
+    stopped: Mutex<EvictionStop>,
     /// Whether the last search found no free slot.
     full: AtomicBool,
     /// Cold slots that were read since they were written, for the second-use policy.
-    used: Marks,
+    used: BlockMarks,
     shutdown: Mutex<bool>,
     wake: Condvar,
     /// Whether it sleeps until the threshold is exceeded.
@@ -36,7 +36,7 @@ pub(crate) struct Evictor {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stopped {
+enum EvictionStop {
     No,
     NoSpace,
     Failed,
@@ -60,9 +60,9 @@ impl Evictor {
             threshold,
             period,
             work: Mutex::new(Work { hand: 0, buffer: None }),
-            stopped: Mutex::new(Stopped::No),
+            stopped: Mutex::new(EvictionStop::No),
             full: AtomicBool::new(false),
-            used: Marks::new(slots),
+            used: BlockMarks::new(slots),
             shutdown: Mutex::new(false),
             wake: Condvar::new(),
             calm: AtomicBool::new(false),
@@ -97,16 +97,16 @@ impl Evictor {
 
     /// Returns whether eviction stopped because the cold store failed or its disk is full.
     pub(crate) fn is_stopped(&self) -> bool {
-        *self.stopped.lock() != Stopped::No
+        *self.stopped.lock() != EvictionStop::No
     }
 
     fn stop_after(&self, error: &io::Error) {
         let no_space = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
-        *self.stopped.lock() = if no_space { Stopped::NoSpace } else { Stopped::Failed };
+        *self.stopped.lock() = if no_space { EvictionStop::NoSpace } else { EvictionStop::Failed };
     }
 
-    fn goes_on(&self) {
-        if std::mem::replace(&mut *self.stopped.lock(), Stopped::No) != Stopped::No {
+    fn resume(&self) {
+        if std::mem::replace(&mut *self.stopped.lock(), EvictionStop::No) != EvictionStop::No {
             eprintln!("tier: the disk of the cold store has space again: eviction resumed");
         }
     }
@@ -195,7 +195,7 @@ impl TierFs {
         } else {
             match self.write_batch(&slots, &buffer) {
                 Ok(()) => {
-                    self.evictor.goes_on();
+                    self.evictor.resume();
                     self.swing_batch(&batch, &slots)
                 }
                 Err(error) => {
@@ -213,9 +213,9 @@ impl TierFs {
     /// Returns whether eviction may run: it resumes by itself once the disk of the cold store has space.
     fn may_evict(&self) -> bool {
         match *self.evictor.stopped.lock() {
-            Stopped::No => true,
-            Stopped::NoSpace => self.cold.has_space((BATCH * BLOCK) as u64),
-            Stopped::Failed => false,
+            EvictionStop::No => true,
+            EvictionStop::NoSpace => self.cold.has_space((BATCH * BLOCK) as u64),
+            EvictionStop::Failed => false,
         }
     }
 
@@ -307,7 +307,7 @@ impl TierFs {
         }
         self.slots.give(&unused);
         let moved = freed.len();
-        self.give(&Freed { blocks: freed, ..Freed::default() });
+        self.give(&FreedSpace { blocks: freed, ..FreedSpace::default() });
         self.counters.cold.fetch_add(moved as u64, Ordering::Relaxed);
         self.counters.evicted.fetch_add(moved as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);

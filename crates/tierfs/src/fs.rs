@@ -9,7 +9,7 @@ use crate::format::{BLOCK, Identity, Inode, Pointer};
 use crate::heat::Heat;
 use crate::past_cache::PastCache;
 use crate::region::{Region, Unsynced};
-use crate::released::Released;
+use crate::released::ReleasedSlots;
 use crate::scrub::Scrubbed;
 use crate::space::Space;
 use crate::stats::Counters;
@@ -58,7 +58,7 @@ pub struct TierFs {
     pub(crate) topology: Mutex<()>,
     pub(crate) growth: Mutex<()>,
     pub(crate) evictor: Evictor,
-    pub(crate) released: Released,
+    pub(crate) released: ReleasedSlots,
     pub(crate) caretaker: Caretaker,
     pub(crate) scrubbed: Scrubbed,
     pub(crate) past_cache: PastCache,
@@ -141,12 +141,12 @@ impl TierFs {
 
     /// Frees the blocks and slots of an unreferenced tree; returns their number.
     pub(crate) fn free_tree(&self, root: Pointer, height: u8) -> u32 {
-        let mut gone = Freed::default();
+        let mut gone = FreedSpace::default();
         self.collect(root, height, &mut gone);
         self.give(&gone)
     }
 
-    pub(crate) fn collect(&self, pointer: Pointer, height: u8, gone: &mut Freed) {
+    pub(crate) fn collect(&self, pointer: Pointer, height: u8, gone: &mut FreedSpace) {
         if pointer.is_hole() || pointer.is_lost() {
             return;
         }
@@ -161,7 +161,7 @@ impl TierFs {
     }
 
     /// Frees removed blocks, unless the removal is not durable: a crash may restore a pointer to them.
-    pub(crate) fn give(&self, gone: &Freed) -> u32 {
+    pub(crate) fn give(&self, gone: &FreedSpace) -> u32 {
         if self.changeable().is_ok() {
             for block in &gone.blocks {
                 self.heat.release(*block);
@@ -175,7 +175,7 @@ impl TierFs {
 }
 
 #[derive(Default)]
-pub(crate) struct Freed {
+pub(crate) struct FreedSpace {
     pub blocks: Vec<u32>,
     pub slots: Vec<u32>,
     pub recycled: Vec<u32>,
@@ -251,7 +251,7 @@ impl Change<'_> {
     pub(crate) fn free_dropped(mut self) -> u32 {
         self.sync();
         self.done = true;
-        let mut gone = Freed { recycled: std::mem::take(&mut self.replaced), ..Freed::default() };
+        let mut gone = FreedSpace { recycled: std::mem::take(&mut self.replaced), ..FreedSpace::default() };
         for (pointer, height) in std::mem::take(&mut self.dropped) {
             self.fs.collect(pointer, height, &mut gone);
         }

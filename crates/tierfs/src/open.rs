@@ -1,6 +1,6 @@
 //! Formats, opens and closes a file system over any memory and cold store.
 
-use crate::check::{Judged, judge};
+use crate::check::{CheckResult, judge};
 use crate::cold::ColdStore;
 use crate::error::{FsResult, TierError};
 use crate::evict::Evictor;
@@ -110,7 +110,7 @@ impl TierFs {
     ) -> Result<Self, TierError> {
         let identity = identify(&*nvm, path)?;
         let region = Region::of(nvm, &identity);
-        let Judged { mut found, problems, .. } = judge(&region, identity, Purpose::default());
+        let CheckResult { mut found, problems, .. } = judge(&region, identity, Purpose::default());
         if let Some(first) = problems.first() {
             let count = problems.len() as u64 + found.findings.more_problems;
             let problem = format!("{} ({count} problems)", first.text);

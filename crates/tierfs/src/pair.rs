@@ -29,7 +29,7 @@ pub struct MakeRequest {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Made {
+pub struct CreatedPair {
     pub nvm_bytes: u64,
     pub cold_bytes: u64,
     pub pair: String,
@@ -40,7 +40,7 @@ pub(crate) const COLD_FACTOR: u64 = 8;
 const LEAST_SLOTS: u64 = 16;
 
 /// Creates an empty file system. Writes nothing before both halves are claimed.
-pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
+pub fn make(request: &MakeRequest) -> Result<CreatedPair, TierError> {
     if request.nvm == request.cold {
         return Err(TierError::Usage("--nvm and --cold name the same file; use different files".into()));
     }
@@ -59,7 +59,7 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     format_region(Box::new(MappedNvm::map(nvm, &request.nvm, false)?), &identity)?;
     created.0.clear();
     let pair = identity.pair.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Made { nvm_bytes, cold_bytes, pair })
+    Ok(CreatedPair { nvm_bytes, cold_bytes, pair })
 }
 
 /// Returns the word of `--erase` for one half: its path, or a word that is neither half's path.

@@ -2,20 +2,20 @@ use crate::file::B;
 use crate::format::ROOT_INO;
 use crate::record::scan_block;
 use crate::region::Region;
-use crate::survey::{Careful, Met, Survey};
+use crate::survey::{CheckedWalk, Survey, VisitedBlock};
 use crate::table::{InodeSlot, inspect};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns parent directory and name of `wanted` inodes and of all directories, as far as directories are readable.
 fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
     let mut names = BTreeMap::new();
-    let careful = Careful::new(region);
+    let careful = CheckedWalk::new(region);
     for ino in 1..found.table.end() {
         let Ok(offset) = found.table.offset(ino) else { continue };
         let (InodeSlot::Used(inode), Some(_)) = (inspect(region, offset), found.directories.get(ino)) else { continue };
         let blocks = (inode.size / B).min(region.blocks()) as u32;
         careful.blocks(inode.root, blocks, &mut |_, met| {
-            let Met::Block(block) = met else { return };
+            let VisitedBlock::Block(block) = met else { return };
             // Damage is reported elsewhere.
             let _ = scan_block(region, block, 0, 0, &mut |entry, name| {
                 if wanted.contains(&entry.ino) || found.directories.get(entry.ino).is_some() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const AT_ONCE: usize = 256;
 
 #[derive(Default)]
-pub(crate) struct Released {
+pub(crate) struct ReleasedSlots {
     waiting: Mutex<Vec<u32>>,
     /// Held while slots move from here to the free ones.
     moving: Mutex<()>,
@@ -19,7 +19,7 @@ pub(crate) struct Released {
     cannot: AtomicBool,
 }
 
-impl Released {
+impl ReleasedSlots {
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

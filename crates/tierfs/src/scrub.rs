@@ -8,7 +8,7 @@ use crate::heat::Leaf;
 use crate::namespace::target_of;
 use crate::record::scan_block;
 use crate::region::byte;
-use crate::survey::Evicted;
+use crate::survey::EvictedBlock;
 use crate::table::{InodeSlot, inspect};
 use crate::tree::Cursor;
 use crate::xattr::read_chain;
@@ -118,7 +118,7 @@ impl TierFs {
     }
 
     /// Checks an inode and its blocks; returns its evicted blocks.
-    fn scrub_inode(&self, ino: u32) -> Vec<Evicted> {
+    fn scrub_inode(&self, ino: u32) -> Vec<EvictedBlock> {
         let guard = self.table.slot(ino).lock.read();
         let Ok(offset) = self.table.offset(ino) else { return Vec::new() };
         let inode = match inspect(&self.region, offset) {
@@ -160,19 +160,19 @@ impl TierFs {
     }
 
     /// Checks the nodes of a tree under the inode's lock; returns its evicted blocks.
-    fn scrub_tree(&self, ino: u32, root: Pointer) -> Vec<Evicted> {
+    fn scrub_tree(&self, ino: u32, root: Pointer) -> Vec<EvictedBlock> {
         let mut evicted = Vec::new();
         self.scrub_node(ino, root.plain(), root.height(), 0, &mut evicted);
         evicted
     }
 
-    fn scrub_node(&self, ino: u32, pointer: Pointer, height: u8, base: u64, evicted: &mut Vec<Evicted>) {
+    fn scrub_node(&self, ino: u32, pointer: Pointer, height: u8, base: u64, evicted: &mut Vec<EvictedBlock>) {
         if pointer.is_hole() || pointer.is_lost() {
             return;
         }
         if height == 0 {
             if pointer.is_cold() {
-                evicted.push(Evicted { slot: pointer.address(), leaf: Leaf { ino, index: base as u32 } });
+                evicted.push(EvictedBlock { slot: pointer.address(), leaf: Leaf { ino, index: base as u32 } });
             }
             return;
         }
@@ -190,7 +190,7 @@ impl TierFs {
     }
 
     /// Verifies evicted blocks without a lock; those that differ are compared again with the lock of their file, unless they moved.
-    fn scrub_blocks(&self, evicted: Vec<Evicted>, buffer: &mut [u8]) {
+    fn scrub_blocks(&self, evicted: Vec<EvictedBlock>, buffer: &mut [u8]) {
         let mut compared = compare_blocks(&self.region, &*self.cold, evicted, buffer);
         let mut damaged = Vec::new();
         for (here, _) in compared.damaged {

@@ -47,7 +47,7 @@ pub struct MountRequest {
 
 /// Features of a root mount that are off by default, because a region may come from an untrusted source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Allow {
+pub struct AllowedFeatures {
     pub devices: bool,
     pub setuid: bool,
 }
@@ -64,13 +64,13 @@ pub(crate) fn serve(
     interrupt: &Interrupt,
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
-    serve_with(request, Allow::default(), interrupt, ready)
+    serve_with(request, AllowedFeatures::default(), interrupt, ready)
 }
 
 /// Mounts and serves the file system like `serve`, with additional permissions.
 pub fn serve_with(
     request: &MountRequest,
-    allow: Allow,
+    allow: AllowedFeatures,
     interrupt: &Interrupt,
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
@@ -115,7 +115,7 @@ pub fn serve_with(
     fs.settled().map_err(|error| io_error("make durable the content of", &request.mount_point)(error.into()))
 }
 
-fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
+fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: AllowedFeatures) -> std::io::Result<Session<Adapter>> {
     let linger = Arc::new(Linger::default());
     let session =
         Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request, allow))?;
@@ -177,7 +177,7 @@ fn died() -> TierError {
     TierError::Io { operation: "serve", path: "the file system".into(), source, remedy: "" }
 }
 
-fn config(request: &MountRequest, allow: Allow) -> Config {
+fn config(request: &MountRequest, allow: AllowedFeatures) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(source(&request.memory)),

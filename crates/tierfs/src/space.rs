@@ -4,9 +4,9 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One bit per block, set concurrently by the walk at mount.
-pub(crate) struct Marks(Box<[AtomicU64]>);
+pub(crate) struct BlockMarks(Box<[AtomicU64]>);
 
-impl Marks {
+impl BlockMarks {
     pub(crate) fn new(count: u64) -> Self {
         Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
@@ -48,7 +48,7 @@ struct Shard {
 
 impl Space {
     /// Manages the unmarked numbers below `count`; `reserve` of them are kept for changes that free space.
-    pub(crate) fn new(count: u64, used: &Marks, shards: usize, reserve: u64) -> Self {
+    pub(crate) fn new(count: u64, used: &BlockMarks, shards: usize, reserve: u64) -> Self {
         let words = count.div_ceil(64) as usize;
         let words_per_shard = words.div_ceil(shards).max(1);
         let mut free = 0;
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn only_unmarked_numbers_are_taken() {
-        let used = Marks::new(200);
+        let used = BlockMarks::new(200);
         for number in 0..100 {
             assert!(!used.set(number));
         }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn threads_never_share_a_number() {
-        let space = Space::new(10_000, &Marks::new(10_000), 8, 0);
+        let space = Space::new(10_000, &BlockMarks::new(10_000), 8, 0);
         let lists: Vec<Vec<u32>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..4)
                 .map(|_| {

@@ -125,7 +125,7 @@ impl TierFs {
             block_sums: self.block_sums,
             punched_cold_blocks: self.released.punched(),
             eviction_stopped: self.evictor.is_stopped(),
-            scrub: self.scrubbed.progress(self.caretaker.scrub_is_wanted()),
+            scrub: self.scrubbed.progress(self.caretaker.is_scrub_due()),
             cold_store_full: self.evictor.cold_store_full(),
         }
     }

@@ -9,17 +9,17 @@ use crate::format::{INODES_PER_BLOCK, Identity, Pointer, ROOT_INO, SUMS_FIRST, s
 use crate::heat::{Heat, Leaf};
 use crate::problem::{Fix, Problem};
 use crate::region::Region;
-use crate::space::Marks;
+use crate::space::BlockMarks;
 use crate::table::{self, InodeSlot, Table};
-pub(crate) use careful::{Careful, Met};
+pub(crate) use careful::{CheckedWalk, VisitedBlock};
 use marking::{PointerPosition, Tree};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) struct Survey {
-    pub blocks: Marks,
-    pub slots: Marks,
+    pub blocks: BlockMarks,
+    pub slots: BlockMarks,
     pub cold: u64,
     pub heat: Heat,
     pub table: Table,
@@ -42,11 +42,11 @@ pub struct Findings {
     /// Inodes with a name but without a position in the table, and their types according to the names.
     pub astray: Vec<(u32, u8)>,
     /// Blocks in the cold store, if requested.
-    pub evicted: Vec<Evicted>,
+    pub evicted: Vec<EvictedBlock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Evicted {
+pub(crate) struct EvictedBlock {
     pub slot: u32,
     pub leaf: Leaf,
 }
@@ -65,14 +65,14 @@ struct Walker<'a> {
     region: &'a Region,
     identity: Identity,
     purpose: Purpose,
-    blocks: Marks,
-    slots: Marks,
+    blocks: BlockMarks,
+    slots: BlockMarks,
     cold: AtomicU64,
     lost: AtomicU64,
     heat: Heat,
     table: Table,
     directories: Directories,
-    careful: Careful<'a>,
+    careful: CheckedWalk<'a>,
     holes: AtomicU64,
     references: Vec<AtomicU32>,
     /// (Directory, its parent, byte of its name).
@@ -89,13 +89,13 @@ pub(crate) fn survey(region: &Region, identity: Identity, purpose: Purpose) -> S
         identity,
         purpose,
         lost: AtomicU64::new(0),
-        blocks: Marks::new(region.blocks()),
-        slots: Marks::new(identity.slots),
+        blocks: BlockMarks::new(region.blocks()),
+        slots: BlockMarks::new(identity.slots),
         cold: AtomicU64::new(0),
         heat: Heat::new(region.blocks()),
         table: Table::new(region.blocks()),
         directories: Directories::default(),
-        careful: Careful::new(region),
+        careful: CheckedWalk::new(region),
         holes: AtomicU64::new(0),
         references: Vec::new(),
         parents: Mutex::default(),

@@ -154,7 +154,7 @@ pub(crate) enum Visible {
 
 /// Pointers that an edit stores in place once their targets are durable.
 #[derive(Default)]
-pub(crate) struct Swings {
+pub(crate) struct PointerStores {
     pointers: Vec<(usize, Pointer)>,
     of_nodes: bool,
 }
@@ -170,7 +170,7 @@ pub(crate) struct Edit<'c, 'fs, Leaf> {
     pub punch: bool,
     /// Creates the new pointer of a leaf; adds its stores in fresh blocks to the unsynced ones.
     pub leaf: Leaf,
-    pub swings: Swings,
+    pub swings: PointerStores,
 }
 
 impl<'c, 'fs, Leaf> Edit<'c, 'fs, Leaf>
@@ -184,7 +184,7 @@ where
         visible: Visible,
         leaf: Leaf,
     ) -> Self {
-        Self { region, change, first, last, visible, punch: false, leaf, swings: Swings::default() }
+        Self { region, change, first, last, visible, punch: false, leaf, swings: PointerStores::default() }
     }
 
     /// Applies the edit. If the returned root differs from `root`, the caller commits it in the inode.
@@ -208,7 +208,7 @@ where
     }
 
     fn swing(&mut self) {
-        let Swings { pointers, of_nodes } = std::mem::take(&mut self.swings);
+        let PointerStores { pointers, of_nodes } = std::mem::take(&mut self.swings);
         if pointers.is_empty() {
             return;
         }

@@ -4,7 +4,7 @@
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, Pointer, u32_at};
-use crate::fs::{Change, Freed, TierFs, now};
+use crate::fs::{Change, FreedSpace, TierFs, now};
 use crate::region::{Region, byte};
 use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
@@ -109,7 +109,7 @@ impl TierFs {
 
     pub(crate) fn free_xattrs(&self, inode: &Inode) {
         if let Ok(chain) = self.chain(inode) {
-            self.give(&Freed { blocks: chain.blocks, ..Freed::default() });
+            self.give(&FreedSpace { blocks: chain.blocks, ..FreedSpace::default() });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Block devices in sysfs: relatives, identity and queue settings.
 
 use crate::error::TargetError;
-use crate::witness::Silent;
+use crate::witness::UnavailableWitness;
 use crate::witness::kernel_files::Tree;
 use senesce_core::Bytes;
 use senesce_core::failure::errno_message;
@@ -35,11 +35,11 @@ impl BlockDevice {
         Ok(device)
     }
 
-    fn check_listed(number: (u32, u32)) -> Result<(), Silent> {
+    fn check_listed(number: (u32, u32)) -> Result<(), UnavailableWitness> {
         let (sys, path) = (Tree::sys()?, format!("dev/block/{}:{}/dev", number.0, number.1));
         match parse_number(&sys.certain(&path)?) == Some(number) {
             true => Ok(()),
-            false => Err(Silent(format!("/sys/{path}: it belongs to another device"))),
+            false => Err(UnavailableWitness(format!("/sys/{path}: it belongs to another device"))),
         }
     }
 
@@ -156,7 +156,7 @@ impl BlockDevice {
     }
 
     /// Checks that no other mount hides its partitions, `holders` and `slaves` in sysfs.
-    fn check_whole(&self, folder: &Path) -> Result<(), Silent> {
+    fn check_whole(&self, folder: &Path) -> Result<(), UnavailableWitness> {
         let (sys, below) = (Tree::sys()?, folder.strip_prefix("/sys").unwrap_or(folder).to_string_lossy().into_owned());
         for folder in [below.clone(), format!("{below}/queue")] {
             // Partitions have no queue.

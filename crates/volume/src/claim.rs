@@ -20,7 +20,7 @@ pub const MARKER: &str = ".senesce";
 
 const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
 
-pub trait Rooted: Sized {
+pub trait TargetDirectory: Sized {
     const OURS: bool;
 
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
@@ -46,7 +46,7 @@ impl ClaimedDirectory {
     /// * with a marker that is a link, not a regular file, or owned by another user.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         guard::create_directory(path)?;
-        let (handle, marked) = Self::look(path, erase)?;
+        let (handle, marked) = Self::inspect(path, erase)?;
         if !marked {
             write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
         }
@@ -54,10 +54,10 @@ impl ClaimedDirectory {
     }
 
     pub(crate) fn check(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
-        Self::look(path, erase).map(|_| ())
+        Self::inspect(path, erase).map(|_| ())
     }
 
-    fn look(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
+    fn inspect(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         check_nothing_mounted_inside(path)?;
         let marker = Marker::of(&handle, path)?;
@@ -113,7 +113,7 @@ impl ClaimedDirectory {
     }
 }
 
-impl Rooted for ClaimedDirectory {
+impl TargetDirectory for ClaimedDirectory {
     const OURS: bool = true;
 
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
@@ -207,7 +207,7 @@ fn write_marker(directory: &File) -> std::io::Result<()> {
 #[derive(Debug)]
 pub struct VisitedDirectory(PathBuf);
 
-impl Rooted for VisitedDirectory {
+impl TargetDirectory for VisitedDirectory {
     const OURS: bool = false;
 
     fn take(path: &Path, _erase: Option<&str>) -> Result<Self, TargetError> {

@@ -3,7 +3,7 @@
 use crate::MountedTarget;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-use crate::file_system::programs::{Ended, run};
+use crate::file_system::programs::{ProgramResult, run};
 use crate::file_system::{CheckReport, FileSystem};
 use rustix::io::Errno;
 use std::path::Path;
@@ -27,8 +27,8 @@ impl CustomFileSystem {
     }
 
     /// Mounts it, checks that the mount exists, and returns the file system that was below the mount point before.
-    pub(crate) fn mount(&self, device: &Path, point: &Path) -> Result<Beneath, TargetError> {
-        let beneath = Beneath(device_of(point)?);
+    pub(crate) fn mount(&self, device: &Path, point: &Path) -> Result<CoveredMount, TargetError> {
+        let beneath = CoveredMount(device_of(point)?);
         done(shell(&self.mount, device, Some(point))?)?;
         match beneath.is_bare(point)? {
             false => Ok(beneath),
@@ -42,7 +42,7 @@ impl CustomFileSystem {
 
     /// Unmounts it by its command. Returns `false` without such a command, or if something is still mounted, whatever
     /// its exit status.
-    pub(crate) fn unmount(&self, device: &Path, point: &Path, beneath: Beneath) -> Result<bool, TargetError> {
+    pub(crate) fn unmount(&self, device: &Path, point: &Path, beneath: CoveredMount) -> Result<bool, TargetError> {
         if self.unmount.trim().is_empty() {
             return Ok(false);
         }
@@ -60,9 +60,9 @@ impl CustomFileSystem {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Beneath(u64);
+pub(crate) struct CoveredMount(u64);
 
-impl Beneath {
+impl CoveredMount {
     /// Returns whether nothing is mounted on the point any more. Some programs remove the directory when they unmount.
     fn is_bare(self, point: &Path) -> Result<bool, TargetError> {
         match rustix::fs::stat(point) {
@@ -94,18 +94,18 @@ impl MountedTarget {
     }
 }
 
-fn shell(command: &str, device: &Path, point: Option<&Path>) -> Result<Ended, TargetError> {
+fn shell(command: &str, device: &Path, point: Option<&Path>) -> Result<ProgramResult, TargetError> {
     in_shell(&["sh", "-c"], command, device, point)
 }
 
-fn in_shell(shell: &[&str], command: &str, device: &Path, point: Option<&Path>) -> Result<Ended, TargetError> {
+fn in_shell(shell: &[&str], command: &str, device: &Path, point: Option<&Path>) -> Result<ProgramResult, TargetError> {
     let device = format!("DEVICE={}", device.display());
     let point = format!("MNT={}", point.unwrap_or(Path::new("")).display());
     let ended = run(&[&["env", &device, &point], shell, &[command]].concat(), &[], "coreutils")?;
-    Ok(Ended { command: command.to_string(), ..ended })
+    Ok(ProgramResult { command: command.to_string(), ..ended })
 }
 
-fn done(ended: Ended) -> Result<(), TargetError> {
+fn done(ended: ProgramResult) -> Result<(), TargetError> {
     if ended.success { Ok(()) } else { Err(ended.failure()) }
 }
 
@@ -142,7 +142,7 @@ mod tests {
             let report = report.unwrap().unwrap();
             assert_eq!((report.clean, report.output.as_str()), (false, output));
         }
-        assert!(!none.unmount(Path::new("/dev/x"), Path::new("/"), Beneath(0)).unwrap());
+        assert!(!none.unmount(Path::new("/dev/x"), Path::new("/"), CoveredMount(0)).unwrap());
     }
 
     #[test]
@@ -151,9 +151,12 @@ mod tests {
         let lying = CustomFileSystem { unmount: "true".into(), ..custom("true") };
         let unmounted = |beneath| lying.unmount(Path::new("/dev/x"), directory.path(), beneath).unwrap();
         let here = device_of(directory.path()).unwrap();
-        assert!(!unmounted(Beneath(here + 1)), "another file system is still on it");
-        assert!(unmounted(Beneath(here)));
+        assert!(!unmounted(CoveredMount(here + 1)), "another file system is still on it");
+        assert!(unmounted(CoveredMount(here)));
         let gone = CustomFileSystem { unmount: "rmdir $MNT".into(), ..custom("true") };
-        assert!(gone.unmount(Path::new("/dev/x"), directory.path(), Beneath(here)).unwrap(), "the point went with it");
+        assert!(
+            gone.unmount(Path::new("/dev/x"), directory.path(), CoveredMount(here)).unwrap(),
+            "the point went with it"
+        );
     }
 }

@@ -3,11 +3,11 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 pub use crate::in_use::use_of;
-use crate::overlay::{self, Known};
+use crate::overlay::{self, OverlayFile};
 use crate::sparse::Range;
 use crate::witness::kernel_files::Tree;
-use crate::witness::processes::{self, Opened};
-use crate::witness::{Silent, Testimony, lease, loops};
+use crate::witness::processes::{self, OpenedFile};
+use crate::witness::{UnavailableWitness, WitnessResult, lease, loops};
 use crate::{holders, in_use, planted, signature, zones};
 use senesce_core::output::Folder;
 use std::fs::{self, File};
@@ -34,10 +34,10 @@ pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
 }
 
 /// Returns the mounts as [`mounts`] does. The table is never empty, because the root is mounted.
-pub(crate) fn mounted() -> Result<Vec<MountLine>, Silent> {
+pub(crate) fn mounted() -> Result<Vec<MountLine>, UnavailableWitness> {
     let lines = parse_mounts(&Tree::proc()?.certain("thread-self/mountinfo")?);
     match lines.is_empty() {
-        true => Err(Silent("/proc/thread-self/mountinfo: it is empty".into())),
+        true => Err(UnavailableWitness("/proc/thread-self/mountinfo: it is empty".into())),
         false => Ok(lines),
     }
 }
@@ -176,9 +176,10 @@ fn refuse_use(device: &BlockDevice) -> Result<(), TargetError> {
     }
 }
 
-fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<Opened>, TargetError> {
-    let mut all: Vec<Opened> = device.relatives()?.iter().map(|relative| Opened::Device(relative.number())).collect();
-    all.extend(files.into_iter().map(Opened::file));
+fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<OpenedFile>, TargetError> {
+    let mut all: Vec<OpenedFile> =
+        device.relatives()?.iter().map(|relative| OpenedFile::Device(relative.number())).collect();
+    all.extend(files.into_iter().map(OpenedFile::file));
     Ok(all)
 }
 
@@ -186,10 +187,10 @@ fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<Opened>, T
 /// The caller holds its lock, and no descriptors except `file` and its duplicates. Releases devices that a killed
 /// senesce left attached.
 pub(crate) fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
-    let known = Known::of(file, path)?;
+    let known = OverlayFile::of(file, path)?;
     let swap = refuse_swap(&known, path)?;
     let attached = crate::open::release_stale_loops(file, &known, path)?;
-    let opened: Vec<Opened> = known.numbers.iter().copied().map(Opened::file).collect();
+    let opened: Vec<OpenedFile> = known.numbers.iter().copied().map(OpenedFile::file).collect();
     let written = refuse_writer(path, &opened)?;
     let lease = lease::other_user(file);
     if let Ok(Some(found)) = lease {
@@ -218,7 +219,7 @@ pub fn check_not_planted(file: &File, path: &Path) -> Result<(), TargetError> {
     planted::check(file, path)
 }
 
-fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<Testimony, TargetError> {
+fn refuse_writer(path: &Path, opened: &[OpenedFile]) -> Result<WitnessResult, TargetError> {
     match processes::writer(opened) {
         Err(silent) => Ok(Err(silent)),
         Ok(None) => Ok(Ok(())),
@@ -293,7 +294,7 @@ pub(crate) fn check_image_content(file: &File, path: &Path, erase: Option<&str>)
     allow_erase(&identities, found.as_deref(), erase)
 }
 
-fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
+fn refuse_swap(known: &OverlayFile, path: &Path) -> Result<WitnessResult, TargetError> {
     match in_use::swap_file(known) {
         Err(silent) => Ok(Err(silent)),
         Ok(None) => Ok(Ok(())),

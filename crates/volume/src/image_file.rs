@@ -1,7 +1,7 @@
 //! Image files: creation, guard, lock, copies in memory and write-back.
 
 use crate::error::TargetError;
-use crate::sparse::{self, CopyBy, Named};
+use crate::sparse::{self, CopyBy, NamedFile};
 use crate::{guard, lock};
 use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
@@ -118,8 +118,8 @@ impl ImageFile {
     fn fill(&self, keep: bool, path: &Path) -> Result<(), TargetError> {
         match (keep, self.in_memory, &self.file) {
             (true, true, Some((file, _))) => {
-                let to = Named { file: &self.active, path: Path::new("the image in memory") };
-                sparse::copy(Named { file, path }, to, self.size.0, CopyBy::Kernel).map(|_| ())
+                let to = NamedFile { file: &self.active, path: Path::new("the image in memory") };
+                sparse::copy(NamedFile { file, path }, to, self.size.0, CopyBy::Kernel).map(|_| ())
             }
             (false, false, _) => {
                 self.active.set_len(0).map_err(TargetError::io("empty", path))?;
@@ -172,7 +172,7 @@ impl ImageFile {
     /// one.
     pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
         let Some((file, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
-        let from = Named { file: &self.active, path: Path::new("the image in memory") };
+        let from = NamedFile { file: &self.active, path: Path::new("the image in memory") };
         put_in_place_of(file, path, |to| sparse::copy(from, to, self.size.0, CopyBy::Kernel).map(|_| ()))
     }
 }
@@ -182,12 +182,12 @@ impl ImageFile {
 fn put_in_place_of(
     file: &File,
     path: &Path,
-    fill: impl FnOnce(Named) -> Result<(), TargetError>,
+    fill: impl FnOnce(NamedFile) -> Result<(), TargetError>,
 ) -> Result<(), TargetError> {
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
     let old = rustix::fs::fstat(file).map_err(TargetError::errno("inspect", path))?;
     new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
-    fill(Named { file: new.file(), path })?;
+    fill(NamedFile { file: new.file(), path })?;
     new.file().sync_all().map_err(TargetError::io("sync", path))?;
     if is_still_it(file, &new) {
         return new.replace().map_err(TargetError::io("rename into place", path));
@@ -202,34 +202,40 @@ fn put_in_place_of(
 }
 
 fn is_still_it(file: &File, new: &NewFile) -> bool {
-    let (Ok(ours), Some(named)) = (rustix::fs::fstat(file), new.in_its_place()) else { return false };
+    let (Ok(ours), Some(named)) = (rustix::fs::fstat(file), new.stat_by_name()) else { return false };
     (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
 }
 
-pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
+pub(crate) fn write_to(from: NamedFile, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     replace(path, |to| sparse::copy(from, to, size, by))
 }
 
 /// Writes a file by `fill` and gives it its name when it is complete and synced. A replaced regular file passes on its
 /// mode and owner. A new file is readable by its owner only, because its content may be private.
-pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
+pub(crate) fn replace<T>(
+    path: &Path,
+    fill: impl FnOnce(NamedFile) -> Result<T, TargetError>,
+) -> Result<T, TargetError> {
     refuse_other_kinds(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
-    if let Some(old) = new.in_its_place()
+    if let Some(old) = new.stat_by_name()
         && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
     {
         new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
     }
-    let result = fill(Named { file: new.file(), path })?;
+    let result = fill(NamedFile { file: new.file(), path })?;
     new.replace().map_err(TargetError::io("rename into place", path))?;
     Ok(result)
 }
 
 /// Writes a file as [`replace`] does, under a name that must be free.
-pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
+pub(crate) fn make_new<T>(
+    path: &Path,
+    fill: impl FnOnce(NamedFile) -> Result<T, TargetError>,
+) -> Result<T, TargetError> {
     refuse_existing(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
-    let result = fill(Named { file: new.file(), path })?;
+    let result = fill(NamedFile { file: new.file(), path })?;
     new.put().map_err(|error| put_failed(error, path))?;
     Ok(result)
 }
@@ -355,7 +361,7 @@ mod tests {
         let (directory, path) = image_path();
         fs::write(&path, "image").unwrap();
         let file = File::open(&path).unwrap();
-        let written = |to: Named, come: bool| {
+        let written = |to: NamedFile, come: bool| {
             if come {
                 fs::rename(&path, directory.path().join("moved")).unwrap();
                 fs::write(&path, "diary").unwrap();

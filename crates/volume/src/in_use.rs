@@ -5,8 +5,8 @@ use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guard::{MountLine, mounts, unescape};
 use crate::holders::{Identity, holders};
-use crate::overlay::Known;
-use crate::witness::Silent;
+use crate::overlay::OverlayFile;
+use crate::witness::UnavailableWitness;
 use crate::witness::kernel_files::Tree;
 use crate::witness::loops::{self, Backing};
 use std::fs;
@@ -71,7 +71,7 @@ impl Tables<'_> {
         Ok(over.map(|path| format!("is attached to {}", path.display())))
     }
 
-    fn unknown(&self, silent: &Silent, whether: &str) -> TargetError {
+    fn unknown(&self, silent: &UnavailableWitness, whether: &str) -> TargetError {
         silent.refusal(self.target, whether)
     }
 
@@ -110,7 +110,7 @@ impl Tables<'_> {
 
     /// Explains the use of a loop device's file. It may be attached a second time with another offset, or be swap
     /// space.
-    fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Result<Option<String>, TargetError> {
+    fn use_of_file(&self, device: &BlockDevice, known: &OverlayFile) -> Result<Option<String>, TargetError> {
         // A write lease is not possible: the loop device itself has the file open.
         let swap = swap_file(known).map_err(|silent| self.unknown(&silent, "its file is swap space"))?;
         if let Some(swap) = swap {
@@ -128,7 +128,7 @@ impl Tables<'_> {
     }
 }
 
-pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silent> {
+pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, UnavailableWitness> {
     match loops::backing_of(&device.disk())? {
         None => Ok(Vec::new()),
         Some(Backing::File(known)) => known.unseen.map_or(Ok(known.numbers), Err),
@@ -155,11 +155,11 @@ struct Swap {
     is_file: bool,
 }
 
-fn swaps() -> Result<Vec<Swap>, Silent> {
+fn swaps() -> Result<Vec<Swap>, UnavailableWitness> {
     let proc = Tree::proc()?;
     match proc.read("swaps") {
         Ok(text) if text.starts_with("Filename") => Ok(parse_swaps(&text)),
-        Ok(_) => Err(Silent("/proc/swaps: it is empty".into())),
+        Ok(_) => Err(UnavailableWitness("/proc/swaps: it is empty".into())),
         // A kernel without swap space does not have this file; neither does a /proc with subset=pid.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => proc.certain("partitions").map(|_| Vec::new()),
         Err(error) => Err(proc.silent("swaps", &error)),
@@ -175,20 +175,22 @@ fn parse_swaps(text: &str) -> Vec<Swap> {
     text.lines().skip(1).filter_map(of_line).collect()
 }
 
-pub(crate) fn swap_file(known: &Known) -> Result<Option<PathBuf>, Silent> {
+pub(crate) fn swap_file(known: &OverlayFile) -> Result<Option<PathBuf>, UnavailableWitness> {
     let swaps = swaps()?;
     if let Some(found) = swaps.iter().find(|swap| is_known(&swap.path, known)) {
         return Ok(Some(found.path.clone()));
     }
     let elsewhere = swaps.iter().find(|swap| swap.is_file && !swap.path.exists());
     match (elsewhere, &known.unseen) {
-        (Some(swap), _) => Err(Silent(format!("the swap file {} has another name here", swap.path.display()))),
+        (Some(swap), _) => {
+            Err(UnavailableWitness(format!("the swap file {} has another name here", swap.path.display())))
+        }
         (None, Some(silent)) => Err(silent.clone()),
         (None, None) => Ok(None),
     }
 }
 
-fn is_known(path: &Path, known: &Known) -> bool {
+fn is_known(path: &Path, known: &OverlayFile) -> bool {
     fs::metadata(path).is_ok_and(|found| known.numbers.contains(&(found.dev(), found.ino())))
 }
 

@@ -4,7 +4,7 @@ use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::guest::Guest;
-use crate::overlay::Known;
+use crate::overlay::OverlayFile;
 use crate::throttle;
 use crate::witness::loops;
 use rustix::fs::{Mode, OFlags};
@@ -162,7 +162,7 @@ fn omit_flushes(device: &BlockDevice) -> Result<(), TargetError> {
 }
 
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
-    let found = Known::of(file, path)?;
+    let found = OverlayFile::of(file, path)?;
     loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
 }
 

@@ -4,7 +4,7 @@ mod refusal;
 
 use crate::block_device::BlockDevice;
 use crate::cold;
-use crate::custom::{Beneath, CustomFileSystem};
+use crate::custom::{CoveredMount, CustomFileSystem};
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
 use crate::guardian::{self, Guardian, unmount_tree};
@@ -33,7 +33,7 @@ pub struct Mount {
     file_system: MountedKind,
     options: String,
     mounted: Option<Identity>,
-    beneath: Option<Beneath>,
+    beneath: Option<CoveredMount>,
     ending: Option<Identity>,
     _guardian: Guardian,
     _lock: Option<File>,

@@ -1,7 +1,7 @@
 //! A target in use: mounted, locked, and undone in the right order however it ends.
 
 use crate::block_device::{self, BlockDevice};
-use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted};
+use crate::claim::{ClaimedDevice, ClaimedDirectory, TargetDirectory};
 use crate::cold;
 use crate::environment;
 use crate::error::TargetError;
@@ -34,7 +34,7 @@ pub enum Remounted {
 /// A mounted target. `D` holds its root: a [`ClaimedDirectory`] or, after [`crate::visit`], a
 /// [`crate::VisitedDirectory`]. The fields are dropped in the order of undoing.
 #[derive(Debug)]
-pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
+pub struct MountedTarget<D: TargetDirectory = ClaimedDirectory> {
     directory: D,
     settings: ChangedSettings,
     mount: Option<Mount>,
@@ -61,7 +61,7 @@ impl Drop for ChangedSettings {
     }
 }
 
-impl<D: Rooted> MountedTarget<D> {
+impl<D: TargetDirectory> MountedTarget<D> {
     pub(crate) fn new(
         spec: &TargetSpec,
         directory: D,

@@ -1,7 +1,7 @@
 //! Opens a target: guard, lock, image, loop device, mkfs, mount.
 
 use crate::block_device::BlockDevice;
-use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted, VisitedDirectory};
+use crate::claim::{ClaimedDevice, ClaimedDirectory, TargetDirectory, VisitedDirectory};
 use crate::custom::CustomFileSystem;
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
@@ -11,9 +11,9 @@ use crate::kernel_log::KernelLog;
 use crate::loop_device::{self, LoopDevice};
 use crate::mount::{self, Mount};
 use crate::mounted::{Backing, MountedTarget};
-use crate::overlay::Known;
+use crate::overlay::OverlayFile;
 use crate::spec::TargetSpec;
-use crate::witness::{Testimony, loops};
+use crate::witness::{WitnessResult, loops};
 use crate::{guard, guardian, lock, runtime, signature};
 use senesce_core::Bytes;
 use std::fs::File;
@@ -71,7 +71,7 @@ pub fn visit(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<V
     stage::<VisitedDirectory>(spec, &OpenOptions { keep_existing: true, ..options.clone() })
 }
 
-fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<D>, TargetError> {
+fn stage<D: TargetDirectory>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<D>, TargetError> {
     if spec.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(loop_device::needs_root());
     }
@@ -87,7 +87,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
         TargetSpec::Image { path, size } => {
             let (erase, size) = (options.erase.as_deref(), size.or(options.size));
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
-            check_least_size(spec, size, options)?;
+            check_minimum_size(spec, size, options)?;
             let writes = options.writes;
             let mut image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
             let created = image.take_created();
@@ -99,7 +99,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             if options.keep_existing {
                 return Err(TargetError::Usage(format!("{spec} is empty: there is nothing to keep")));
             }
-            check_least_size(spec, Some(*size), options)?;
+            check_minimum_size(spec, Some(*size), options)?;
             stage_image(spec, ImageFile::scratch(*size, options.writes)?, "senesce memory image", options)
         }
         TargetSpec::Device(path) => {
@@ -137,9 +137,9 @@ fn check_word(spec: &TargetSpec, erase: Option<&str>) -> Result<(), TargetError>
 }
 
 /// Checks that a new image is large enough for mkfs. With extra options, mkfs decides.
-fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
+fn check_minimum_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
     let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
-    let least = file_system.least_size();
+    let least = file_system.minimum_size();
     match size {
         Some(size)
             if options.custom.is_none()
@@ -154,7 +154,7 @@ fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOption
     }
 }
 
-fn stage_directory<D: Rooted>(
+fn stage_directory<D: TargetDirectory>(
     spec: &TargetSpec,
     path: &Path,
     options: &OpenOptions,
@@ -178,7 +178,7 @@ fn stage_directory<D: Rooted>(
     Ok(MountedTarget::new(spec, directory, None, backing, log, capacity, None))
 }
 
-fn stage_image<D: Rooted>(
+fn stage_image<D: TargetDirectory>(
     spec: &TargetSpec,
     image: ImageFile,
     name: &str,
@@ -192,7 +192,7 @@ fn stage_image<D: Rooted>(
     finish(spec, made, Backing::Image { device, image })
 }
 
-struct Made {
+struct PreparedMount {
     mount: Mount,
     log: KernelLog,
     capacity: Bytes,
@@ -201,13 +201,13 @@ struct Made {
     is_allowed: bool,
 }
 
-fn make_and_mount<D: Rooted>(
+fn make_and_mount<D: TargetDirectory>(
     spec: &TargetSpec,
     device: &ClaimedDevice,
     lock: Option<File>,
     sparse: bool,
     options: &OpenOptions,
-) -> Result<Made, TargetError> {
+) -> Result<PreparedMount, TargetError> {
     let log = KernelLog::since_now(Some(device.device()));
     let is_allowed = !options.keep_existing || names_target(spec, device.device(), options.erase.as_deref());
     if let Some(custom) = &options.custom {
@@ -221,7 +221,7 @@ fn make_and_mount<D: Rooted>(
         }
         let mkfs_command = if options.keep_existing { None } else { Some(custom.make(device)?) };
         let mount = Mount::custom(device.path(), custom.clone(), lock)?;
-        return Ok(Made { mount, log, capacity: device.size(), mkfs_command, is_allowed });
+        return Ok(PreparedMount { mount, log, capacity: device.size(), mkfs_command, is_allowed });
     }
     let (file_system, mkfs_command) = if options.keep_existing {
         (existing_file_system(device, options.file_system)?, None)
@@ -240,7 +240,7 @@ fn make_and_mount<D: Rooted>(
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
     let mount_options = [inspect, unwritten, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
     let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
-    Ok(Made { mount, log, capacity: device.size(), mkfs_command, is_allowed })
+    Ok(PreparedMount { mount, log, capacity: device.size(), mkfs_command, is_allowed })
 }
 
 /// Checks the marker before a mount for writing, which would replay the journal and write the superblock.
@@ -285,7 +285,11 @@ pub(crate) fn existing_file_system(
     }
 }
 
-fn finish<D: Rooted>(spec: &TargetSpec, made: Made, backing: Backing) -> Result<MountedTarget<D>, TargetError> {
+fn finish<D: TargetDirectory>(
+    spec: &TargetSpec,
+    made: PreparedMount,
+    backing: Backing,
+) -> Result<MountedTarget<D>, TargetError> {
     let point = made.mount.point().to_path_buf();
     let allowed = made.is_allowed.then(|| point.to_string_lossy().into_owned());
     let directory = D::take(&point, allowed.as_deref()).map_err(|error| not_ours(error, spec, &point))?;
@@ -302,7 +306,11 @@ fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) ->
 }
 
 /// Releases loop devices that have the image and belong to a killed process; refuses those of another program.
-pub(crate) fn release_stale_loops(image: &File, known: &Known, path: &Path) -> Result<Testimony, TargetError> {
+pub(crate) fn release_stale_loops(
+    image: &File,
+    known: &OverlayFile,
+    path: &Path,
+) -> Result<WitnessResult, TargetError> {
     let attached = match loops::over_file(known) {
         Ok(attached) => attached,
         Err(silent) => return Ok(Err(silent)),

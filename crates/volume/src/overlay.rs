@@ -3,7 +3,7 @@
 
 use crate::error::TargetError;
 use crate::guard::{self, MountLine, unescape};
-use crate::witness::Silent;
+use crate::witness::UnavailableWitness;
 use crate::witness::kernel_files::{Tree, is_of_type};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,15 +17,15 @@ const OVERLAY_MAGIC: u64 = 0x794c_7630;
 const MOST_NAMES: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct OverlayFile {
     /// File system and inode numbers, as in stat(2).
     pub numbers: Vec<(u64, u64)>,
     /// Paths in layers that are not accessible here, such as those of a container.
     pub hidden: Vec<PathBuf>,
-    pub unseen: Option<Silent>,
+    pub unseen: Option<UnavailableWitness>,
 }
 
-impl Known {
+impl OverlayFile {
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("inspect", path))?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -37,7 +37,7 @@ impl Known {
     }
 
     /// Finds the file with these numbers, if `path` leads to it; else by its numbers only.
-    pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Result<Self, Silent> {
+    pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Result<Self, UnavailableWitness> {
         match numbers_of(path) == Some(numbers) {
             true => Ok(Overlays::mounted()?.known(path)),
             false => Ok(Self { numbers: vec![numbers], ..Self::default() }),
@@ -60,7 +60,7 @@ pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
 
 /// Explains why a directory must not be changed directly: changes in the layers of a mounted overlay are undefined. Our
 /// own files in a lower layer are safe.
-pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Silent> {
+pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, UnavailableWitness> {
     let Ok(whole) = path.canonicalize() else { return Ok(None) };
     let overlays = Overlays::mounted()?;
     Ok(overlays.0.iter().find_map(|overlay| {
@@ -86,7 +86,7 @@ struct Overlay {
 }
 
 impl Overlays {
-    fn mounted() -> Result<Self, Silent> {
+    fn mounted() -> Result<Self, UnavailableWitness> {
         let lines = guard::mounted()?;
         Ok(Self(lines.iter().filter(|line| line.file_system == "overlay").map(Overlay::of).collect(), lines))
     }
@@ -119,9 +119,9 @@ impl Overlays {
         Some(seen.map_or(Down::Hidden(names), Down::Seen))
     }
 
-    fn known(&self, path: &Path) -> Known {
+    fn known(&self, path: &Path) -> OverlayFile {
         let (mut names, mut next) = (vec![path.to_path_buf()], 0);
-        let mut known = Known::default();
+        let mut known = OverlayFile::default();
         while let Some(name) = names.get(next).cloned().filter(|_| next < MOST_NAMES) {
             next += 1;
             known.numbers.extend(numbers_of(&name));
@@ -129,7 +129,8 @@ impl Overlays {
                 Some(Down::Seen(below)) => names.push(below),
                 Some(Down::Hidden(below)) => known.hide(below),
                 None if is_of_type(&name, OVERLAY_MAGIC) => {
-                    known.unseen = Some(Silent("the mount table does not list the overlay around it".into()));
+                    known.unseen =
+                        Some(UnavailableWitness("the mount table does not list the overlay around it".into()));
                 }
                 None => {}
             }
@@ -152,7 +153,7 @@ impl Overlays {
     }
 }
 
-impl Known {
+impl OverlayFile {
     /// Adds names in layers that are not accessible here; they may be accessible from the machine's root.
     fn hide(&mut self, names: Vec<PathBuf>) {
         let whole = Tree::proc().and_then(|proc| proc.shows_whole_machine());
@@ -161,7 +162,8 @@ impl Known {
         match whole {
             Ok(()) => self.numbers.extend(names.iter().find_map(from_root)),
             Err(silent) => {
-                self.unseen = Some(Silent(format!("its layer of the overlay is not accessible here; {silent}")))
+                self.unseen =
+                    Some(UnavailableWitness(format!("its layer of the overlay is not accessible here; {silent}")))
             }
         }
         self.hidden.extend(names);

@@ -4,7 +4,7 @@
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
 use senesce_core::machine::owner_here;
-use senesce_core::output::{Folder, Planted};
+use senesce_core::output::{Folder, UntrustedLink};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
         if let Some(problem) = FileOwnership::of(&there, &folder, &at)?.problem(me) {
             return Err(refused(path, format!("the link {} leads to it, which {problem}", at.display())));
         }
-        Planted::refuse(&at, &there, &found).map_err(|planted| TargetError::io("use", path)(planted.into()))?;
+        UntrustedLink::refuse(&at, &there, &found).map_err(|planted| TargetError::io("use", path)(planted.into()))?;
         let to = at.read_link().map_err(TargetError::io("read link", &at))?;
         at = at.parent().unwrap_or(Path::new("")).join(to);
     }

@@ -48,7 +48,7 @@ impl Drop for ChangedSetting {
 }
 
 #[cfg(test)]
-pub(crate) fn is_owed(file: &Path) -> bool {
+pub(crate) fn is_in_ledger(file: &Path) -> bool {
     let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
     let entries = std::fs::read_dir(&own).into_iter().flatten().flatten();
     let mut texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
@@ -64,7 +64,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("scheduler");
         std::fs::write(&file, "none [bfq]\n").unwrap();
-        let owed = || is_owed(&file);
+        let owed = || is_in_ledger(&file);
         let setting = ChangedSetting::set(file.clone(), "none").unwrap();
         assert!(owed(), "a killed process would leave it");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "none");

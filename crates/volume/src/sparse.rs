@@ -62,7 +62,7 @@ pub(crate) fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, T
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedFile<'a> {
     pub file: &'a File,
     pub path: &'a Path,
 }
@@ -74,7 +74,7 @@ pub(crate) fn gaps(ranges: &[Range], size: u64) -> Vec<Range> {
 }
 
 /// Zeroes a range of a block device: by its own command if it has one; partial blocks by writes.
-pub(crate) fn zero_device(device: Named, range: Range) -> Result<(), TargetError> {
+pub(crate) fn zero_device(device: NamedFile, range: Range) -> Result<(), TargetError> {
     // No device has larger logical blocks.
     const BLOCK: u64 = 4096;
     let inner = Range { start: range.start.next_multiple_of(BLOCK), end: range.end / BLOCK * BLOCK };
@@ -87,7 +87,7 @@ pub(crate) fn zero_device(device: Named, range: Range) -> Result<(), TargetError
     write_zeroes(device, Range { start: inner.end, end: range.end })
 }
 
-pub(crate) fn write_zeroes(to: Named, range: Range) -> Result<(), TargetError> {
+pub(crate) fn write_zeroes(to: NamedFile, range: Range) -> Result<(), TargetError> {
     let zeroes = vec![0u8; CHUNK.min(range.length() as usize)];
     let mut at = range.start;
     while at < range.end {
@@ -106,7 +106,7 @@ pub enum CopyBy {
     Memory,
 }
 
-pub(crate) fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+pub(crate) fn copy_range(from: NamedFile, to: NamedFile, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
         let left = (range.end - read_at).min(1 << 30) as usize;
@@ -122,7 +122,7 @@ pub(crate) fn copy_range(from: Named, to: Named, range: Range) -> Result<(), Tar
     Ok(())
 }
 
-fn copy_through_memory(from: Named, to: Named, range: Range, skip_zeroes: bool) -> Result<(), TargetError> {
+fn copy_through_memory(from: NamedFile, to: NamedFile, range: Range, skip_zeroes: bool) -> Result<(), TargetError> {
     let mut buffer = vec![0u8; CHUNK.min(range.length() as usize)];
     let mut offset = range.start;
     while offset < range.end {
@@ -155,7 +155,7 @@ pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<us
 
 /// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
 /// the bytes copied.
-pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, TargetError> {
+pub fn copy(from: NamedFile, to: NamedFile, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
     let mut copied = 0;
     for range in data_ranges(from.file, size, from.path)? {
@@ -171,13 +171,17 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
 /// Returns the offset of the first difference within the first `size` bytes; holes read as zero. Fails if a file ends
 /// inside the other's data.
 #[cfg(test)]
-pub(crate) fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
+pub(crate) fn first_difference(ours: NamedFile, theirs: NamedFile, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;
     ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
     first_difference_in(ours, theirs, &merge(ranges))
 }
 
-pub(crate) fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
+pub(crate) fn first_difference_in(
+    ours: NamedFile,
+    theirs: NamedFile,
+    ranges: &[Range],
+) -> Result<Option<u64>, TargetError> {
     for range in ranges {
         if let Some(offset) = difference_in(ours, theirs, *range)? {
             return Ok(Some(offset));
@@ -186,7 +190,7 @@ pub(crate) fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) 
     Ok(None)
 }
 
-fn difference_in(ours: Named, theirs: Named, range: Range) -> Result<Option<u64>, TargetError> {
+fn difference_in(ours: NamedFile, theirs: NamedFile, range: Range) -> Result<Option<u64>, TargetError> {
     let (mut left, mut right) = (vec![0u8; CHUNK], vec![0u8; CHUNK]);
     let mut offset = range.start;
     while offset < range.end {
@@ -219,8 +223,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn named(file: &File) -> Named<'_> {
-        Named { file, path: Path::new("test file") }
+    fn named(file: &File) -> NamedFile<'_> {
+        NamedFile { file, path: Path::new("test file") }
     }
 
     #[test]

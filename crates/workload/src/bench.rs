@@ -86,7 +86,7 @@ pub struct Bench {
     commands: Vec<CommandGroup>,
 }
 
-pub struct Finished {
+pub struct FinishedBench {
     pub repetition: Repetition,
     /// Latency histograms in ns, by flowop.
     pub histograms: Vec<(String, Histogram<u64>)>,
@@ -230,7 +230,7 @@ impl Bench {
         directory: &ClaimedDirectory,
         progress: &dyn Progress,
         interrupt: &Interrupt,
-    ) -> Result<Finished, WorkloadError> {
+    ) -> Result<FinishedBench, WorkloadError> {
         match self.options.execution {
             Execution::System => self.run_on(System, directory, progress, interrupt),
             Execution::Null => self.run_on(Null, directory, progress, interrupt),
@@ -257,7 +257,7 @@ impl Bench {
         directory: &ClaimedDirectory,
         progress: &dyn Progress,
         interrupt: &Interrupt,
-    ) -> Result<Finished, WorkloadError> {
+    ) -> Result<FinishedBench, WorkloadError> {
         if self.workload.processes.is_empty() {
             return Err(WorkloadError::Usage(format!("{} defines no process: nothing to run", self.workload.name)));
         }
@@ -300,7 +300,7 @@ impl Bench {
         let names = shared.programs.flowops.iter().enumerate();
         let histograms =
             names.map(|(index, (name, _))| (name.clone(), sample.latencies.flowop(index).to_histogram())).collect();
-        Ok(Finished { repetition, histograms })
+        Ok(FinishedBench { repetition, histograms })
     }
 
     /// Returns whether a file set may contain files that no operation created.

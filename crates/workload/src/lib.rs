@@ -13,7 +13,7 @@ pub mod together;
 mod trusted;
 mod wml;
 
-pub use bench::{Bench, Execution, Finished, Options, draw};
+pub use bench::{Bench, Execution, FinishedBench, Options, draw};
 pub use builtin::{PERSONALITIES, builtin};
 pub use engine::conduct::Length;
 pub use error::WorkloadError;

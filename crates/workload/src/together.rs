@@ -1,12 +1,12 @@
 //! Merges the results of concurrent processes.
 
-use crate::bench::Finished;
+use crate::bench::FinishedBench;
 use crate::result::{FlowopResult, Repetition};
 use hdrhistogram::Histogram;
 
 /// Adds counters and merges histograms. Rates are sums over the longest measured time; percentiles are those of the merged
 /// histograms, never averages of percentiles. Intervals stay with the individual processes.
-pub fn merge(parts: Vec<Finished>) -> Finished {
+pub fn merge(parts: Vec<FinishedBench>) -> FinishedBench {
     let repetitions: Vec<&Repetition> = parts.iter().map(|part| &part.repetition).collect();
     let seconds = repetitions.iter().map(|part| part.seconds).fold(0.0, f64::max);
     let sum = |of: fn(&Repetition) -> u64| repetitions.iter().map(|part| of(part)).sum::<u64>();
@@ -44,7 +44,7 @@ pub fn merge(parts: Vec<Finished>) -> Finished {
     if !repetition.valid && !repetition.interrupted {
         (repetition.ops_per_second, repetition.mb_per_second) = (0.0, 0.0);
     }
-    Finished { repetition, histograms }
+    FinishedBench { repetition, histograms }
 }
 
 fn reason(repetitions: &[&Repetition]) -> Option<String> {
@@ -64,7 +64,7 @@ fn flowop<'a>(repetition: &'a Repetition, name: &str) -> Option<&'a FlowopResult
     repetition.flowops.iter().find(|(known, _)| known == name).map(|(_, flowop)| flowop)
 }
 
-fn merge_histograms(parts: &[Finished]) -> Vec<(String, Histogram<u64>)> {
+fn merge_histograms(parts: &[FinishedBench]) -> Vec<(String, Histogram<u64>)> {
     let mut merged: Vec<(String, Histogram<u64>)> = Vec::new();
     for (name, histogram) in parts.iter().flat_map(|part| &part.histograms) {
         match merged.iter_mut().find(|(known, _)| known == name) {
@@ -128,7 +128,7 @@ fn merge_flowops(
 mod tests {
     use super::*;
 
-    fn part(latencies_us: &[u64], seconds: f64) -> Finished {
+    fn part(latencies_us: &[u64], seconds: f64) -> FinishedBench {
         // As decoded from a message: of a fixed size.
         let mut histogram = Histogram::new_with_max(2 * 1000 * latencies_us.iter().max().unwrap(), 3).unwrap();
         for latency in latencies_us {
@@ -148,7 +148,7 @@ mod tests {
             flowops: vec![("read".into(), flowop)],
             ..Repetition::default()
         };
-        Finished { repetition, histograms: vec![("read".into(), histogram)] }
+        FinishedBench { repetition, histograms: vec![("read".into(), histogram)] }
     }
 
     #[test]

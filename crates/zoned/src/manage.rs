@@ -106,10 +106,10 @@ pub fn list(name: &DeviceName, choice: Choice) -> Result<Outcome, ZonedError> {
         DeviceName::Path(path) => crate::hardware::open_for_reading(path, HostPath::None)?,
         other => open(other, None, None, Seed(0))?,
     };
-    look(&mut *device, choice)
+    report_zones(&mut *device, choice)
 }
 
-fn look(device: &mut dyn ZonedDevice, choice: Choice) -> Result<Outcome, ZonedError> {
+fn report_zones(device: &mut dyn ZonedDevice, choice: Choice) -> Result<Outcome, ZonedError> {
     let geometry = device.geometry().clone();
     let (first, end) = choice.range(&geometry)?;
     Ok(Outcome { zones: device.report(first, end - first)?, geometry, refused: Vec::new(), left_conventional: 0 })
@@ -131,7 +131,7 @@ pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&
 
 fn command_zones(device: &mut dyn ZonedDevice, choice: Choice, action: Action) -> Result<Outcome, ZonedError> {
     let (mut refused, mut left_conventional) = (Vec::new(), 0);
-    for ZoneInfo { zone, state, start, .. } in look(device, choice)?.zones {
+    for ZoneInfo { zone, state, start, .. } in report_zones(device, choice)?.zones {
         if choice == Choice::All && state == ZoneState::Conventional {
             left_conventional += 1;
             continue;
@@ -141,7 +141,7 @@ fn command_zones(device: &mut dyn ZonedDevice, choice: Choice, action: Action) -
             refused.push((zone, fault));
         }
     }
-    Ok(Outcome { refused, left_conventional, ..look(device, choice)? })
+    Ok(Outcome { refused, left_conventional, ..report_zones(device, choice)? })
 }
 
 /// Changes the LBA format of an NVMe namespace, destroying all data.

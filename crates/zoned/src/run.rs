@@ -177,12 +177,12 @@ pub fn open(
     })
 }
 
-pub struct Costed {
+pub struct CostedResult {
     result: JobResult,
     cpu_ns: u64,
 }
 
-impl Costed {
+impl CostedResult {
     fn with_cost(mut self, commands: u64) -> JobResult {
         let commands = commands.max(1) as f64;
         self.result.commands_per_cpu_second = commands * 1e9 / self.cpu_ns.max(1) as f64;
@@ -196,7 +196,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     device: &mut D,
     checked: &CheckedJob,
     options: &RunOptions<'_>,
-) -> Result<Costed, ZonedError> {
+) -> Result<CostedResult, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
     let (mut workers, owner_of_tag) = workers_of(checked, &geometry, &zones, options.seed);
@@ -229,11 +229,11 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
         result.warnings.push("all workers ran on one thread".into());
     }
     gather(&mut result, checked, workers, device.now_ns());
-    result.say_when_it_ended();
-    result.say_what_was_lost();
-    result.say_what_was_not_measured();
-    result.say_what_was_cut_off();
-    Ok(Costed { result, cpu_ns })
+    result.warn_of_early_end();
+    result.warn_of_lost_zones();
+    result.warn_of_missing_commands();
+    result.warn_of_cut_off_latencies();
+    Ok(CostedResult { result, cpu_ns })
 }
 
 pub(crate) fn workers_of(

@@ -8,7 +8,7 @@ use crate::job::Latency;
 use senesce_core::interrupt::Interrupt;
 use std::collections::BTreeMap;
 
-pub type Timed = BTreeMap<&'static str, Latency>;
+pub type TimedLatencies = BTreeMap<&'static str, Latency>;
 
 /// Request size for filling: slower than the flash, so that the buffer has space for the timed commands.
 const FILL_BYTES: u32 = 16 << 10;
@@ -16,14 +16,14 @@ const FILL_BYTES: u32 = 16 << 10;
 const STEADY: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpenMethod {
     Explicit,
     ImplicitWrite,
     ImplicitAppend,
     ExplicitAppend,
 }
 
-impl Opening {
+impl OpenMethod {
     pub const ALL: [Self; 4] = [Self::Explicit, Self::ImplicitWrite, Self::ImplicitAppend, Self::ExplicitAppend];
 
     /// Returns (first transfer, steady transfers, close, transfer that opens again); an empty name is not timed.
@@ -56,7 +56,7 @@ impl Opening {
 }
 
 /// Returns blocks and commands of a round, including its reset.
-pub fn cost_of_round(geometry: &Geometry, opening: Opening) -> (u64, u64) {
+pub fn cost_of_round(geometry: &Geometry, opening: OpenMethod) -> (u64, u64) {
     let [.., close, _] = opening.names();
     let last = geometry.capacity_blocks - 1;
     let single = last.clamp(1, STEADY);
@@ -75,8 +75,8 @@ fn fill_blocks(geometry: &Geometry) -> u64 {
 pub fn open_close_round(
     device: &mut dyn ZonedDevice,
     zone: u32,
-    opening: Opening,
-    timed: &mut Timed,
+    opening: OpenMethod,
+    timed: &mut TimedLatencies,
     interrupt: &Interrupt,
 ) -> Result<(), ZonedError> {
     let geometry = device.geometry().clone();
@@ -108,7 +108,7 @@ struct Round<'a> {
     device: &'a mut dyn ZonedDevice,
     zone: u32,
     zone_start: u64,
-    timed: &'a mut Timed,
+    timed: &'a mut TimedLatencies,
 }
 
 impl Round<'_> {
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn cost_of_round_is_exact() {
-        for opening in Opening::ALL {
+        for opening in OpenMethod::ALL {
             let mut device = Counting(NullDevice::new(None).unwrap(), (0, 0));
-            open_close_round(&mut device, 3, opening, &mut Timed::new(), &Interrupt::new()).unwrap();
+            open_close_round(&mut device, 3, opening, &mut TimedLatencies::new(), &Interrupt::new()).unwrap();
             assert_eq!(cost_of_round(device.geometry(), opening), device.1, "{opening:?}");
         }
     }

@@ -41,7 +41,7 @@ impl Session {
                 hardware::check_real(path, job)?;
                 job.path
             }
-            None => way_of_commands(path),
+            None => command_path(path),
         };
         let drive = ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?;
         let is_ours = drive.is_ours();
@@ -79,8 +79,8 @@ impl Session {
         let (DeviceName::Path(path), Some(drive)) = (&self.name, &mut self.claimed) else {
             return open(&self.name, Some(block_bytes), None, seed);
         };
-        let way = way_of_commands(path);
-        drive.set_way(way)?;
+        let way = command_path(path);
+        drive.set_path(way)?;
         drive.check_before_first_write()?;
         let unchanged = drive.check_unchanged();
         drive.remember(None);
@@ -97,6 +97,6 @@ impl Session {
     }
 }
 
-fn way_of_commands(path: &Path) -> HostPath {
+fn command_path(path: &Path) -> HostPath {
     if hardware::has_passthrough(path) { HostPath::Direct } else { HostPath::None }
 }

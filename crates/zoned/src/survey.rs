@@ -12,14 +12,14 @@ use std::ops::Range;
 use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nature {
+pub enum DriveNature {
     Simulated,
     /// Emulated in software, or the null drive: times are those of this machine.
     Emulated,
     Real,
 }
 
-impl Nature {
+impl DriveNature {
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
@@ -34,7 +34,7 @@ pub struct Survey {
     pub name: String,
     /// Model name: of the simulator's file, or reported by the drive.
     pub model: String,
-    pub nature: Nature,
+    pub nature: DriveNature,
     /// Zones and limits, in the current or default format.
     pub geometry: Geometry,
     pub zones: Vec<ZoneInfo>,
@@ -50,7 +50,7 @@ impl Survey {
                 let mut device = NullDevice::new(None)?;
                 let geometry = device.geometry().clone();
                 let zones = device.report(0, geometry.zones)?;
-                let (model, nature) = ("null".into(), Nature::Emulated);
+                let (model, nature) = ("null".into(), DriveNature::Emulated);
                 Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways: HostPath::ALL.into() })
             }
             DeviceName::Path(path) => Self::of_path(name, path),
@@ -74,7 +74,7 @@ impl Survey {
         Ok(Self {
             name: name.to_string(),
             model: model.name.clone(),
-            nature: Nature::Simulated,
+            nature: DriveNature::Simulated,
             zones: (0..geometry.zones).map(zone).collect(),
             geometry,
             ways: HostPath::ALL.into_iter().filter(|way| way.model(model).is_some()).collect(),
@@ -92,7 +92,7 @@ impl Survey {
             ways.extend([HostPath::None, HostPath::MqDeadline]);
         }
         let model = hardware::model_of(path).unwrap_or_else(|| geometry.name.clone());
-        let nature = if is_software(&model) { Nature::Emulated } else { Nature::Real };
+        let nature = if is_software(&model) { DriveNature::Emulated } else { DriveNature::Real };
         Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways })
     }
 
@@ -126,7 +126,7 @@ impl Survey {
     /// the current one.
     pub fn block_sizes(&self) -> Vec<u32> {
         match self.nature {
-            Nature::Simulated => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
+            DriveNature::Simulated => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
             _ if self.model == "null" => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
             _ => vec![self.geometry.block_bytes],
         }
@@ -156,10 +156,10 @@ impl Survey {
         let capacity = self.geometry.capacity_bytes();
         match self.nature {
             // A user's file may contain other constants under the same name.
-            Nature::Simulated if self.name == "sim:zn540" => Some("WD ZN540"),
-            Nature::Simulated if self.name == "sim:nvme-a" => Some("nvme-a"),
+            DriveNature::Simulated if self.name == "sim:zn540" => Some("WD ZN540"),
+            DriveNature::Simulated if self.name == "sim:nvme-a" => Some("nvme-a"),
             // Prefix of the series' order numbers.
-            Nature::Real if self.model.contains("WZS4C8T") && capacity == 1077 << 20 => Some("WD ZN540"),
+            DriveNature::Real if self.model.contains("WZS4C8T") && capacity == 1077 << 20 => Some("WD ZN540"),
             _ => None,
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         let file = concat!("sim:", env!("CARGO_MANIFEST_DIR"), "/../../data/zoned/zn540.toml");
         assert_eq!(of(file).published_name(), None);
         let mut drive = of("sim:zn540");
-        (drive.nature, drive.model) = (Nature::Real, "WZS4C8T1TDSP303".into());
+        (drive.nature, drive.model) = (DriveNature::Real, "WZS4C8T1TDSP303".into());
         assert_eq!(drive.published_name(), Some("WD ZN540"));
         drive.model = "QEMU NVMe Ctrl".into();
         assert_eq!(drive.published_name(), None);

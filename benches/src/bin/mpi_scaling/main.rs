@@ -6,7 +6,7 @@
 mod scaling;
 
 use scaling::{Load, simulate};
-use senesce_aging::execute::Alone;
+use senesce_aging::execute::SingleRankPace;
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
     AgingPlan, ExecuteOptions, Interleaved, Limit, NullTarget, PlanSpec, Profile, Shard, Truncate, execute,
@@ -108,7 +108,7 @@ fn part_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
     let mut parts = Interleaved::new(ranks, vec![(0, &mut planner)], 0, plan.len() * u64::from(ranks));
     let options = ExecuteOptions { window: 4096 * u64::from(ranks), ..ExecuteOptions::default() };
     let mut go_on = |_: &Interleaved<'_>, _| ControlFlow::Continue(());
-    execute_parts(&mut parts, &[NullTarget], &options, &Alone, &Interrupt::new(), &mut go_on).result?;
+    execute_parts(&mut parts, &[NullTarget], &options, &SingleRankPace, &Interrupt::new(), &mut go_on).result?;
     Ok(cpu_seconds() - before)
 }
 

@@ -24,7 +24,7 @@ pub(super) struct BirthOrder {
 
 /// Locality and the order that it is based on.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Located {
+pub(super) struct MeasuredLocality {
     pub locality: Option<f64>,
     pub by_inode: bool,
 }
@@ -49,10 +49,10 @@ impl BirthOrder {
     }
 
     /// Returns the locality in the order of births, or of inodes if some births are unknown.
-    pub(super) fn locate(&self) -> Located {
+    pub(super) fn locate(&self) -> MeasuredLocality {
         let by_inode = self.some_unknown;
         if self.files > self.births.len() {
-            return Located { locality: None, by_inode };
+            return MeasuredLocality { locality: None, by_inode };
         }
         let mut order = self.births.clone();
         if by_inode {
@@ -61,7 +61,10 @@ impl BirthOrder {
         order.sort_unstable();
         let births = Births::of_hashes(order.into_iter().map(|birth| birth.directory));
         // The range of profiles: less than chance counts as none.
-        Located { locality: births.locality().map(|value| (value.clamp(0.0, 1.0) * 1e4).round() / 1e4), by_inode }
+        MeasuredLocality {
+            locality: births.locality().map(|value| (value.clamp(0.0, 1.0) * 1e4).round() / 1e4),
+            by_inode,
+        }
     }
 }
 
@@ -79,8 +82,8 @@ mod tests {
             known.add(Some(time), inode, directory);
             unknown.add((inode != 20).then_some(time), inode, directory);
         }
-        assert_eq!(known.locate(), Located { locality: Some(0.0), by_inode: false });
-        assert_eq!(unknown.locate(), Located { locality: Some(0.5), by_inode: true });
+        assert_eq!(known.locate(), MeasuredLocality { locality: Some(0.0), by_inode: false });
+        assert_eq!(unknown.locate(), MeasuredLocality { locality: Some(0.5), by_inode: true });
         let mut whole = BirthOrder::default();
         whole.merge(&known);
         whole.merge(&unknown);

@@ -62,7 +62,7 @@ pub struct ClassChanges {
 
 /// Changes between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct ObservedChanges {
     /// How files were matched.
     pub told_by: StatedBy,
     /// Files in both snapshots with a later modification time in the later one.
@@ -107,7 +107,7 @@ impl ClassChanges {
     }
 }
 
-impl Observed {
+impl ObservedChanges {
     fn new(told_by: StatedBy, pairs: &[Pair]) -> Self {
         let of_both = |(was, is): &Pair| Some((was.as_ref()?.modified, is.as_ref()?.modified));
         let both = pairs.iter().filter_map(of_both);
@@ -131,12 +131,12 @@ impl Observed {
     }
 }
 
-pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
+pub fn compare(before: &[FileState], after: &[FileState]) -> ObservedChanges {
     let inode = |seen: &FileState| seen.born.map(|born| (seen.inode, born));
     let by_inode = pairs(before, after, inode);
     match by_inode.iter().any(|pair| matches!(pair, (Some(_), Some(_)))) {
-        true => Observed::new(StatedBy::Inode, &by_inode),
-        false => Observed::new(StatedBy::Path, &pairs(before, after, |seen: &FileState| Some(seen.path))),
+        true => ObservedChanges::new(StatedBy::Inode, &by_inode),
+        false => ObservedChanges::new(StatedBy::Path, &pairs(before, after, |seen: &FileState| Some(seen.path))),
     }
 }
 
@@ -191,30 +191,30 @@ fn classes(pairs: &[Pair]) -> Vec<ClassChanges> {
 mod tests {
     use super::*;
 
-    fn seen(inode: u64, size: u64, modified: i64, path: u64) -> FileState {
+    fn file_state(inode: u64, size: u64, modified: i64, path: u64) -> FileState {
         FileState { inode, born: Some((inode as i64, 7)), size, modified: (modified, 0), path }
     }
 
     #[test]
     fn kinds_of_changes_are_distinguished() {
         let before = [
-            seen(1, 100, 5, 1),
-            seen(2, 5000, 5, 2),
-            seen(3, 9000, 5, 3),
-            seen(4, 9000, 5, 4),
-            seen(5, 10, 5, 5),
-            seen(6, 10, 5, 6),
+            file_state(1, 100, 5, 1),
+            file_state(2, 5000, 5, 2),
+            file_state(3, 9000, 5, 3),
+            file_state(4, 9000, 5, 4),
+            file_state(5, 10, 5, 5),
+            file_state(6, 10, 5, 6),
         ];
         let after = [
-            seen(1, 100, 5, 1),
-            seen(2, 6000, 9, 2),
-            seen(3, 8000, 9, 3),
-            seen(4, 9000, 9, 4),
-            seen(5, 10, 5, 50),
-            seen(7, 10, 9, 7),
-            seen(8, 70_000, 9, 8),
+            file_state(1, 100, 5, 1),
+            file_state(2, 6000, 9, 2),
+            file_state(3, 8000, 9, 3),
+            file_state(4, 9000, 9, 4),
+            file_state(5, 10, 5, 50),
+            file_state(7, 10, 9, 7),
+            file_state(8, 70_000, 9, 8),
             // A reused inode is a different file.
-            FileState { born: Some((99, 0)), ..seen(6, 10, 9, 6) },
+            FileState { born: Some((99, 0)), ..file_state(6, 10, 9, 6) },
         ];
         let observed = compare(&before, &after);
         assert_eq!(observed.told_by, StatedBy::Inode);
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn copies_are_matched_by_path_without_renames() {
-        let before = [seen(1, 100, 5, 1), seen(2, 100, 5, 2)];
-        let after = [seen(11, 200, 9, 1), seen(12, 100, 5, 3)];
+        let before = [file_state(1, 100, 5, 1), file_state(2, 100, 5, 2)];
+        let after = [file_state(11, 200, 9, 1), file_state(12, 100, 5, 3)];
         let observed = compare(&before, &after);
         assert_eq!(observed.told_by, StatedBy::Path);
         let class =
@@ -250,8 +250,8 @@ mod tests {
 
     #[test]
     fn unchanged_trees_have_no_row_and_hard_links_are_one_file() {
-        let linked = [seen(1, 100, 5, 1), seen(1, 100, 5, 2)];
-        let reordered = [seen(1, 100, 5, 2), seen(1, 100, 5, 1)];
+        let linked = [file_state(1, 100, 5, 1), file_state(1, 100, 5, 2)];
+        let reordered = [file_state(1, 100, 5, 2), file_state(1, 100, 5, 1)];
         let observed = compare(&linked, &reordered);
         assert_eq!((observed.classes[0].kept, observed.classes[0].renames), (1, 0));
         assert!(observed.rows().is_empty());

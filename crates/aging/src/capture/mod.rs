@@ -12,7 +12,7 @@ pub(crate) use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;
-use changes::{FileState, Observed, StatedBy};
+use changes::{FileState, ObservedChanges, StatedBy};
 use list::ListError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -39,7 +39,7 @@ impl Default for CaptureOptions {
 
 /// A captured profile and its statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Captured {
+pub struct CapturedProfile {
     pub profile: Profile,
     /// All candidates for age edges, and their costs.
     pub edges: Vec<AgeEdge>,
@@ -61,7 +61,7 @@ pub struct Captured {
     pub other_file_systems: u64,
     /// Changes since an earlier snapshot of the tree, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Observed>,
+    pub changes: Option<ObservedChanges>,
 }
 
 /// Walks the tree below `top` on a single file system, which also gives the fullness. A file with several names counts once per
@@ -70,7 +70,7 @@ pub struct Captured {
 /// # Errors
 /// [`AgingError::Io`] when `top` or a directory cannot be read (directories without permission are only counted);
 /// [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
-pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+pub fn capture(top: &Path, options: &CaptureOptions) -> Result<CapturedProfile, AgingError> {
     of_tree(top, walk::walk(top, options, now(), false)?, options)
 }
 
@@ -80,7 +80,7 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
 ///
 /// # Errors
 /// Those of [`capture`]; most files of both trees are newer in the earlier one.
-pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<CapturedProfile, AgingError> {
     let before = snapshot(earlier, options)?;
     let mut tally = walk::walk(later, options, now(), true)?;
     let after = std::mem::take(&mut tally.seen);
@@ -97,7 +97,7 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
             ),
         ));
     }
-    tally.age_anew(&after, observed.told_by == StatedBy::Inode, now());
+    tally.reset_age_edges(&after, observed.told_by == StatedBy::Inode, now());
     let mut captured = of_tree(later, tally, options)?;
     captured.profile.changes = observed.rows();
     captured.changes = Some(observed);
@@ -116,7 +116,7 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<Captured, AgingError> {
+fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<CapturedProfile, AgingError> {
     let room = rustix::fs::statvfs(top).map_err(|errno| AgingError::io("ask the size of", top, errno))?;
     let used = room.f_blocks.saturating_sub(room.f_bfree) as f64 / room.f_blocks.max(1) as f64;
     finish(tally, options, "captured from a directory tree", (room.f_blocks > 0).then_some(used))
@@ -127,7 +127,7 @@ fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<Capture
 /// # Errors
 /// [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first invalid line, or without a
 /// file.
-pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<CapturedProfile, AgingError> {
     let open = || File::open(path).map(BufReader::new).map_err(|source| AgingError::io("open", path, source));
     let failed = |error| match error {
         ListError::Read(source) => AgingError::io("read", path, source),
@@ -138,9 +138,14 @@ pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, A
     finish(tally, options, "captured from a list of files", None)
 }
 
-fn finish(tally: Tally, options: &CaptureOptions, source: &str, used: Option<f64>) -> Result<Captured, AgingError> {
+fn finish(
+    tally: Tally,
+    options: &CaptureOptions,
+    source: &str,
+    used: Option<f64>,
+) -> Result<CapturedProfile, AgingError> {
     let (profile, edges) = tally.profile(&options.name, source, used, options.most_per_file)?;
-    Ok(Captured {
+    Ok(CapturedProfile {
         profile,
         edges,
         files: tally.files,

@@ -87,7 +87,7 @@ impl Tally {
     /// Counts the ages of all files again, relative to the latest of their births and modifications, or only of modifications
     /// if births are useless (`by_birth`). Times after `now`, in seconds since 1970, are invalid and ignored, unless all are:
     /// then the clock is wrong.
-    pub(crate) fn age_anew(&mut self, files: &[FileState], by_birth: bool, now: i64) {
+    pub(crate) fn reset_age_edges(&mut self, files: &[FileState], by_birth: bool, now: i64) {
         let born = |seen: &FileState| seen.born.filter(|_| by_birth);
         let time = |seen: &FileState| born(seen).unwrap_or(seen.modified).0;
         let times = files.iter().flat_map(|seen| [time(seen), seen.modified.0]);
@@ -238,15 +238,15 @@ mod tests {
         files.iter().for_each(|_| tally.file(1, 1 << 30, 0));
         let oldest = |tally: &Tally| tally.profile("t", "", None, 1e9).unwrap().0.ages.last().unwrap().edge;
         assert_eq!(oldest(&tally), (1u64 << 30) as f64);
-        tally.age_anew(&files, true, 9000);
+        tally.reset_age_edges(&files, true, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (951.0, 2, 0));
         // In copies, births are those of the copying.
-        tally.age_anew(&[seen(5000, 100), seen(5001, 400)], false, 9000);
+        tally.reset_age_edges(&[seen(5000, 100), seen(5001, 400)], false, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (301.0, 0, 2));
         // A time in the future does not shift the other ages.
-        tally.age_anew(&[seen(1000, 1000), seen(1200, 1 << 40), seen(1 << 40, 1300)], true, 9000);
+        tally.reset_age_edges(&[seen(1000, 1000), seen(1200, 1 << 40), seen(1 << 40, 1300)], true, 9000);
         assert_eq!((oldest(&tally), tally.by_birth), (301.0, 3));
-        tally.age_anew(&files, true, 500);
+        tally.reset_age_edges(&files, true, 500);
         assert_eq!(oldest(&tally), 951.0);
     }
 

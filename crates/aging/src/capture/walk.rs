@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         if self.keep {
-            tally.seen.push(seen(&found, above, name));
+            tally.seen.push(file_state(&found, above, name));
         }
         let nanoseconds = |(seconds, part): (i64, u32)| seconds as u64 * 1_000_000_000 + u64::from(part);
         tally.births.add(birth(&found).map(nanoseconds), found.stx_ino, above);
@@ -199,7 +199,7 @@ fn birth(found: &Statx) -> Option<(i64, u32)> {
     known.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
 }
 
-fn seen(found: &Statx, above: &Path, name: &CStr) -> FileState {
+fn file_state(found: &Statx, above: &Path, name: &CStr) -> FileState {
     let mut path = DefaultHasher::new();
     (above, name).hash(&mut path);
     FileState {

@@ -2,7 +2,7 @@
 
 use super::{Listing, find, list};
 use crate::error::AgingError;
-use crate::execute::{Descriptors, DirectoryTarget, Hand, Name, PlanTarget, Shard, explain};
+use crate::execute::{Descriptors, DirectoryTarget, Name, PlanExecutor, PlanTarget, Shard, explain};
 use crate::namespace::Namespace;
 use crate::planner::Planner;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 /// Work to restore a recorded state of a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reconciled {
+pub struct Reconciliation {
     /// Files removed because the recorded state does not have them yet.
     pub removed: u64,
     /// Missing files created again.
@@ -25,19 +25,19 @@ pub struct Reconciled {
 /// ahead of the record, with an incomplete file. Only names that a plan can make are removed.
 ///
 /// # Errors
-/// Those of [`clear`] and [`Cleared::restore`]. The same call continues after a failure.
+/// Those of [`clear`] and [`PartialReconciliation::restore`]. The same call continues after a failure.
 pub fn reconcile(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
     shard: Option<Shard>,
-) -> Result<Reconciled, AgingError> {
+) -> Result<Reconciliation, AgingError> {
     clear(planner, backend, shard)?.restore(planner, backend)
 }
 
 #[derive(Debug)]
-pub struct Cleared {
+pub struct PartialReconciliation {
     missing: Vec<u32>,
-    done: Reconciled,
+    done: Reconciliation,
 }
 
 /// Creates the directories, then removes extra files from all of them. This is the first half of [`reconcile`]. It
@@ -46,12 +46,16 @@ pub struct Cleared {
 /// # Errors
 /// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
 /// call continues after a failure.
-pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Shard>) -> Result<Cleared, AgingError> {
+pub fn clear(
+    planner: &Planner,
+    backend: &DirectoryTarget<'_>,
+    shard: Option<Shard>,
+) -> Result<PartialReconciliation, AgingError> {
     backend.prepare()?;
     let mut hand = backend.hand(2)?;
     let mut descriptors = backend.descriptors(2)?;
     let namespace = planner.namespace();
-    let mut cleared = Cleared { missing: Vec::new(), done: Reconciled::default() };
+    let mut cleared = PartialReconciliation { missing: Vec::new(), done: Reconciliation::default() };
     let count = planner.plan().directories().count();
     let places = namespace.places(count);
     for directory in (0..count).filter(|directory| shard.is_none_or(|shard| shard.owns(*directory))) {
@@ -82,12 +86,12 @@ pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Sha
     Ok(cleared)
 }
 
-impl Cleared {
+impl PartialReconciliation {
     /// Creates the missing files, which is the second half of [`reconcile`]. All ranks should be cleared before.
     ///
     /// # Errors
     /// [`AgingError::Io`] when a file cannot be created, even after a commit of the deletes.
-    pub fn restore(self, planner: &Planner, backend: &DirectoryTarget<'_>) -> Result<Reconciled, AgingError> {
+    pub fn restore(self, planner: &Planner, backend: &DirectoryTarget<'_>) -> Result<Reconciliation, AgingError> {
         if self.missing.is_empty() {
             return Ok(self.done);
         }
@@ -95,15 +99,18 @@ impl Cleared {
         let namespace = planner.namespace();
         for place in &self.missing {
             let file = namespace.file(*place as usize);
-            with_room(backend, || hand.create(&file, false))?;
+            retry_after_commit(backend, || hand.create(&file, false))?;
         }
-        with_room(backend, || hand.finish())?;
+        retry_after_commit(backend, || hand.finish())?;
         Ok(self.done)
     }
 }
 
 /// Runs `act`, and again after a commit if space is missing.
-fn with_room(backend: &impl PlanTarget, mut act: impl FnMut() -> Result<(), AgingError>) -> Result<(), AgingError> {
+fn retry_after_commit(
+    backend: &impl PlanTarget,
+    mut act: impl FnMut() -> Result<(), AgingError>,
+) -> Result<(), AgingError> {
     match act() {
         Err(error) if error.is_full() => {
             backend.commit()?;

@@ -3,9 +3,9 @@
 use super::Data;
 use super::commit::{Deletes, commit};
 use super::descriptors::{Descriptors, budget};
-use super::filler::{Failed, Filler, cut};
+use super::filler::{FailedCall, Filler, cut};
 use super::name::Name;
-use super::plan_target::{Hand, PlanTarget};
+use super::plan_target::{PlanExecutor, PlanTarget};
 use crate::error::AgingError;
 use crate::plan::AgingPlan;
 use crate::planner::{Change, ChangeKind, File, Operation, OperationKind};
@@ -78,7 +78,7 @@ impl<'a> DirectoryTarget<'a> {
 }
 
 impl PlanTarget for DirectoryTarget<'_> {
-    type Hand = DirectoryHand;
+    type PlanExecutor = DirectoryExecutor;
 
     fn prepare(&self) -> Result<(), AgingError> {
         if self.prepared {
@@ -97,8 +97,8 @@ impl PlanTarget for DirectoryTarget<'_> {
         Ok(())
     }
 
-    fn hand(&self, threads: usize) -> Result<DirectoryHand, AgingError> {
-        Ok(DirectoryHand {
+    fn hand(&self, threads: usize) -> Result<DirectoryExecutor, AgingError> {
+        Ok(DirectoryExecutor {
             descriptors: self.descriptors(threads)?,
             filler: Filler::new(self.data, self.plan.spec().seed),
             writers: self.writers,
@@ -136,7 +136,7 @@ pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
 const PIECE: u64 = 64 << 10;
 
 #[derive(Debug)]
-struct Growing {
+struct GrowingFile {
     made: OwnedFd,
     file: File,
     done: u64,
@@ -144,16 +144,16 @@ struct Growing {
 }
 
 #[derive(Debug)]
-pub struct DirectoryHand {
+pub struct DirectoryExecutor {
     descriptors: Descriptors,
     filler: Filler,
     writers: usize,
     /// Concurrently growing files, in the order of their creates.
-    growing: Vec<Growing>,
+    growing: Vec<GrowingFile>,
     deletes: Option<Deletes>,
 }
 
-impl Hand for DirectoryHand {
+impl PlanExecutor for DirectoryExecutor {
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError> {
         match operation.kind {
             OperationKind::Create => self.create(&operation.file, sync),
@@ -189,7 +189,7 @@ impl Hand for DirectoryHand {
     }
 }
 
-impl DirectoryHand {
+impl DirectoryExecutor {
     /// Creates a file, which must not exist. An incomplete file is removed, unless it grows concurrently with others.
     pub fn create(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
         if self.writers > 1 {
@@ -223,7 +223,7 @@ impl DirectoryHand {
             self.grow()?;
         }
         let made = self.make(file)?;
-        self.growing.push(Growing { made, file: *file, done: 0, sync });
+        self.growing.push(GrowingFile { made, file: *file, done: 0, sync });
         Ok(())
     }
 
@@ -268,7 +268,7 @@ impl DirectoryHand {
             .map_err(|errno| explain("rename", self.path(file, &before), errno))
     }
 
-    fn explain(&self, file: &File, (operation, errno): Failed) -> AgingError {
+    fn explain(&self, file: &File, (operation, errno): FailedCall) -> AgingError {
         explain(operation, self.path(file, &Name::of(file)), errno)
     }
 
@@ -277,7 +277,7 @@ impl DirectoryHand {
     }
 }
 
-fn synchronise(made: &OwnedFd, wanted: bool) -> Result<(), Failed> {
+fn synchronise(made: &OwnedFd, wanted: bool) -> Result<(), FailedCall> {
     if wanted { rustix::fs::fsync(made).map_err(|errno| ("synchronise", errno)) } else { Ok(()) }
 }
 

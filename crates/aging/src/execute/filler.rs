@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use senesce_core::Seed;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub(crate) type Failed = (&'static str, Errno);
+pub(crate) type FailedCall = (&'static str, Errno);
 
 #[derive(Debug)]
 pub(crate) struct Filler {
@@ -22,7 +22,7 @@ impl Filler {
         Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
     }
 
-    pub(crate) fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
+    pub(crate) fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), FailedCall> {
         // fallocate of length 0 fails with EINVAL.
         if from == to {
             return Ok(());
@@ -37,18 +37,18 @@ impl Filler {
     }
 
     /// Rewrites a part of a file with the same content; preallocated blocks read as zeros.
-    pub(crate) fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
+    pub(crate) fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), FailedCall> {
         self.write(opened, file.birth, from, from + bytes)
     }
 
     /// Frees the blocks of a part of a file, and fills the part again.
-    pub(crate) fn punch(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
+    pub(crate) fn punch(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), FailedCall> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         allocate(opened, hole, from, bytes).map_err(|errno| ("punch a hole into", errno))?;
         self.extend(opened, file.birth, from, from + bytes)
     }
 
-    fn write(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
+    fn write(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), FailedCall> {
         let mut done = from;
         while done < to {
             let length = (to - done).min(CHUNK as u64) as usize;
@@ -63,7 +63,7 @@ impl Filler {
 }
 
 /// Truncates a file, or extends it without blocks.
-pub(crate) fn cut(opened: &OwnedFd, size: u64) -> Result<(), Failed> {
+pub(crate) fn cut(opened: &OwnedFd, size: u64) -> Result<(), FailedCall> {
     rustix::fs::ftruncate(opened, size).map_err(|errno| ("set the size of", errno))
 }
 

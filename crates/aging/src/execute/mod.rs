@@ -22,8 +22,8 @@ mod witness;
 
 pub(crate) use content::Content;
 pub use directory::{DirectoryTarget, check};
-pub use pace::{Alone, Pace};
-pub use plan_target::{Hand, NullTarget, PlanTarget};
+pub use pace::{Pace, SingleRankPace};
+pub use plan_target::{NullTarget, PlanExecutor, PlanTarget};
 pub use witness::CommitWitness;
 
 pub(crate) use content::CHUNK;
@@ -32,7 +32,7 @@ pub(crate) use directory::explain;
 pub(crate) use name::{Name, Parsed};
 
 use crate::error::AgingError;
-use crate::parts::{Interleaved, Placed};
+use crate::parts::{Interleaved, PlacedOperation};
 use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
@@ -43,7 +43,7 @@ use senesce_core::virtual_time::{
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use task::{Act, Counts, Task, Work};
+use task::{Counts, Task, TaskAction, Work};
 
 /// How files get their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -139,9 +139,14 @@ pub fn execute<B: PlanTarget>(
     observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
 ) -> ExecuteOutcome {
     let mut parts = Interleaved::whole(planner);
-    execute_parts(&mut parts, std::slice::from_ref(backend), options, &Alone, interrupt, &mut |parts, completed| {
-        parts.own().try_for_each(|(_, planner)| observer(planner, completed))
-    })
+    execute_parts(
+        &mut parts,
+        std::slice::from_ref(backend),
+        options,
+        &SingleRankPace,
+        interrupt,
+        &mut |parts, completed| parts.own().try_for_each(|(_, planner)| observer(planner, completed)),
+    )
 }
 
 /// Executes parts of a plan, each on its own target, in step with other processes: a round starts when `pace` allows it.
@@ -200,7 +205,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 
     /// Executes until something stops it. Growing files may be incomplete then.
-    fn play_rounds(&mut self, hands: &mut [B::Hand]) -> Result<Stop, AgingError> {
+    fn play_rounds(&mut self, hands: &mut [B::PlanExecutor]) -> Result<Stop, AgingError> {
         let mut lanes = vec![Vec::new()];
         let mut finished = self.parts.position();
         for round in 0.. {
@@ -237,7 +242,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 
     /// Completes growing files, and retries after a commit if space is missing.
-    fn finish(&mut self, hands: &mut [B::Hand]) -> Result<(), AgingError> {
+    fn finish(&mut self, hands: &mut [B::PlanExecutor]) -> Result<(), AgingError> {
         for (backend, hand) in self.backends.iter().zip(hands) {
             match hand.finish() {
                 Err(error) if error.is_full() => {
@@ -327,21 +332,21 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     /// Plans operations into one lane per thread, to the end of the round or the next commit; returns whether a commit follows.
     fn next_round(&mut self, lanes: &mut [Vec<Task>]) -> bool {
         let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
-        while let Some(Placed { position, own, operation, commit }) = self.parts.next_below(end) {
+        while let Some(PlacedOperation { position, own, operation, commit }) = self.parts.next_below(end) {
             let shard = self.options.shard.unwrap_or(Shard { index: 0, count: 1 });
             let lane = |directory: u32| ((directory / shard.count).wrapping_add(own as u32) % threads) as usize;
             let directory = operation.file.directory;
             if shard.owns(directory) {
                 let created = operation.kind == OperationKind::Create;
                 let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
-                let act = Act::Operation(operation);
+                let act = TaskAction::Operation(operation);
                 lanes[lane(directory)].push(Task { sequence: position, step: 0, own, act, sync });
                 self.counts.executed += 1;
             }
             for (step, change) in (1..).zip(self.parts.changes(own)) {
                 let directory = change.file.directory;
                 if shard.owns(directory) {
-                    let act = Act::Change(*change);
+                    let act = TaskAction::Change(*change);
                     lanes[lane(directory)].push(Task { sequence: position, step, own, act, sync: false });
                     self.counts.planned.count(change);
                 }
@@ -354,7 +359,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 }
 
-fn hands<B: PlanTarget>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, AgingError> {
+fn hands<B: PlanTarget>(backends: &[B], threads: usize) -> Result<Vec<B::PlanExecutor>, AgingError> {
     backends.iter().map(|backend| backend.hand(threads * backends.len())).collect()
 }
 
@@ -362,15 +367,15 @@ fn hands<B: PlanTarget>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, 
 /// space is available, counts one of the `stalls`, and retries once.
 fn apply<B: PlanTarget>(
     backends: &[B],
-    hands: &mut [B::Hand],
+    hands: &mut [B::PlanExecutor],
     task: &Task,
     earlier_done: impl Fn() -> bool,
     stalls: &mut u64,
 ) -> Result<(), AgingError> {
     let (backend, hand) = (&backends[task.own], &mut hands[task.own]);
     let mut act = || match &task.act {
-        Act::Operation(operation) => hand.apply(operation, task.sync),
-        Act::Change(change) => hand.change(change),
+        TaskAction::Operation(operation) => hand.apply(operation, task.sync),
+        TaskAction::Change(change) => hand.change(change),
     };
     match act() {
         Err(error) if error.is_full() => {

@@ -15,9 +15,9 @@ pub trait Pace: Sync {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Alone;
+pub struct SingleRankPace;
 
-impl Pace for Alone {
+impl Pace for SingleRankPace {
     fn begin(&self, _end: u64) -> Option<Stop> {
         None
     }

@@ -4,7 +4,7 @@ use crate::error::AgingError;
 use crate::planner::{Change, Operation};
 
 pub trait PlanTarget: Sync {
-    type Hand: Hand;
+    type PlanExecutor: PlanExecutor;
 
     /// Creates the directories of the plan and keeps existing ones.
     ///
@@ -16,7 +16,7 @@ pub trait PlanTarget: Sync {
     ///
     /// # Errors
     /// Missing resources of the thread, typically descriptors.
-    fn hand(&self, threads: usize) -> Result<Self::Hand, AgingError>;
+    fn hand(&self, threads: usize) -> Result<Self::PlanExecutor, AgingError>;
 
     /// Checks periodically that the target still exists.
     ///
@@ -31,7 +31,7 @@ pub trait PlanTarget: Sync {
     fn commit(&self) -> Result<(), AgingError>;
 }
 
-pub trait Hand: Send {
+pub trait PlanExecutor: Send {
     /// Executes one operation; `sync` requests that a created file is on the device before it returns.
     ///
     /// # Errors
@@ -58,17 +58,17 @@ pub trait Hand: Send {
 pub struct NullTarget;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NullHand;
+pub struct NullExecutor;
 
 impl PlanTarget for NullTarget {
-    type Hand = NullHand;
+    type PlanExecutor = NullExecutor;
 
     fn prepare(&self) -> Result<(), AgingError> {
         Ok(())
     }
 
-    fn hand(&self, _threads: usize) -> Result<NullHand, AgingError> {
-        Ok(NullHand)
+    fn hand(&self, _threads: usize) -> Result<NullExecutor, AgingError> {
+        Ok(NullExecutor)
     }
 
     fn check(&self) -> Result<(), AgingError> {
@@ -80,7 +80,7 @@ impl PlanTarget for NullTarget {
     }
 }
 
-impl Hand for NullHand {
+impl PlanExecutor for NullExecutor {
     fn apply(&mut self, _operation: &Operation, _sync: bool) -> Result<(), AgingError> {
         Ok(())
     }

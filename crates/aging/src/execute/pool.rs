@@ -3,7 +3,7 @@
 //! the order of the plan.
 
 use super::plan_target::PlanTarget;
-use super::{Act, Pace, Run, Stop, Task, Work, apply, hands};
+use super::{Pace, Run, Stop, Task, TaskAction, Work, apply, hands};
 use crate::error::AgingError;
 use crate::planner::{File, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// Lets the threads, which all wait for a round, continue at `position`.
-    fn go_on(&self, position: u64) {
+    fn resume(&self, position: u64) {
         self.reached.iter().for_each(|reached| reached.store(position, Ordering::Release));
         self.failed.store(false, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ pub(super) fn play<B: PlanTarget>(run: &mut Run<'_, '_, B>) -> Result<Stop, Agin
     let shared =
         Shared { reached: (0..threads).map(|_| AtomicU64::new(start)).collect(), failed: AtomicBool::new(false) };
     let more_hands = || hands(run.backends, threads + 1);
-    let hands: Vec<Vec<B::Hand>> = (0..threads).map(|_| more_hands()).collect::<Result<_, _>>()?;
+    let hands: Vec<Vec<B::PlanExecutor>> = (0..threads).map(|_| more_hands()).collect::<Result<_, _>>()?;
     let mut own_hands = more_hands()?;
     let (backends, pace) = (run.backends, run.pace);
     std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ pub(super) fn play<B: PlanTarget>(run: &mut Run<'_, '_, B>) -> Result<Stop, Agin
 
 fn conduct<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
-    hands: &mut [B::Hand],
+    hands: &mut [B::PlanExecutor],
     workers: &[Worker],
     shared: &Shared,
 ) -> Result<Stop, AgingError> {
@@ -172,7 +172,7 @@ impl Flight {
     fn land_all<B: PlanTarget>(
         &mut self,
         run: &mut Run<'_, '_, B>,
-        hands: &mut [B::Hand],
+        hands: &mut [B::PlanExecutor],
         workers: &[Worker],
         shared: &Shared,
     ) {
@@ -184,7 +184,7 @@ impl Flight {
             self.failure = catch_up(run, hands, left, &ahead).err();
         }
         if self.failure.is_none() {
-            shared.go_on(run.completed);
+            shared.resume(run.completed);
         }
     }
 }
@@ -193,7 +193,7 @@ impl Flight {
 /// first and created again in order. A failure includes its operation.
 fn catch_up<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
-    hands: &mut [B::Hand],
+    hands: &mut [B::PlanExecutor],
     mut left: Vec<Task>,
     ahead: &[Task],
 ) -> Result<(), (u64, AgingError)> {
@@ -205,7 +205,7 @@ fn catch_up<B: PlanTarget>(
     let mut early_files: HashMap<_, File> = early.iter().map(|task| (file(task), *task.act.file())).collect();
     // Removed files lose their changes. Other files that grew are truncated; with several changes, they are removed and created
     // again as they were before. All these changes are repeated in order.
-    let is_change = |task: &&Task| matches!(task.act, Act::Change(_));
+    let is_change = |task: &&Task| matches!(task.act, TaskAction::Change(_));
     let (lost, others): (Vec<Task>, Vec<Task>) =
         ahead().filter(is_change).partition(|task| early_files.contains_key(&file(task)));
     let mut changed: HashMap<_, Vec<Task>> = HashMap::new();
@@ -237,7 +237,7 @@ fn catch_up<B: PlanTarget>(
 
 fn work<B: PlanTarget>(
     backends: &[B],
-    mut hands: Vec<B::Hand>,
+    mut hands: Vec<B::PlanExecutor>,
     index: usize,
     (shared, pace): (&Shared, &dyn Pace),
     batches: &Receiver<Batch>,

@@ -34,7 +34,7 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn count(&mut self, task: &Task) {
         self.synced += u64::from(task.sync);
-        if let Act::Change(change) = &task.act {
+        if let TaskAction::Change(change) = &task.act {
             self.changes.count(change);
         }
     }
@@ -52,12 +52,12 @@ impl Work {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Act {
+pub(crate) enum TaskAction {
     Operation(Operation),
     Change(Change),
 }
 
-impl Act {
+impl TaskAction {
     pub(crate) fn file(&self) -> &File {
         match self {
             Self::Operation(operation) => &operation.file,
@@ -77,7 +77,7 @@ pub(crate) struct Task {
     /// 0: the operation itself; its changes follow from 1.
     pub step: u32,
     pub own: usize,
-    pub act: Act,
+    pub act: TaskAction,
     pub sync: bool,
 }
 
@@ -88,7 +88,7 @@ impl Task {
 
     pub(crate) fn grew_by(&self) -> u64 {
         match self.act {
-            Act::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,
+            TaskAction::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,
             _ => 0,
         }
     }
@@ -101,19 +101,19 @@ impl Task {
     /// Returns the creation of a changed file as it was before the change.
     pub(crate) fn restored(&self) -> Self {
         let before = match self.act {
-            Act::Change(change) => change.before(),
-            Act::Operation(operation) => operation.file,
+            TaskAction::Change(change) => change.before(),
+            TaskAction::Operation(operation) => operation.file,
         };
         self.operation(OperationKind::Create, before)
     }
 
     fn operation(&self, kind: OperationKind, file: File) -> Self {
-        Self { act: Act::Operation(Operation { kind, file }), sync: false, ..*self }
+        Self { act: TaskAction::Operation(Operation { kind, file }), sync: false, ..*self }
     }
 
     pub(crate) fn cut_again(&self) -> Self {
         let after = *self.act.file();
         let file = File { size: after.size - self.grew_by(), ..after };
-        Self { act: Act::Change(Change { kind: ChangeKind::Truncate { from: after.size }, file }), ..*self }
+        Self { act: TaskAction::Change(Change { kind: ChangeKind::Truncate { from: after.size }, file }), ..*self }
     }
 }

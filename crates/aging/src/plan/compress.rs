@@ -87,7 +87,7 @@ impl Timeline {
         self.points.last().map_or(0, |(played, _)| *played)
     }
 
-    pub(crate) fn stood_for(&self) -> u64 {
+    pub(crate) fn operations_represented(&self) -> u64 {
         self.points.last().map_or(0, |(_, operations)| *operations)
     }
 

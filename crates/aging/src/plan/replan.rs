@@ -89,13 +89,13 @@ struct Draft<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct SpanCapacity {
     existing: u64,
     repair: u64,
     pairs: u64,
 }
 
-impl Room {
+impl SpanCapacity {
     fn all(self) -> u64 {
         self.existing + self.repair + self.pairs
     }
@@ -153,7 +153,7 @@ impl Draft<'_> {
         let mut length = self.repair.filled;
         let most = 4 * length.max(bound as u64);
         loop {
-            let rooms: Vec<u64> = self.rooms(length).iter().map(|(_, room)| room.all()).collect();
+            let rooms: Vec<u64> = self.span_capacities(length).iter().map(|(_, room)| room.all()).collect();
             let counts = schedule::stayers(&self.plan.ages, &rooms, self.files());
             if length > most || counts.is_some_and(|counts| good(&counts, &shares)) {
                 return length;
@@ -162,14 +162,14 @@ impl Draft<'_> {
         }
     }
 
-    fn rooms(&self, operations: u64) -> Vec<(Span, Room)> {
+    fn span_capacities(&self, operations: u64) -> Vec<(Span, SpanCapacity)> {
         let spans = schedule::spans(&self.plan.ages, operations, self.repair.filled.min(operations));
         let survivors = &self.state.survivors;
         let born_before = |birth: u64| survivors.partition_point(|survivor| survivor.birth < birth) as u64;
         let end = |index: usize| spans.get(index + 1).map_or(u64::MAX, |span| span.start);
         let room = |(index, span): (usize, &Span)| {
             let from = span.start.max(self.repair.emptied);
-            let room = Room {
+            let room = SpanCapacity {
                 existing: born_before(end(index)) - born_before(span.start),
                 repair: (span.start + span.fill).saturating_sub(from),
                 pairs: span.pairs,
@@ -193,7 +193,7 @@ impl Draft<'_> {
             segments.push(self.segment(creates, vec![0; classes]));
             return Ok(segments);
         }
-        let rooms = self.rooms(operations);
+        let rooms = self.span_capacities(operations);
         let quotas = Quotas::new(self, &rooms, stays)?;
         self.fresh_segments(&rooms, quotas, &mut segments)?;
         Ok(segments)
@@ -212,7 +212,7 @@ impl Draft<'_> {
 
     fn fresh_segments(
         &self,
-        rooms: &[(Span, Room)],
+        rooms: &[(Span, SpanCapacity)],
         quotas: Quotas,
         segments: &mut Vec<Segment>,
     ) -> Result<(), AgingError> {
@@ -272,7 +272,7 @@ struct Quotas {
 }
 
 impl Quotas {
-    fn new(draft: &Draft<'_>, rooms: &[(Span, Room)], stays: &mut [bool]) -> Result<Self, AgingError> {
+    fn new(draft: &Draft<'_>, rooms: &[(Span, SpanCapacity)], stays: &mut [bool]) -> Result<Self, AgingError> {
         let plan = draft.plan;
         let most: Vec<u64> = rooms.iter().map(|(_, room)| room.all()).collect();
         let impossible = || AgingError::Plan("existing files make this limit impossible".into());

@@ -14,7 +14,7 @@ pub(super) struct Search {
     pub range: (u64, u64),
 }
 
-type Tried = (u64, f64);
+type LengthTrial = (u64, f64);
 
 impl Search {
     /// Returns the lengths worth planning from the `first` guess, where a step creates about `mean` bytes. It is one
@@ -25,7 +25,7 @@ impl Search {
         mean: impl Fn(u64) -> f64,
         mut bytes: impl FnMut(u64) -> Result<f64, AgingError>,
     ) -> Result<Vec<u64>, AgingError> {
-        let mut tried: Vec<Tried> = Vec::new();
+        let mut tried: Vec<LengthTrial> = Vec::new();
         let mut next = Some(first.clamp(self.range.0, self.range.1));
         while let Some(steps) = next.filter(|_| tried.len() < TRIES) {
             let last = (steps, bytes(steps)? - self.target);
@@ -38,13 +38,13 @@ impl Search {
         Ok(self.chosen(&tried))
     }
 
-    fn next(&self, tried: &[Tried], last: Tried, mean: &impl Fn(u64) -> f64) -> Option<u64> {
+    fn next(&self, tried: &[LengthTrial], last: LengthTrial, mean: &impl Fn(u64) -> f64) -> Option<u64> {
         let by_mean = self.within(last.0 as f64 + steps_missing(last, mean(last.0)));
         let known = |steps: u64| tried.iter().any(|(other, _)| *other == steps);
         if tried.len() < BY_MEAN && !known(by_mean) {
             return Some(by_mean);
         }
-        let Some(low) = greatest_below(tried) else { return Some(self.range.0).filter(|least| !known(*least)) };
+        let Some(low) = longest_below(tried) else { return Some(self.range.0).filter(|least| !known(*least)) };
         let above = tried.iter().filter(|(steps, excess)| *excess > 0.0 && *steps > low.0);
         match above.map(|(steps, _)| *steps).min() {
             Some(high) => (high - low.0 > 1).then(|| low.0 + (high - low.0) / 2),
@@ -59,9 +59,9 @@ impl Search {
         steps.clamp(self.range.0 as f64, self.range.1 as f64) as u64
     }
 
-    fn chosen(&self, tried: &[Tried]) -> Vec<u64> {
+    fn chosen(&self, tried: &[LengthTrial]) -> Vec<u64> {
         if self.at_most {
-            return greatest_below(tried).map(|(steps, _)| steps).into_iter().collect();
+            return longest_below(tried).map(|(steps, _)| steps).into_iter().collect();
         }
         let below = tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
         let above = tried.iter().filter(|(_, excess)| *excess > 0.0).min_by(|a, b| a.1.total_cmp(&b.1));
@@ -69,11 +69,11 @@ impl Search {
     }
 }
 
-fn steps_missing((_, excess): Tried, mean: f64) -> f64 {
+fn steps_missing((_, excess): LengthTrial, mean: f64) -> f64 {
     (-excess / mean).round()
 }
 
-fn greatest_below(tried: &[Tried]) -> Option<Tried> {
+fn longest_below(tried: &[LengthTrial]) -> Option<LengthTrial> {
     tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by_key(|(steps, _)| *steps).copied()
 }
 

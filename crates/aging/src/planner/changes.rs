@@ -110,7 +110,7 @@ pub(super) struct Changes {
 
 /// The changes of one file: a random number that they follow from, and how many they are.
 #[derive(Debug, Clone, Copy)]
-struct Fate {
+struct FileChanges {
     draw: u64,
     count: u32,
 }
@@ -155,15 +155,15 @@ impl Changes {
         }))
     }
 
-    fn fate(&self, class: usize, birth: u64) -> Fate {
+    fn changes_of(&self, class: usize, birth: u64) -> FileChanges {
         let draw = mix(self.key ^ birth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let total = total(&self.rates[class]);
         let whole = if total <= 1.0 + ROUNDING { 0.0 } else { total.floor() };
-        Fate { draw, count: whole as u32 + u32::from(unit(draw) < total - whole) }
+        FileChanges { draw, count: whole as u32 + u32::from(unit(draw) < total - whole) }
     }
 
     /// Returns the index of the kind of a file's change `number`, in the order of [`ChangeRow::rates`].
-    fn kind(&self, class: usize, fate: Fate, number: u32) -> Option<usize> {
+    fn kind(&self, class: usize, fate: FileChanges, number: u32) -> Option<usize> {
         let sums = &self.rates[class];
         let place = match total(sums) {
             total if total <= 1.0 + ROUNDING => unit(fate.draw),
@@ -174,7 +174,7 @@ impl Changes {
 
     /// Returns a file's change `number`, which leaves it at `size` bytes; `planned` is its planned size. `None` if it
     /// is impossible, such as an append to an empty file.
-    fn change(&self, class: usize, fate: Fate, number: u32, size: u64, planned: u64) -> Option<ChangeKind> {
+    fn change(&self, class: usize, fate: FileChanges, number: u32, size: u64, planned: u64) -> Option<ChangeKind> {
         let (most, has) = (blocks_of_one_file(self.budget), blocks(size));
         let (least, most) = (blocks(planned).saturating_sub(most), blocks(planned) + most);
         let draw = fate.draw.wrapping_add(2 * u64::from(number));
@@ -195,7 +195,7 @@ impl Changes {
     }
 
     /// Returns the form of a `planned` file after `done` of its changes, and its next change.
-    fn after(&self, class: usize, planned: File, fate: Fate, done: u32) -> (File, Option<ChangeKind>) {
+    fn after(&self, class: usize, planned: File, fate: FileChanges, done: u32) -> (File, Option<ChangeKind>) {
         let (mut size, mut next) = (planned.size, None);
         for number in (done..fate.count).rev() {
             next = self.change(class, fate, number, size, planned.size);
@@ -209,14 +209,14 @@ impl Changes {
     }
 
     pub(crate) fn now(&self, class: usize, planned: File) -> File {
-        let fate = self.fate(class, planned.birth);
+        let fate = self.changes_of(class, planned.birth);
         let done = self.pending.get(&planned.birth).copied().unwrap_or(fate.count);
         self.after(class, planned, fate, done).0
     }
 
     /// Registers a file that the plan created and returns its initial form.
     pub(crate) fn born(&mut self, class: usize, file: File) -> File {
-        let fate = self.fate(class, file.birth);
+        let fate = self.changes_of(class, file.birth);
         if (0..fate.count).all(|done| self.after(class, file, fate, done).1.is_none()) {
             return file;
         }
@@ -277,7 +277,7 @@ impl Changes {
 
     /// Makes a file's next change after `done`, and skips those that are impossible before it.
     fn step(&mut self, now: u64, class: usize, planned: File, mut done: u32) {
-        let fate = self.fate(class, planned.birth);
+        let fate = self.changes_of(class, planned.birth);
         let (before, mut kind) = self.after(class, planned, fate, done);
         while kind.is_none() && done < fate.count {
             done += 1;
@@ -309,7 +309,7 @@ impl Changes {
         self.done
     }
 
-    pub(crate) fn under_way(&self) -> u64 {
+    pub(crate) fn pending_count(&self) -> u64 {
         self.pending.len() as u64
     }
 

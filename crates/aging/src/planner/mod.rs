@@ -55,7 +55,7 @@ pub struct Operation {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Left {
+struct RemainingWork {
     creates: u64,
     deletes: u64,
     stay: u64,
@@ -63,7 +63,7 @@ struct Left {
 
 /// Directories of one depth, assigned in turn: one counter for files that stay, one for the others.
 #[derive(Debug, Clone, Copy)]
-struct Deal {
+struct DirectoryRotation {
     first: u32,
     width: u32,
     stay: u32,
@@ -102,7 +102,7 @@ pub struct Planner {
     plan: Arc<AgingPlan>,
     segment: usize,
     live: Live,
-    left: Vec<Left>,
+    left: Vec<RemainingWork>,
     stay_depths: Vec<u64>,
     creates_left: u64,
     deletes_left: u64,
@@ -113,7 +113,7 @@ pub struct Planner {
     deletable: Fenwick,
     /// Class of every slot that a create may fill.
     empty: Vec<u16>,
-    deals: Vec<Deal>,
+    deals: Vec<DirectoryRotation>,
     depth_alias: Alias,
     band: Band,
     totals: Totals,
@@ -150,13 +150,13 @@ impl Planner {
         };
         let deal = |(depth, _): &(u32, f64)| {
             let (first, width) = plan.tree.level(*depth);
-            Deal { first, width, stay: 0, pass: 0 }
+            DirectoryRotation { first, width, stay: 0, pass: 0 }
         };
         let shares: Vec<f64> = plan.depths.iter().map(|(_, share)| *share).collect();
         Self {
             segment: 0,
             live: Live::new(plan.classes.iter().map(|class| (class.files + class.ghosts) as u32)),
-            left: vec![Left::default(); plan.classes.len()],
+            left: vec![RemainingWork::default(); plan.classes.len()],
             stay_depths: vec![0; plan.depths.len()],
             creates_left: 0,
             deletes_left: 0,
@@ -221,8 +221,8 @@ impl Planner {
         self.changes.as_ref().map_or(ChangeCounts::default(), |changes| changes.done())
     }
 
-    pub fn changes_under_way(&self) -> u64 {
-        self.changes.as_ref().map_or(0, |changes| changes.under_way())
+    pub fn pending_changes(&self) -> u64 {
+        self.changes.as_ref().map_or(0, |changes| changes.pending_count())
     }
 
     pub fn commit_follows(&self) -> bool {
@@ -298,7 +298,7 @@ impl AsRef<AgingPlan> for Planner {
     }
 }
 
-impl Deal {
+impl DirectoryRotation {
     fn next(&mut self, stays: bool) -> u32 {
         let counter = if stays { &mut self.stay } else { &mut self.pass };
         let directory = self.first + *counter;

@@ -2,7 +2,7 @@
 
 use super::live::{Record, prefetch};
 use super::random::below;
-use super::{File, Left, Operation, OperationKind, Planner};
+use super::{File, Operation, OperationKind, Planner, RemainingWork};
 use crate::plan::Segment;
 use rand_pcg::Pcg64;
 
@@ -31,8 +31,11 @@ impl Planner {
         self.empty = Vec::new();
         self.empty.reserve_exact(self.live.empty_slots());
         for class in 0..self.left.len() {
-            let left =
-                Left { creates: segment.creates[class], deletes: segment.deletes[class], stay: segment.stay[class] };
+            let left = RemainingWork {
+                creates: segment.creates[class],
+                deletes: segment.deletes[class],
+                stay: segment.stay[class],
+            };
             self.left[class] = left;
             let slots = self.live.class(class);
             self.empty.extend((0..slots.empty()).map(|_| class as u16));

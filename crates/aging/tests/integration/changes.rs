@@ -4,7 +4,7 @@ use crate::common::*;
 use proptest::prelude::*;
 use senesce_aging::capture::changes::{ClassChanges, StatedBy, compare};
 use senesce_aging::capture::{capture_since, snapshot};
-use senesce_aging::execute::{Hand, PlanTarget};
+use senesce_aging::execute::{PlanExecutor, PlanTarget};
 use senesce_aging::profile::{ChangeRow, SizeRow};
 use senesce_aging::{
     AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data, DirectoryTarget,
@@ -117,7 +117,7 @@ proptest! {
                 (least, most) = (least.min(fullness), most.max(fullness));
             }
         }
-        prop_assert_eq!(one.changes_under_way(), 0);
+        prop_assert_eq!(one.pending_changes(), 0);
         prop_assert_eq!(model.counts, one.changes_done());
         let (reached, plain) = (one.measures(), other.measures());
         prop_assert!((reached.fullness.min - least).abs() < 1e-12 && (reached.fullness.max - most).abs() < 1e-12);
@@ -258,7 +258,7 @@ fn aging_with_changes_ends_the_same_after_a_kill() {
         let (room, target) = claimed();
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
-        assert!(before.changes_under_way() > 0, "nothing was in progress: the test shows nothing");
+        assert!(before.pending_changes() > 0, "nothing was in progress: the test shows nothing");
         is_good(&before, &room, data);
         // As after a kill: operations and changes beyond the record.
         let backend = DirectoryTarget::new(plan.clone(), &target, data);

@@ -1,7 +1,7 @@
 //! Tests the clock: the positions of commits, and that nothing is in progress during a commit.
 
 use crate::common::*;
-use senesce_aging::execute::{Alone, Hand, PlanTarget};
+use senesce_aging::execute::{PlanExecutor, PlanTarget, SingleRankPace};
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
     AgingError, AgingPlan, Change, Clock, CommitShare, ExecuteOptions, Interleaved, Limit, Operation, OperationKind,
@@ -58,17 +58,17 @@ impl Witness {
     }
 }
 
-struct WitnessHand<'a>(&'a Witness);
+struct WitnessExecutor<'a>(&'a Witness);
 
 impl<'a> PlanTarget for &'a Witness {
-    type Hand = WitnessHand<'a>;
+    type PlanExecutor = WitnessExecutor<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
         Ok(())
     }
 
-    fn hand(&self, _threads: usize) -> Result<WitnessHand<'a>, AgingError> {
-        Ok(WitnessHand(self))
+    fn hand(&self, _threads: usize) -> Result<WitnessExecutor<'a>, AgingError> {
+        Ok(WitnessExecutor(self))
     }
 
     fn check(&self) -> Result<(), AgingError> {
@@ -85,7 +85,7 @@ impl<'a> PlanTarget for &'a Witness {
     }
 }
 
-impl Hand for WitnessHand<'_> {
+impl PlanExecutor for WitnessExecutor<'_> {
     fn change(&mut self, _change: &Change) -> Result<(), AgingError> {
         Ok(())
     }
@@ -203,7 +203,7 @@ fn commits_of_a_divided_plan_are_those_of_its_first_part() {
             let mut all = Interleaved::new(parts, planners, 0, len);
             let options = ExecuteOptions { threads: 2, ..ExecuteOptions::default() };
             let go_on = &mut |_: &Interleaved<'_>, _| ControlFlow::Continue(());
-            let outcome = execute_parts(&mut all, &backends, &options, &Alone, &Interrupt::new(), go_on);
+            let outcome = execute_parts(&mut all, &backends, &options, &SingleRankPace, &Interrupt::new(), go_on);
             outcome.result.unwrap();
             commits += outcome.commits;
         }

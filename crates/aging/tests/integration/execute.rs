@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use senesce_aging::execute::{Hand, PlanTarget};
+use senesce_aging::execute::{PlanExecutor, PlanTarget};
 use senesce_aging::plan::file_name;
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
@@ -364,21 +364,21 @@ impl Pace for Witness<'_> {
     }
 }
 
-struct SmallHand<'a> {
+struct SmallExecutor<'a> {
     volume: &'a SmallVolume,
     slow: bool,
     refused: bool,
 }
 
 impl<'a> PlanTarget for &'a SmallVolume {
-    type Hand = SmallHand<'a>;
+    type PlanExecutor = SmallExecutor<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
         Ok(())
     }
 
-    fn hand(&self, _threads: usize) -> Result<SmallHand<'a>, AgingError> {
-        Ok(SmallHand { volume: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0, refused: false })
+    fn hand(&self, _threads: usize) -> Result<SmallExecutor<'a>, AgingError> {
+        Ok(SmallExecutor { volume: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0, refused: false })
     }
 
     fn check(&self) -> Result<(), AgingError> {
@@ -390,7 +390,7 @@ impl<'a> PlanTarget for &'a SmallVolume {
     }
 }
 
-impl SmallHand<'_> {
+impl SmallExecutor<'_> {
     fn tries(&mut self) {
         if std::mem::take(&mut self.refused) {
             self.volume.announce(|others| others.waiting -= 1);
@@ -403,7 +403,7 @@ impl SmallHand<'_> {
     }
 }
 
-impl Hand for SmallHand<'_> {
+impl PlanExecutor for SmallExecutor<'_> {
     fn change(&mut self, change: &Change) -> Result<(), AgingError> {
         self.tries();
         let changed = self.volume.change(change);
@@ -500,17 +500,17 @@ struct FullForOne {
 /// The birth of that file, and the number of refusals.
 const REFUSED: (u64, usize) = (10, 3);
 
-struct HandOfOne<'a>(&'a FullForOne);
+struct ExecutorOfOne<'a>(&'a FullForOne);
 
 impl<'a> PlanTarget for &'a FullForOne {
-    type Hand = HandOfOne<'a>;
+    type PlanExecutor = ExecutorOfOne<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
         Ok(())
     }
 
-    fn hand(&self, _threads: usize) -> Result<HandOfOne<'a>, AgingError> {
-        Ok(HandOfOne(self))
+    fn hand(&self, _threads: usize) -> Result<ExecutorOfOne<'a>, AgingError> {
+        Ok(ExecutorOfOne(self))
     }
 
     fn check(&self) -> Result<(), AgingError> {
@@ -523,7 +523,7 @@ impl<'a> PlanTarget for &'a FullForOne {
     }
 }
 
-impl Hand for HandOfOne<'_> {
+impl PlanExecutor for ExecutorOfOne<'_> {
     fn change(&mut self, _change: &Change) -> Result<(), AgingError> {
         Ok(())
     }

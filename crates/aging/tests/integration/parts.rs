@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use proptest::prelude::*;
-use senesce_aging::execute::Alone;
-use senesce_aging::parts::{Placed, part_capacity, part_name, part_of_name, part_seed, whole_sha256};
+use senesce_aging::execute::SingleRankPace;
+use senesce_aging::parts::{PlacedOperation, part_capacity, part_name, part_of_name, part_seed, whole_sha256};
 use senesce_aging::{
     AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Interleaved, Limit, PlanSpec, Planner, Profile, Stop,
     Summary, Tally, Truncate, execute_parts, verify, verify_top,
@@ -28,7 +28,7 @@ fn interleaved(planners: &mut [(u32, Planner)], parts: u32, from: u64, len: u64)
     Interleaved::new(parts, planners.iter_mut().map(|(part, planner)| (*part, planner)).collect(), from, len)
 }
 
-fn played(rank: u32, ranks: u32, parts: u32, from: u64, round: u64) -> Vec<(u64, u32, Placed)> {
+fn played(rank: u32, ranks: u32, parts: u32, from: u64, round: u64) -> Vec<(u64, u32, PlacedOperation)> {
     let limit = Limit::Operations(600);
     let mut planners = planners((0..parts).filter(|part| part % ranks == rank), parts, Bytes::mib(64), limit);
     for (part, planner) in &mut planners {
@@ -127,7 +127,7 @@ fn threads_and_ranks_do_not_change_the_files_of_the_parts() {
             let options = ExecuteOptions { threads, window: 64, ..ExecuteOptions::default() };
             let mut all = interleaved(&mut planners, parts, 0, 4500);
             let go_on = &mut |_: &Interleaved<'_>, _| ControlFlow::Continue(());
-            let outcome = execute_parts(&mut all, &backends, &options, &Alone, &Interrupt::new(), go_on);
+            let outcome = execute_parts(&mut all, &backends, &options, &SingleRankPace, &Interrupt::new(), go_on);
             assert_eq!((outcome.result.unwrap(), outcome.completed), (Stop::Finished, 4500));
             for (part, planner) in &planners {
                 let found = verify(planner, &room.path().join(part_name(*part)), Data::Write, None).unwrap();

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-struct Watched {
+struct ObservedPlan {
     operations: u64,
     live: HashMap<u64, File>,
     created: HashMap<u64, u64>,
@@ -24,10 +24,10 @@ fn allocated(file: &File) -> u64 {
     file.size.next_multiple_of(4096)
 }
 
-fn watch(plan: &Arc<AgingPlan>) -> Watched {
+fn watch(plan: &Arc<AgingPlan>) -> ObservedPlan {
     let capacity = plan.spec().capacity.0 as f64;
     let fill = plan.summary().files;
-    let mut seen = Watched { fullness_min: f64::INFINITY, ..Watched::default() };
+    let mut seen = ObservedPlan { fullness_min: f64::INFINITY, ..ObservedPlan::default() };
     let mut bytes = 0;
     for operation in plan.operations() {
         let file = operation.file;
@@ -71,7 +71,7 @@ fn rmse(counts: &[f64], shares: &[f64]) -> f64 {
     (square / shares.len() as f64).sqrt()
 }
 
-fn check(plan: &Arc<AgingPlan>) -> Watched {
+fn check(plan: &Arc<AgingPlan>) -> ObservedPlan {
     let (profile, summary) = (&plan.spec().profile, plan.summary());
     let seen = watch(plan);
     let k = summary.files as f64;
@@ -150,7 +150,7 @@ fn measures_match_an_independent_count() {
         assert_eq!(measured.files_live, seen.live.len() as u64);
         assert_eq!((measured.fullness.min, measured.fullness.max), (seen.fullness_min, seen.fullness_max));
         assert!(measured.rmse.age.max(measured.rmse.size).max(measured.rmse.depth) <= 0.5 / k + 1e-12, "{name}");
-        assert!(measured.chi_square.least_p() > 0.99, "{name}");
+        assert!(measured.chi_square.minimum_p() > 0.99, "{name}");
         let mut lines: Vec<String> = planner
             .namespace()
             .files()
@@ -209,7 +209,7 @@ fn limits_below_the_bound_are_planned_as_closely_as_possible() {
     let early = plan(&PlanSpec { limit: Limit::Confidence(0.05), ..builtin("agrawal") });
     assert!(early.summary().t_end < plan(&builtin("agrawal")).summary().t_end);
     let planner = ended(&early);
-    assert!(planner.measures().chi_square.least_p() >= 0.05);
+    assert!(planner.measures().chi_square.minimum_p() >= 0.05);
 }
 
 #[test]

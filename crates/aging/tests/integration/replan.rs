@@ -71,7 +71,7 @@ fn limit_of_confidence_is_met_by_the_files_alive_at_the_end() {
         let base = PlanSpec { truncate: Truncate::Drop, ..base };
         let plan = Arc::new(AgingPlan::new(&PlanSpec { limit: Limit::Confidence(p), ..base.clone() }).unwrap());
         let found = ended(&plan).measures().chi_square;
-        assert!(found.least_p() >= p, "{name}: {} of {p}", found.least_p());
+        assert!(found.minimum_p() >= p, "{name}: {} of {p}", found.minimum_p());
         let whole = Arc::new(AgingPlan::new(&base).unwrap());
         assert!(plan.len() < whole.len(), "{name}");
         let anew = reached(&whole, whole.summary().files + 10).replan(Limit::Confidence(p)).unwrap();

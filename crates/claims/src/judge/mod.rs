@@ -5,7 +5,7 @@ mod points;
 mod series;
 mod table;
 
-use crate::contrast::{Interval, Lack};
+use crate::contrast::{Interval, MissingInterval};
 use crate::row::Row;
 use crate::rule::Rule;
 use crate::sample::Evidence;
@@ -46,7 +46,12 @@ pub(crate) fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
     }
 }
 
-fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl Fn(&Interval) -> Truth) -> Case {
+fn case(
+    key: Condition,
+    found: Result<Interval, MissingInterval>,
+    unit: &str,
+    decide: impl Fn(&Interval) -> Truth,
+) -> Case {
     match found {
         Ok(interval) => Case { key, truth: decide(&interval), measured: crate::text::interval(&interval, unit) },
         Err(lack) => {

@@ -1,7 +1,7 @@
 //! Ratios, changes, orders and ranks: comparisons of cells.
 
 use super::{Context, case, level};
-use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::contrast::{Interval, MissingInterval, Scale, contrast};
 use crate::rule::Bounds;
 use crate::sample::{Cell, Sample, agree, joined};
 use crate::selection::{Condition, Selection};
@@ -13,7 +13,7 @@ pub(crate) enum Unit {
     Percent,
 }
 
-pub(crate) fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
+pub(crate) fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, MissingInterval> {
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit,
         high: percent(found.high),
         ..found
     };
-    let estimated = |lack: Lack| Lack { value: lack.value.map(percent), ..lack };
+    let estimated = |lack: MissingInterval| MissingInterval { value: lack.value.map(percent), ..lack };
     let word = if unit == Unit::Times { "times" } else { "%" };
     pairs
         .iter()

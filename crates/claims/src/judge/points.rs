@@ -1,7 +1,7 @@
 //! Single values and correlations.
 
 use super::{Context, case, level};
-use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::contrast::{Interval, MissingInterval, Scale, contrast};
 use crate::rule::Bounds;
 use crate::sample::{Sample, joined};
 use crate::selection::{Condition, Selection};
@@ -82,7 +82,7 @@ fn most_repetitions(points: &Points) -> usize {
 fn of_images(key: Condition, sample: &Sample, bounds: (f64, f64), alpha: f64) -> Case {
     let back = |z: Interval| Interval { value: z.value.tanh(), low: z.low.tanh(), high: z.high.tanh(), ..z };
     let found = contrast(&[(1.0, sample)], Scale::Linear, alpha).map(back);
-    let found = found.map_err(|lack| Lack { value: lack.value.map(f64::tanh), ..lack });
+    let found = found.map_err(|lack| MissingInterval { value: lack.value.map(f64::tanh), ..lack });
     case(key, found, "", |interval| Truth::within(interval, bounds))
 }
 

@@ -1,8 +1,8 @@
 use super::points::{LEAST_PAIRS, of_correlation};
 use super::{Context, level};
-use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::contrast::{Interval, MissingInterval, Scale, contrast};
 use crate::judge::pairs::quotient;
-use crate::rule::Shape;
+use crate::rule::TrendShape;
 use crate::sample::Sample;
 use crate::selection::{Condition, Selection};
 use crate::truth::{Case, Truth};
@@ -25,7 +25,7 @@ fn series(of: &Selection, along: &str, context: &Context<'_>) -> Vec<(Condition,
     found.into_iter().collect()
 }
 
-fn open(key: Condition, lack: Lack, from: &(f64, Sample), to: &(f64, Sample)) -> Case {
+fn open(key: Condition, lack: MissingInterval, from: &(f64, Sample), to: &(f64, Sample)) -> Case {
     let factor = to.1.mean() / from.1.mean();
     let measured = match factor.is_finite() {
         true => {
@@ -43,19 +43,19 @@ fn stated(interval: &Interval, from: f64, to: f64) -> String {
 }
 
 /// Returns one case per series of at least two points (three for bends).
-pub(crate) fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
-    let least = if matches!(shape, Shape::BendsUp | Shape::BendsDown) { 3 } else { 2 };
+pub(crate) fn trend(of: &Selection, along: &str, shape: TrendShape, by: f64, context: &Context<'_>) -> Vec<Case> {
+    let least = if matches!(shape, TrendShape::BendsUp | TrendShape::BendsDown) { 3 } else { 2 };
     let all: Vec<(Condition, Series)> =
         series(of, along, context).into_iter().filter(|(_, series)| series.len() >= least).collect();
     let count = all.len();
     all.into_iter()
         .map(|(key, series)| {
             let judged = match shape {
-                Shape::Rises => monotone(&series, by, 1.0, count),
-                Shape::Falls => monotone(&series, by, -1.0, count),
-                Shape::Level => is_level(&series, by, count),
-                Shape::BendsUp => bend(&series, 1.0, count),
-                Shape::BendsDown => bend(&series, -1.0, count),
+                TrendShape::Rises => monotone(&series, by, 1.0, count),
+                TrendShape::Falls => monotone(&series, by, -1.0, count),
+                TrendShape::Level => is_level(&series, by, count),
+                TrendShape::BendsUp => bend(&series, 1.0, count),
+                TrendShape::BendsDown => bend(&series, -1.0, count),
             };
             match judged {
                 Ok((truth, measured)) => Case { key, truth, measured },
@@ -66,7 +66,7 @@ pub(crate) fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context:
 }
 
 /// Changes from end to end by the factor, without significant opposite changes between neighbours.
-fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
+fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth, String), MissingInterval> {
     let alpha = level(count * series.len());
     let between = |from: &Sample, to: &Sample| contrast(&[(sign, to), (-sign, from)], Scale::Ratio, alpha);
     let (first, last) = (&series[0], &series[series.len() - 1]);
@@ -80,7 +80,7 @@ fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth,
     Ok((truth, stated(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
 }
 
-fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), Lack> {
+fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), MissingInterval> {
     let pairs = series.len() * (series.len() - 1) / 2;
     let alpha = level(count * pairs);
     let mut truths = Vec::with_capacity(pairs);
@@ -99,7 +99,7 @@ fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), L
 }
 
 /// Subtracts the slope of the first half from that of the second; they share the middle point.
-fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
+fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), MissingInterval> {
     let (first, last) = (&series[0], &series[series.len() - 1]);
     let middle = &series[series.len() / 2];
     let (before, after) = (1.0 / (middle.0 - first.0), 1.0 / (last.0 - middle.0));
@@ -146,7 +146,7 @@ fn stepped(
     by: f64,
     share: f64,
     alpha: f64,
-) -> Result<(Truth, Interval), Lack> {
+) -> Result<(Truth, Interval), MissingInterval> {
     let sign = if by > 1.0 { 1.0 } else { -1.0 };
     let factor = by.powf(sign);
     let jump = contrast(&[(sign, after), (-sign, before)], Scale::Ratio, alpha)?;
@@ -165,7 +165,13 @@ fn stepped(
 }
 
 /// Returns one case per series of at least four points. Equal values neither rise nor fall.
-pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
+pub(crate) fn linear(
+    of: &Selection,
+    along: &str,
+    shape: TrendShape,
+    explains: f64,
+    context: &Context<'_>,
+) -> Vec<Case> {
     let all: Vec<(Condition, Series)> =
         series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).collect();
     let alpha = level(all.len());
@@ -183,7 +189,7 @@ pub(crate) fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, c
         };
         let found = of_correlation(&found, alpha);
         let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };
-        let along_it = if shape == Shape::Falls { mirrored } else { found };
+        let along_it = if shape == TrendShape::Falls { mirrored } else { found };
         let truth = Truth::within(&along_it, (explains.sqrt(), 1.0));
         Case { key, truth, measured: format!("correlation {}", crate::text::interval(&found, "")) }
     };

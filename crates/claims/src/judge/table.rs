@@ -1,7 +1,7 @@
 //! Compares rows of a published table with measurements.
 
 use super::{Context, level};
-use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::contrast::{Interval, MissingInterval, Scale, contrast};
 use crate::row::Row;
 use crate::sample::Sample;
 use crate::selection::{Condition, Pattern, Selection};
@@ -30,7 +30,7 @@ pub(crate) fn table(
         return Vec::new();
     }
     let alpha = level(measured.len());
-    let errors: Result<Vec<Interval>, Lack> =
+    let errors: Result<Vec<Interval>, MissingInterval> =
         measured.iter().map(|(point, sample)| error(point, sample, alpha)).collect();
     let key = Condition::new();
     let errors = match errors {
@@ -63,7 +63,7 @@ pub(crate) fn table(
 }
 
 /// Formats the errors of the means, without intervals.
-fn estimated(measured: &[(&Point<'_>, Sample)], lack: &Lack, points: usize) -> String {
+fn estimated(measured: &[(&Point<'_>, Sample)], lack: &MissingInterval, points: usize) -> String {
     let errors: Vec<f64> =
         measured.iter().map(|(point, sample)| ((sample.mean() - point.value) / point.value).abs() * 100.0).collect();
     let worst = errors.iter().copied().fold(0.0, f64::max);
@@ -103,7 +103,7 @@ fn measured(point: &Point<'_>, context: &Context<'_>) -> Option<Sample> {
 }
 
 /// Returns the absolute relative error, with its minimum and maximum over the interval.
-fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, Lack> {
+fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, MissingInterval> {
     let found = contrast(&[(1.0, sample)], Scale::Linear, alpha)?;
     let relative = |value: f64| (value - point.value) / point.value;
     let (a, b) = (relative(found.low), relative(found.high));

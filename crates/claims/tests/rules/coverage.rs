@@ -2,7 +2,7 @@
 
 use crate::synthetic::{World, measurements};
 use crate::{expect, sets, testable};
-use senesce_claims::{Claim, ClaimSet, Facts, Holds, Rule, judge};
+use senesce_claims::{Claim, ClaimSet, ConditionScope, Facts, Rule, judge};
 use senesce_core::{Better, Level, Measurement, Verdict};
 
 fn facts(claim: &Claim) -> Facts {
@@ -32,7 +32,7 @@ fn stopped_runs_contradict_nothing() {
 
 /// Whether one example is enough to support the claim.
 fn is_certain(claim: &Claim) -> bool {
-    claim.holds == Holds::Any || matches!(claim.rule, Rule::Rank { changes: true, .. })
+    claim.holds == ConditionScope::Any || matches!(claim.rule, Rule::Rank { changes: true, .. })
 }
 
 #[test]
@@ -70,7 +70,8 @@ fn claims_about_named_systems_need_all_of_them() {
         };
         let rest: Vec<Measurement> =
             world.iter().filter(|one| one.condition.get(key) != Some(&word)).cloned().collect();
-        if claim.holds != Holds::Every || rest.len() == world.len() || matches!(claim.rule, Rule::Table { .. }) {
+        if claim.holds != ConditionScope::Every || rest.len() == world.len() || matches!(claim.rule, Rule::Table { .. })
+        {
             continue;
         }
         let found = judge(&claim, &set, &rest, &facts(&claim));

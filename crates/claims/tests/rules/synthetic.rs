@@ -1,6 +1,6 @@
 //! Makes measurements from a rule: data for which it is true, false or undecidable.
 
-use senesce_claims::{Claim, ClaimSet, Condition, Holds, Pattern, Rule, Selection, Shape};
+use senesce_claims::{Claim, ClaimSet, Condition, ConditionScope, Pattern, Rule, Selection, TrendShape};
 use senesce_core::{Better, Measurement};
 use std::collections::{BTreeMap, HashSet};
 
@@ -136,12 +136,12 @@ impl Maker<'_> {
         }
     }
 
-    fn holds(&self, holds: &Holds, condition: &Condition, index: usize) -> bool {
+    fn holds(&self, holds: &ConditionScope, condition: &Condition, index: usize) -> bool {
         match (holds, self.world) {
             (_, World::Noisy) => true,
-            (Holds::Every, world) => world == World::True,
-            (Holds::Any, world) => world == World::True && index == 0,
-            (Holds::Share { over, .. }, world) => {
+            (ConditionScope::Every, world) => world == World::True,
+            (ConditionScope::Any, world) => world == World::True && index == 0,
+            (ConditionScope::Share { over, .. }, world) => {
                 let number = self.systems.iter().position(|one| *one == condition[over]).unwrap();
                 let total = self.systems.len();
                 let wanted = |count: &usize| holds.admits(*count, total) == (world == World::True);
@@ -150,14 +150,14 @@ impl Maker<'_> {
         }
     }
 
-    fn each(&mut self, of: &Selection, holds: &Holds, value: impl Fn(bool) -> f64) {
+    fn each(&mut self, of: &Selection, holds: &ConditionScope, value: impl Fn(bool) -> f64) {
         for (index, condition) in conditions(of, holds).into_iter().enumerate() {
             let value = value(self.holds(holds, &condition, index));
             self.put(&of.metric, &condition, value);
         }
     }
 
-    fn quotients(&mut self, of: &Selection, to: &Selection, holds: &Holds, bounds: (f64, f64)) {
+    fn quotients(&mut self, of: &Selection, to: &Selection, holds: &ConditionScope, bounds: (f64, f64)) {
         let world = self.world;
         self.each(of, holds, |inside| match world {
             World::Noisy => 100.0 * edge(bounds).max(1e-3),
@@ -170,7 +170,7 @@ impl Maker<'_> {
         &mut self,
         of: &Selection,
         along: &str,
-        holds: &Holds,
+        holds: &ConditionScope,
         places: &[f64],
         value: impl Fn(bool, f64, f64) -> f64,
     ) {
@@ -187,18 +187,25 @@ impl Maker<'_> {
         }
     }
 
-    fn trend(&mut self, of: &Selection, along: &str, holds: &Holds, shape: Shape, by: f64) {
+    fn trend(&mut self, of: &Selection, along: &str, holds: &ConditionScope, shape: TrendShape, by: f64) {
         let places = places(of, along, &[1.0, 2.0, 3.0, 4.0, 5.0]);
         self.along(of, along, holds, &places, |inside, _, way| match shape {
-            Shape::Rises => 100.0 * (by * 2.0).powf(if inside { way } else { -way }),
-            Shape::Falls => 100.0 * (by * 2.0).powf(if inside { -way } else { way }),
-            Shape::Level => 100.0 * (by * by).powf(if inside { 0.0 } else { way }),
-            Shape::BendsUp => 100.0 + if inside { way * way } else { way.sqrt() } * 100.0,
-            Shape::BendsDown => 100.0 + if inside { way.sqrt() } else { way * way } * 100.0,
+            TrendShape::Rises => 100.0 * (by * 2.0).powf(if inside { way } else { -way }),
+            TrendShape::Falls => 100.0 * (by * 2.0).powf(if inside { -way } else { way }),
+            TrendShape::Level => 100.0 * (by * by).powf(if inside { 0.0 } else { way }),
+            TrendShape::BendsUp => 100.0 + if inside { way * way } else { way.sqrt() } * 100.0,
+            TrendShape::BendsDown => 100.0 + if inside { way.sqrt() } else { way * way } * 100.0,
         });
     }
 
-    fn step(&mut self, of: &Selection, along: &str, holds: &Holds, (from, to): (f64, f64), (by, share): (f64, f64)) {
+    fn step(
+        &mut self,
+        of: &Selection,
+        along: &str,
+        holds: &ConditionScope,
+        (from, to): (f64, f64),
+        (by, share): (f64, f64),
+    ) {
         let width = to - from;
         let all = places(of, along, &[from, to, to + width, to + 2.0 * width]);
         // After the step comes half of what its share leaves of the whole change.
@@ -209,12 +216,12 @@ impl Maker<'_> {
         });
     }
 
-    fn line(&mut self, of: &Selection, along: &str, shape: Shape, holds: &Holds) {
+    fn line(&mut self, of: &Selection, along: &str, shape: TrendShape, holds: &ConditionScope) {
         let few: &[f64] = &[1.0, 2.0, 3.0, 4.0];
         let many: Vec<f64> = (1..=40u8).map(f64::from).collect();
         let places = places(of, along, if self.world == World::Noisy { few } else { &many });
         let noisy = self.world == World::Noisy;
-        let way = |way: f64| if shape == Shape::Falls { 1.0 - way } else { way };
+        let way = |way: f64| if shape == TrendShape::Falls { 1.0 - way } else { way };
         self.along(of, along, holds, &places, |inside, place, along| match (inside, noisy) {
             (_, true) => 100.0 * (way(along) + if (place as u64).is_multiple_of(2) { 0.4 } else { 0.0 }) + 1.0,
             (true, _) => 100.0 * way(along) + 1.0,
@@ -260,7 +267,7 @@ impl Maker<'_> {
             selection
         };
         for (selection, values) in [(named(of), x), (named(with), y)] {
-            let all = conditions(&selection, &Holds::Every);
+            let all = conditions(&selection, &ConditionScope::Every);
             let mut groups: BTreeMap<Vec<Option<&String>>, Vec<&Condition>> = BTreeMap::new();
             for condition in &all {
                 groups.entry(each.iter().map(|key| condition.get(key)).collect()).or_default().push(condition);
@@ -289,7 +296,7 @@ impl Maker<'_> {
         let turned = changes == (self.world == World::True);
         let mut known: Vec<String> = Vec::new();
         for (after, selection) in named.iter().enumerate() {
-            for condition in conditions(selection, &Holds::Every) {
+            for condition in conditions(selection, &ConditionScope::Every) {
                 let name = &condition[systems];
                 if !known.contains(name) {
                     known.push(name.clone());
@@ -339,9 +346,9 @@ fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
     }
 }
 
-fn systems(of: &Selection, holds: &Holds) -> Vec<String> {
+fn systems(of: &Selection, holds: &ConditionScope) -> Vec<String> {
     match holds {
-        Holds::Share { over, .. } => match of.when.get(over) {
+        ConditionScope::Share { over, .. } => match of.when.get(over) {
             Some(Pattern::OneOf(words)) => words.clone(),
             _ => (0..SYSTEMS).map(|number| format!("system{number}")).collect(),
         },
@@ -349,9 +356,9 @@ fn systems(of: &Selection, holds: &Holds) -> Vec<String> {
     }
 }
 
-fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
+fn conditions(of: &Selection, holds: &ConditionScope) -> Vec<Condition> {
     let mut when = of.when.clone();
-    if let Holds::Share { over, .. } = holds {
+    if let ConditionScope::Share { over, .. } = holds {
         when.insert(over.clone(), Pattern::OneOf(systems(of, holds)));
     }
     let mut all = vec![Condition::new()];

@@ -37,7 +37,7 @@ pub(crate) struct Bench {
     /// Built-in workload or benchmark (--list), or a workload FILE.f
     workload: Option<String>,
     #[command(flatten)]
-    how: bench::spec::How,
+    how: bench::spec::BenchOptions,
     /// Root seed of the workload
     #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed())]
     seed: Seed,

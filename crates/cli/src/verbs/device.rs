@@ -14,7 +14,7 @@ use senesce_devmodel::simulate::Before;
 use senesce_devmodel::ssd::alignment::measure_alignment;
 use senesce_devmodel::{DeviceModel, Options, Outcome, Pacing, measure};
 use senesce_exp_aging::age::words;
-use senesce_runs::simulated::{self, Held};
+use senesce_runs::simulated::{self, InitialContent};
 use senesce_volume::DeviceProbe;
 use serde_json::json;
 use std::io::Write;
@@ -101,14 +101,14 @@ struct Simulate {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct StateBefore(Held, Before);
+struct StateBefore(InitialContent, Before);
 
 impl FromStr for StateBefore {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let state = match text {
-            "read" => return Ok(Self(Held::WhatIsRead, Before::Empty)),
+            "read" => return Ok(Self(InitialContent::WhatIsRead, Before::Empty)),
             "empty" => Before::Empty,
             "filled" => Before::Filled,
             _ => {
@@ -116,7 +116,7 @@ impl FromStr for StateBefore {
                 Before::Overwritten(rounds.ok_or("expected read, empty, filled or overwritten:N")?)
             }
         };
-        Ok(Self(Held::AsOptions, state))
+        Ok(Self(InitialContent::AsOptions, state))
     }
 }
 

@@ -114,7 +114,7 @@ impl Verb for Diagnose {
         self.print(&found, &trends)?;
         match failure {
             Some(failure) => Err(failure),
-            None if found.twin.as_ref().is_some_and(twin::Tried::has_failed) => Ok(ExitCode::RunFailed.into()),
+            None if found.twin.as_ref().is_some_and(twin::TrialResult::has_failed) => Ok(ExitCode::RunFailed.into()),
             None => Ok(ExitCode::Done.into()),
         }
     }
@@ -127,7 +127,7 @@ impl Diagnose {
         options: &Options,
         found: &Prognosis,
         session: &Session,
-    ) -> Result<twin::Tried, Failure> {
+    ) -> Result<twin::TrialResult, Failure> {
         let interrupt = session.interrupt()?;
         let scratch = ScratchDirectory::large("twin")?;
         let image = scratch.path().join("twin.img");

@@ -38,7 +38,7 @@ impl Verb for Doctor {
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if self.sweep {
             let found = sweep_and_list()?;
-            print_found(&found, self.json).map_err(output_failed)?;
+            print_leftovers(&found, self.json).map_err(output_failed)?;
             let failed = found.iter().any(|one| matches!(one.outcome, Outcome::Failed(_)));
             return Ok(if failed { ExitCode::RunFailed } else { ExitCode::Done }.into());
         }
@@ -109,7 +109,7 @@ fn write_checks(out: &mut impl Write, checks: &[Check], limit: usize) -> io::Res
     Ok(())
 }
 
-fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
+fn print_leftovers(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
     let mut out = crate::output::stdout();
     if as_json {
         return writeln!(out, "{}", json!(found));

@@ -10,7 +10,8 @@ use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_aging::profile::{MOST_CHANGES, import_geriatrix};
 use senesce_aging::{
-    AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, capture_since, overview,
+    AgingPlan, CaptureOptions, CapturedProfile, PlanSpec, Profile, Truncate, capture, capture_list, capture_since,
+    overview,
 };
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -199,7 +200,7 @@ impl Capture {
     }
 }
 
-fn announce(captured: &Captured) -> std::io::Result<()> {
+fn announce(captured: &CapturedProfile) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
     writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;
@@ -218,7 +219,7 @@ fn announce(captured: &Captured) -> std::io::Result<()> {
     }
     print_table(&mut out, &overview::edge_costs(&captured.edges))?;
     let Some(observed) = &captured.changes else { return Ok(()) };
-    writeln!(out, "{}", overview::told_by_words(observed.told_by))?;
+    writeln!(out, "{}", overview::match_description(observed.told_by))?;
     for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
         let message =
             format!("more than {MOST_CHANGES} changes per created file, so all rates are lowered in proportion");

@@ -116,7 +116,7 @@ impl Report {
         let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| page_of(run, self.out.as_deref()));
         files.try_for_each(|file| self.output.check(Some(&file), Format::Html, b""))?;
         for run in &self.runs {
-            say_written(&write(run, self.out.as_deref(), self.output)?);
+            print_written(&write(run, self.out.as_deref(), self.output)?);
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Report {
         bundle::write(&one.record, &one.analysis, &one.measurements, &mut archive)?;
         let file = self.archive_of(run);
         self.output.write(&file, Format::Zip, archive.get_ref())?;
-        say_written(&file);
+        print_written(&file);
         Ok(())
     }
 }
@@ -212,7 +212,7 @@ pub(crate) fn check_default(run: &Path) -> Result<(), Failure> {
 }
 
 /// Prints the name of a file, unless standard output or a device received its content.
-pub(crate) fn say_written(file: &Path) {
+pub(crate) fn print_written(file: &Path) {
     if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
         println!("{}", file.display());
     }

@@ -131,7 +131,7 @@ pub(crate) fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failu
     };
     let outcome = experiment.reproduce(level, chosen, &how)?;
     let exit = show(&outcome, json, session)?;
-    if !came_to_nothing(&outcome)? {
+    if !is_untested(&outcome)? {
         return Ok(exit);
     }
     eprintln!(
@@ -140,7 +140,7 @@ pub(crate) fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failu
     Ok(ExitCode::RunFailed.into())
 }
 
-fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
+fn is_untested(outcome: &Outcome) -> Result<bool, Failure> {
     let findings = &outcome.analysis.findings;
     let is_untested = !findings.is_empty() && findings.iter().all(|finding| finding.verdict == Verdict::NotTestable);
     if outcome.exit_code() != ExitCode::Done || !is_untested {

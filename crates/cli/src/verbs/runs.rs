@@ -16,7 +16,7 @@ use history::History;
 use import::Import;
 use repeat::Repeat;
 use senesce_core::{Bytes, ExitCode, Failure, Record, Table};
-use senesce_runs::tidy::{self, Removable};
+use senesce_runs::tidy::{self, RemovableRun};
 use serde_json::json;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ impl Remove {
         let mut names = self.runs;
         names.sort();
         names.dedup();
-        let runs = names.iter().map(|run| Removable::claim(run)).collect::<Result<Vec<_>, Failure>>()?;
+        let runs = names.iter().map(|run| RemovableRun::claim(run)).collect::<Result<Vec<_>, Failure>>()?;
         if !self.yes && !agreed(&runs)? {
             eprintln!("nothing was removed");
             return Ok(ExitCode::Negative.into());
@@ -164,7 +164,7 @@ impl Remove {
     }
 }
 
-fn agreed(runs: &[Removable]) -> Result<bool, Failure> {
+fn agreed(runs: &[RemovableRun]) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(
             ExitCode::Refused,

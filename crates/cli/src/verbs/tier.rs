@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_tierfs::pair::MakeRequest;
-use senesce_tierfs::serve::{Allow, Memory, MountRequest, default_threads};
+use senesce_tierfs::serve::{AllowedFeatures, Memory, MountRequest, default_threads};
 use senesce_tierfs::{Latency, Mode, Options, Promotion, background, pair, serve};
 use serde_json::json;
 use std::io::Write;
@@ -168,7 +168,7 @@ fn make(options: Mkfs) -> Result<Exit, Failure> {
 fn mount(options: Mount, session: &Session) -> Result<Exit, Failure> {
     let log = options.log.clone();
     let foreground = options.foreground;
-    let allow = Allow { devices: options.dev, setuid: options.suid };
+    let allow = AllowedFeatures { devices: options.dev, setuid: options.suid };
     let request = request(options)?;
     if !foreground {
         return Ok(background::start(log.as_deref())?.map_or(ExitCode::Done.into(), |code| Exit::Command(code as u8)));

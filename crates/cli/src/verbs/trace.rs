@@ -8,7 +8,7 @@ use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Environment, ExitCode, Failure, RunDirectory};
 use senesce_devmodel::DeviceModel;
-use senesce_runs::trace::{self, CommandLine, TraceRequest, Traced};
+use senesce_runs::trace::{self, CommandLine, TraceRequest, TracedCommand};
 use senesce_volume::trace::blkparse;
 use senesce_volume::{BlockTrace, TargetSpec};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Verb for Trace {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.target)?;
         let output_to_stderr = self.text.as_deref() == Some(Path::new("-"));
-        self.check_places()?;
+        self.check_paths()?;
         let model = |name: &String| DeviceModel::load(name).map(|model| (name.clone(), model));
         let models = self.models.iter().map(model).collect::<Result<Vec<_>, _>>()?;
         let interrupt = session.interrupt()?;
@@ -96,12 +96,14 @@ impl Verb for Trace {
 
 impl Trace {
     /// Checks the outputs before the command runs. The device number at the start of the text is not known yet.
-    fn check_places(&self) -> Result<(), Failure> {
+    fn check_paths(&self) -> Result<(), Failure> {
         if let Some(out) = &self.out {
             trace::refuse_record(out)?;
             RunDirectory::check(out)?;
         }
-        crate::output::apart([&self.json, &self.save, &self.text].into_iter().filter_map(|file| file.as_deref()))?;
+        crate::output::check_distinct(
+            [&self.json, &self.save, &self.text].into_iter().filter_map(|file| file.as_deref()),
+        )?;
         self.output.check_kind(self.text.as_deref(), Format::Text)?;
         self.check_outputs(None)
     }
@@ -117,7 +119,7 @@ impl Trace {
         ])
     }
 
-    fn write(&self, traced: &Traced) -> Result<(), Failure> {
+    fn write(&self, traced: &TracedCommand) -> Result<(), Failure> {
         let mut result = traced.summary.to_json();
         result["exit_status"] = traced.exit_status.into();
         result["only_command"] = self.has_own_mount()?.into();
@@ -163,7 +165,7 @@ impl Trace {
     }
 }
 
-fn text_of(traced: &Traced, path: &Path) -> Result<Vec<u8>, Failure> {
+fn text_of(traced: &TracedCommand, path: &Path) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let failed = |error| Failure::new(ExitCode::RunFailed, format!("cannot write {}: {error}", path.display()));
     blkparse::export(&traced.trace, traced.device_number, &mut text).map_err(failed)?;

@@ -10,7 +10,7 @@ use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_guest::kernel::{Engine, Kernel};
-use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, Keep, KernelSource, cached_kernels, setup, uml};
+use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, KeptFiles, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn boot(kernel: Kernel, session: &Session) -> Result<(), Failure> {
     let guest = GuestRun {
         kernel,
         drives: Vec::new(),
-        keep: Keep::default(),
+        keep: KeptFiles::default(),
         memory: Bytes::mib(256),
         cpus: 1,
         accelerator: None,
@@ -240,7 +240,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let guest = GuestRun {
         kernel,
         drives,
-        keep: Keep { files: options.keep, foreign: options.output.replaces() },
+        keep: KeptFiles { files: options.keep, foreign: options.output.replaces() },
         memory,
         cpus: options.cpus,
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),

@@ -197,7 +197,7 @@ fn image_interrupted_during_planning_is_resumed_by_the_same_command() {
     let line = "age image:k.img,size=1G --profile douceur --truncate-sizes=drop --out run";
     for until in ["planning", "aging:"] {
         let ended = start_until(directory.path(), &words(line), until).interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{until}: {}", crate::common::said(&ended));
+        assert_eq!(ended.status.code(), Some(130), "{until}: {}", crate::common::stderr(&ended));
     }
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 //! Tests failures of an aging: each has a message, a record and exit code 5. Tests that need root are skipped without it.
 
-use crate::common::{Started, json, run_line, said, start_aging, succeeds, temporary_directory};
+use crate::common::{Started, json, run_line, start_aging, stderr, succeeds, temporary_directory};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -58,8 +58,8 @@ fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
 }
 
 /// Exit code 5, one of the `words` and a path in the message, and a record that can be reported.
-fn assert_told(directory: &Path, ended: &Output, words: &[&str]) {
-    let said = said(ended);
+fn assert_reported(directory: &Path, ended: &Output, words: &[&str]) {
+    let said = stderr(ended);
     assert_eq!(ended.status.code(), Some(5), "{said}");
     assert!(words.iter().any(|word| said.contains(word)) && said.contains("aged"), "{said}");
     succeeds(directory, "report run");
@@ -72,7 +72,7 @@ fn full_file_system_is_reported() {
     let mounted = Mounted::new(directory.path());
     let mut started = mounted.age(directory.path());
     take_all_space_while(&mounted.point.join("hog"), || started.is_running());
-    assert_told(directory.path(), &started.wait(), &["No space left on device"]);
+    assert_reported(directory.path(), &started.wait(), &["No space left on device"]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn read_only_remount_is_reported() {
         status.is_ok_and(|output| output.status.success())
     });
     assert!(remounted, "the file system was never free of writers");
-    assert_told(directory.path(), &started.wait(), &["Read-only file system"]);
+    assert_reported(directory.path(), &started.wait(), &["Read-only file system"]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn failing_device_is_reported() {
     // EXT4_IOC_SHUTDOWN ends all access like a lost device. Which error comes first is a race: once the journal's thread
     // notices, ext4 is also read-only.
     call("xfs_io", &["-x", "-c", "shutdown", &text(&mounted.point)]);
-    assert_told(directory.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
+    assert_reported(directory.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn removed_directory_is_reported() {
     // More files appear during the removal, so rename first.
     std::fs::rename(directory.path().join("aged"), directory.path().join("gone")).expect("rename");
     let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(directory.path()).status();
-    assert_told(directory.path(), &started.wait(), &["No such file or directory"]);
+    assert_reported(directory.path(), &started.wait(), &["No such file or directory"]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn few_descriptors_suffice_for_many_directories() {
         assert_cmd::cargo::cargo_bin!("senesce").display()
     );
     let output = Command::new("sh").args(["-c", &line]).current_dir(directory.path()).output().expect("run");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(json(&output)["stopped_by"], "operations");
     succeeds(directory.path(), "verify run");
 }
@@ -136,11 +136,11 @@ fn other_users_of_a_measured_device_are_named() {
     let found = Command::new("findmnt").args(["-n", "-o", "SOURCE", &text(&mounted.point)]).output().expect("findmnt");
     let device = String::from_utf8_lossy(&found.stdout).trim().to_string();
     let measured = succeeds(directory.path(), &format!("device measure {device} --out measured.toml"));
-    assert!(said(&measured).contains(&text(&mounted.point)), "{}", said(&measured));
+    assert!(stderr(&measured).contains(&text(&mounted.point)), "{}", stderr(&measured));
     // Writing is refused.
     let aged = run_line(directory.path(), &format!("age {device} --erase {device}"));
-    assert_eq!(aged.status.code(), Some(3), "{}", said(&aged));
-    assert!(said(&aged).contains(&text(&mounted.point)), "{}", said(&aged));
+    assert_eq!(aged.status.code(), Some(3), "{}", stderr(&aged));
+    assert!(stderr(&aged).contains(&text(&mounted.point)), "{}", stderr(&aged));
     succeeds(directory.path(), &format!("trace {} --json traced.json -- true", mounted.point.display()));
     let traced: serde_json::Value =
         serde_json::from_slice(&std::fs::read(directory.path().join("traced.json")).expect("result")).expect("JSON");

@@ -1,6 +1,6 @@
 //! Tests `senesce bench`: its output for other programs, how runs end, every subject on a small directory.
 
-use crate::common::{assert_keys, ends, json, leftovers, printed, said, senesce, start_until, succeeds, words};
+use crate::common::{assert_keys, ends, json, leftovers, printed, senesce, start_until, stderr, succeeds, words};
 use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -61,7 +61,7 @@ fn check_has_no_effect_and_populate_only_stops_after_the_file_sets() {
     assert!(!directory.path().join("target").exists());
     std::fs::write(directory.path().join("wrong.f"), "define fileset name=a,path=$dir,entires=1").expect("file");
     let wrong = ends(directory.path(), "bench target wrong.f --check", 2);
-    assert!(said(&wrong).contains("wrong.f:1:33: error:"), "{}", said(&wrong));
+    assert!(stderr(&wrong).contains("wrong.f:1:33: error:"), "{}", stderr(&wrong));
 
     let result = json(&succeeds(directory.path(), "bench target small.f --create --populate-only --json"));
     assert_eq!((&result["repetitions"], &result["filesets"][0]["files"]), (&Value::Array(Vec::new()), &40.into()));
@@ -110,12 +110,12 @@ fn interrupted_repetition_is_measured_again_by_the_same_command() {
     let directory = temporary_directory();
     let line = words("bench target small.f --create --time 4s --reps 2 --json --out kept");
     let interrupted = start_until(directory.path(), &line, "running").interrupt();
-    assert_eq!(interrupted.status.code(), Some(130), "{}", said(&interrupted));
+    assert_eq!(interrupted.status.code(), Some(130), "{}", stderr(&interrupted));
     let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("\"interrupted\":true"), "no repetition was interrupted: {record}");
     let output = crate::common::run(directory.path(), &line);
     // CPU steal by other guests makes a repetition invalid, and the exit code 1.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let result = json(&output);
     let repetitions = result["repetitions"].as_array().expect("repetitions");
     assert_eq!(repetitions.len(), 2);
@@ -128,7 +128,7 @@ fn interrupted_run_ends_soon_and_keeps_its_measurements() {
     let directory = temporary_directory();
     let line = words("bench target small.f --create --json --out kept");
     let ended = start_until(directory.path(), &line, "running").interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+    assert_eq!(ended.status.code(), Some(130), "{}", stderr(&ended));
     succeeds(directory.path(), "report kept --format json");
     let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("interrupted after"), "{record}");
@@ -250,7 +250,7 @@ fn ordinary_user_measures_on_a_directory() {
     let mut command = senesce(directory.path());
     command.uid(nobody).gid(nobody).args(["bench", "target", "small.f", "--create", "--operations", "200", "--json"]);
     let output = command.output().expect("the program, which every user may run");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&output);
     assert_eq!(result["repetitions"][0]["ops"], 200);
     assert!(result["notes"].to_string().contains("needs root"), "{result}");

@@ -3,7 +3,7 @@
 
 use crate::common::{Started, leftovers, run, start_until, temporary_directory};
 use crate::kill::{guardian_of, kill, started, traces_of};
-use crate::ledger::{self, Owed};
+use crate::ledger::{self, CleanupEntry};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A small generator with a seed, so that a failure can be repeated: xorshift64 (Marsaglia, 2003).
-struct Moments(u64);
+struct XorShift(u64);
 
-impl Moments {
+impl XorShift {
     fn next(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -159,7 +159,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, held: &[Owed], was_alive: bool, guardian: bool) {
+    fn count(&mut self, held: &[CleanupEntry], was_alive: bool, guardian: bool) {
         self.alive += u32::from(was_alive);
         self.holding += u32::from(!held.is_empty());
         self.with_guardian += u32::from(guardian);
@@ -174,10 +174,10 @@ fn hundred_killed_runs_leave_no_resources() {
     let (folder, rounds) = (directory.path(), number("KILLS", 100) as usize);
     set_scene(folder);
     let mut living = live_runs(other.path());
-    let lived: Vec<Vec<Owed>> = living.iter().map(|run| ledger::of(run.id())).collect();
+    let lived: Vec<Vec<CleanupEntry>> = living.iter().map(|run| ledger::of(run.id())).collect();
     assert!(lived.iter().all(|owed| !owed.is_empty()), "{lived:?}");
     let longest: Vec<Duration> = VERBS.iter().map(|line| duration(folder, line)).collect();
-    let mut moments = Moments(number("SEED", 0x5eed_5eed));
+    let mut moments = XorShift(number("SEED", 0x5eed_5eed));
     let mut tally = Tally::default();
     for round in 0..rounds {
         let verb = round % VERBS.len();
@@ -221,7 +221,7 @@ fn kill_one(folder: &Path, line: &str, moment: Duration, both: bool, tally: &mut
     // One start is enough, also while the process still ends, or waits for its own server and has no guardian.
     run(folder, &["doctor", "--sweep"]);
     let _ = child.wait();
-    let left: Vec<&Owed> = held.iter().filter(|owed| owed.is_there()).collect();
+    let left: Vec<&CleanupEntry> = held.iter().filter(|owed| owed.is_there()).collect();
     assert!(left.is_empty(), "{name}: {left:?}");
     let left = (traces_of(process), leftovers(folder), ledger::of(process), servants(process));
     assert_eq!(left, (vec![], vec![], vec![], vec![]), "{name}");

@@ -1,6 +1,8 @@
 //! Tests layout, traces, snapshots and images from the command line.
 
-use crate::common::{assert_keys, ends, json, json_of, leftovers, run, run_line, said, succeeds, temporary_directory};
+use crate::common::{
+    assert_keys, ends, json, json_of, leftovers, run, run_line, stderr, succeeds, temporary_directory,
+};
 use serde_json::Value;
 use std::path::Path;
 
@@ -31,7 +33,7 @@ fn layout_does_not_change_the_image() {
     assert!(std::fs::read_to_string(directory.path().join("map.svg")).expect("map").starts_with("<svg"));
     assert!(before == std::fs::read(&image).expect("read"), "the image was altered");
     let written = succeeds(directory.path(), "layout old.img --svg other.svg");
-    assert!(said(&written).contains("other.svg"), "{}", said(&written));
+    assert!(stderr(&written).contains("other.svg"), "{}", stderr(&written));
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
@@ -87,7 +89,7 @@ fn changes_of_a_command_are_rolled_back_exactly() {
     let disturb = "rm -rf {}/*; dd if=/dev/zero of={}/new bs=1M count=20 2>/dev/null";
     let words = ["snapshot", "run", "image:old.img", "before", "--json=undone.json", "--", "sh", "-c", disturb];
     let undone = run(directory.path(), &words);
-    assert_eq!(undone.status.code(), Some(0), "{}", crate::common::said(&undone));
+    assert_eq!(undone.status.code(), Some(0), "{}", crate::common::stderr(&undone));
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");

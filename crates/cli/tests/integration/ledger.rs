@@ -7,19 +7,19 @@ use std::process::Command;
 
 /// A cleanup that a process owes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Owed(Value);
+pub struct CleanupEntry(Value);
 
 /// The entries of a process of root.
-pub fn of(process: u32) -> Vec<Owed> {
+pub fn of(process: u32) -> Vec<CleanupEntry> {
     let folders = fs::read_dir("/run/senesce/owners").into_iter().flatten().flatten();
     let own = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(&format!("{process}-")));
     let entries = own.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
     // An entry may be removed or half written while it is read.
     let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
-    texts.filter_map(|text| serde_json::from_slice(&text).ok()).map(Owed).collect()
+    texts.filter_map(|text| serde_json::from_slice(&text).ok()).map(CleanupEntry).collect()
 }
 
-impl Owed {
+impl CleanupEntry {
     pub fn kind(&self) -> &str {
         self.text("kind")
     }

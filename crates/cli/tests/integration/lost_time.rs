@@ -1,7 +1,7 @@
 //! Tests that time lost by a measurement does not become a result.
 
 use crate::common::{
-    Started, ends, json, json_of, printed, said, start_until, succeeds, temporary_directory, wait_for_event,
+    Started, ends, json, json_of, printed, start_until, stderr, succeeds, temporary_directory, wait_for_event,
     wait_until, words,
 };
 use serde_json::Value;
@@ -135,7 +135,7 @@ fn missing_trusted_file_set_is_an_error_before_the_run() {
     let folder = directory.path();
     succeeds(folder, "bench own.f --check");
     for line in ["bench target own.f --check", "bench target own.f --create"] {
-        let message = said(&ends(folder, line, 4));
+        let message = stderr(&ends(folder, line, 4));
         assert!(message.contains("target/one") && message.contains("--populate-only"), "{message}");
     }
     std::fs::write(folder.join("first.f"), TRUSTED.replace("trusttree, ", "")).expect("workload");
@@ -208,7 +208,7 @@ fn too_small_xfs_leaves_no_record() {
     let directory = temporary_directory();
     let line = "age image:small.img,size=16M --fs xfs --profile agrawal --out record";
     let output = crate::common::run_line(directory.path(), line);
-    assert!(matches!(output.status.code(), Some(2 | 4)), "{}", crate::common::said(&output));
+    assert!(matches!(output.status.code(), Some(2 | 4)), "{}", crate::common::stderr(&output));
     assert!(!directory.path().join("record").exists());
 }
 

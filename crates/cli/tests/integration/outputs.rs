@@ -1,6 +1,6 @@
 //! Tests that every option with an output file goes through the function that destroys nothing.
 
-use crate::common::{ends, json_of, run_line, said, senesce, succeeds, temporary_directory, words};
+use crate::common::{ends, json_of, run_line, senesce, stderr, succeeds, temporary_directory, words};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 fn with_a_record() -> tempfile::TempDir {
     let directory = temporary_directory();
     let ended = run_line(directory.path(), "zoned measure sim:zn540 --op write --time 1ms --out run");
-    assert!(directory.path().join("run/summary.json").exists(), "{}", said(&ended));
+    assert!(directory.path().join("run/summary.json").exists(), "{}", stderr(&ended));
     directory
 }
 
@@ -35,15 +35,15 @@ const VERBS: &[&str] = &[
 const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 7, 9];
 
 #[derive(Clone, Copy, PartialEq)]
-enum Must {
+enum ExpectedOutcome {
     Refuse,
     Keep,
     WriteInto,
 }
 
 /// Creates one entry of each kind in `folder`; returns its name and the expected treatment.
-fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
-    use Must::{Keep, Refuse, WriteInto};
+fn kinds(folder: &Path) -> Vec<(&'static str, ExpectedOutcome)> {
+    use ExpectedOutcome::{Keep, Refuse, WriteInto};
     let at = |name: &str| folder.join(name);
     fs::write(at("disk.img"), [vec![0; 1080], vec![0x53, 0xEF], vec![7; 4096]].concat()).unwrap();
     fs::write(at("zeros.img"), vec![0; 8192]).unwrap();
@@ -110,21 +110,21 @@ fn no_verb_replaces_data_by_its_output() {
     for (number, verb) in VERBS.iter().enumerate() {
         for (file, must) in &kinds {
             // Slow verbs are tried only with refused outputs, which are checked before any work.
-            if *must == Must::WriteInto && !QUICK.contains(&number) {
+            if *must == ExpectedOutcome::WriteInto && !QUICK.contains(&number) {
                 continue;
             }
             let line = verb.replace("FILE", file);
             let ended = run_line(folder, &line);
-            let (code, said) = (ended.status.code(), said(&ended));
+            let (code, said) = (ended.status.code(), stderr(&ended));
             match must {
-                Must::WriteInto => assert!(matches!(code, Some(0 | 1)), "{line}: {said}"),
+                ExpectedOutcome::WriteInto => assert!(matches!(code, Some(0 | 1)), "{line}: {said}"),
                 _ => assert!(matches!(code, Some(2 | 3)) && said.contains(named(file)), "{line}: {code:?} {said}"),
             }
             assert_eq!(state(folder), before, "{line}");
         }
     }
     println!("{} verbs, {} kinds of targets", VERBS.len(), kinds.len());
-    for (file, _) in kinds.iter().filter(|(_, must)| *must == Must::Refuse) {
+    for (file, _) in kinds.iter().filter(|(_, must)| *must == ExpectedOutcome::Refuse) {
         let ended = run_line(folder, &format!("report run --force --out {file}"));
         assert!(matches!(ended.status.code(), Some(2 | 3)), "{file}: --force does not allow everything");
     }
@@ -142,7 +142,7 @@ fn planted_names_of_temporary_files_are_not_followed() {
             symlink("precious", folder.join(planted)).unwrap();
         }
         let ended = run_line(folder, &VERBS[number].replace("FILE", &file));
-        assert!(folder.join(&file).is_file(), "{file}: {}", said(&ended));
+        assert!(folder.join(&file).is_file(), "{file}: {}", stderr(&ended));
     }
     assert_eq!(fs::read(folder.join("precious")).unwrap(), b"precious");
     let parts = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file());
@@ -209,7 +209,7 @@ fn closed_pipe_ends_the_program_quietly() {
         drop(reader);
         let mut command = senesce(directory.path());
         let output = command.args(words(line)).stdout(writer).stderr(Stdio::piped()).output().expect("senesce");
-        assert_eq!((output.status.code(), &said(&output)[..]), (Some(141), ""), "{line}");
+        assert_eq!((output.status.code(), &stderr(&output)[..]), (Some(141), ""), "{line}");
     }
 }
 

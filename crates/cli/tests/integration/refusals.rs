@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 /// Two small finished runs, and entries that refuse an output: a letter, and a link.
-fn room() -> tempfile::TempDir {
+fn fixture() -> tempfile::TempDir {
     let directory = temporary_directory();
     let folder = directory.path();
     for name in ["run", "other"] {
@@ -83,12 +83,12 @@ fn nothing_changes(folder: &Path, lines: &[&str], code: i32) {
 
 #[test]
 fn refusal_changes_nothing() {
-    nothing_changes(room().path(), REFUSED, 3);
+    nothing_changes(fixture().path(), REFUSED, 3);
 }
 
 #[test]
 fn one_file_for_two_outputs_is_refused() {
-    let directory = room();
+    let directory = fixture();
     let folder = directory.path();
     fs::create_dir_all(folder.join("more")).unwrap();
     succeeds(folder, "zoned measure sim:zn540 --op append --time 1ms --out more/run");
@@ -105,7 +105,7 @@ fn one_file_for_two_outputs_is_refused() {
 
 #[test]
 fn refused_target_leaves_no_record_and_no_folder() {
-    let directory = room();
+    let directory = fixture();
     let folder = directory.path();
     fs::create_dir_all(folder.join("thesis/empty")).unwrap();
     fs::write(folder.join("thesis/chapter"), "precious").unwrap();

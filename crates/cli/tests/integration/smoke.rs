@@ -102,7 +102,7 @@ fn unmeasured(directory: &Path, id: &str) -> Option<String> {
     let set = ClaimSet::parse(&text(format!("{id}.claims.toml")), &text(format!("{id}.csv"))).expect("claims");
     let mut missing = Vec::new();
     for claim in &set.claims {
-        for (metric, keys) in asked(&claim.rule) {
+        for (metric, keys) in named_conditions(&claim.rule) {
             if !is_measured(&metric, &keys) {
                 missing.push(format!("{}: [{metric}] under {keys:?}", claim.id));
             }
@@ -111,7 +111,7 @@ fn unmeasured(directory: &Path, id: &str) -> Option<String> {
     (!missing.is_empty()).then(|| format!("{id} measures nothing for {}", missing.join("; ")))
 }
 
-fn asked(rule: &Rule) -> Vec<(String, BTreeSet<String>)> {
+fn named_conditions(rule: &Rule) -> Vec<(String, BTreeSet<String>)> {
     let along = match rule {
         Rule::Trend { along, .. } | Rule::Step { along, .. } | Rule::Linear { along, .. } => Some(along.clone()),
         Rule::Rank { systems, .. } => Some(systems.clone()),

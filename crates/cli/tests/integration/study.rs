@@ -1,6 +1,6 @@
 //! Tests `senesce study` from the command line.
 
-use crate::common::{ends, json, json_of, leftovers, printed, run, said, senesce, succeeds, wait_until, words};
+use crate::common::{ends, json, json_of, leftovers, printed, run, senesce, stderr, succeeds, wait_until, words};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -116,8 +116,8 @@ fn interrupted_study_reports_how_to_continue() {
     });
     crate::common::interrupt(&child);
     let ended = child.wait_with_output().expect("wait");
-    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
-    assert!(said(&ended).contains("continues it"), "{}", said(&ended));
+    assert_eq!(ended.status.code(), Some(130), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("continues it"), "{}", stderr(&ended));
     let result = json(&ended);
     assert_eq!(result["interrupted"], true, "{result}");
     assert!(result["answer"].as_str().unwrap().starts_with("interrupted: "), "{result}");
@@ -128,11 +128,11 @@ fn interrupted_study_reports_how_to_continue() {
 fn failed_cell_is_recorded_and_the_rest_continues() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = study(directory.path(), FAILING, &["--json", "--out", "run"]);
-    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     let result = json(&output);
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(2), &Value::from(2)));
     assert_eq!(result["interrupted"], false);
-    assert!(said(&output).lines().any(|line| line.starts_with("  2: ")), "the reason: {}", said(&output));
+    assert!(stderr(&output).lines().any(|line| line.starts_with("  2: ")), "the reason: {}", stderr(&output));
     assert!(printed(directory.path(), "report run --format text").contains("Failed runs"));
 }
 
@@ -166,7 +166,7 @@ fn launcher_without_mpi_is_a_missing_requirement() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let text = STUDY.replacen("seconds = 0.2", "seconds = 0.2\nlauncher = \"mpirun -n 2\"", 1);
     let output = study(directory.path(), &text, &["--dry-run"]);
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
 }
 
 const ZONED: &str = r#"
@@ -183,7 +183,7 @@ fn environment_variable_does_not_turn_a_host_into_the_guest() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("study.toml"), ZONED).expect("write the study");
     let output = senesce(directory.path()).args(["study", "study.toml"]).env("SENESCE_VM", "1").output().expect("run");
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(!directory.path().join("senesce-runs").exists());
 }
 

@@ -1,6 +1,6 @@
 //! Tests `--user NAME`, which drops the rights of root.
 
-use crate::common::{ends, said, succeeds};
+use crate::common::{ends, stderr, succeeds};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
@@ -33,14 +33,14 @@ fn workload_and_readers_of_its_record_run_without_root() {
     assert!(!folder.join("root.html").exists());
     succeeds(folder, "bench ours append --create --out root-run");
     let ended = ends(folder, "--user nobody report root-run", 5);
-    assert!(said(&ended).contains("root-run belongs to root: repeat the command with sudo"), "{}", said(&ended));
+    assert!(stderr(&ended).contains("root-run belongs to root: repeat the command with sudo"), "{}", stderr(&ended));
     // A record with a file that only root may read.
     let summary = folder.join("theirs/run/summary.json");
     fs::remove_file(&summary).unwrap();
     fs::write(&summary, r#"{"secret":1}"#).unwrap();
     fs::set_permissions(&summary, fs::Permissions::from_mode(0o600)).unwrap();
     let ended = crate::common::run_line(folder, "--user nobody report theirs/run --format json");
-    assert!(!ended.status.success() && said(&ended).contains("EACCES"), "{}", said(&ended));
+    assert!(!ended.status.success() && stderr(&ended).contains("EACCES"), "{}", stderr(&ended));
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn root_does_not_follow_links_of_another_user() {
     std::os::unix::fs::lchown(&results, Some(nobody), None).unwrap();
     for line in LED {
         let ended = ends(folder, line, 3);
-        assert!(said(&ended).contains(&format!("link of user {nobody}")), "{line}: {}", said(&ended));
+        assert!(stderr(&ended).contains(&format!("link of user {nobody}")), "{line}: {}", stderr(&ended));
         assert_eq!(fs::read_dir(folder.join("ours")).unwrap().count(), 0, "{line}");
     }
     // A link is followed if its owner may write its target too.
     chown(folder.join("ours"), Some(nobody), None).unwrap();
-    assert_eq!(said(&succeeds(folder, LED[0])), "");
+    assert_eq!(stderr(&succeeds(folder, LED[0])), "");
     assert!(folder.join("ours/out").is_file());
 }
 
@@ -138,8 +138,8 @@ fn folder_of_runs_belongs_to_the_caller_of_sudo() {
     let denied = "--user nobody demo --on simulator";
     let ended = ends(&theirs, denied, 5);
     assert!(
-        said(&ended).contains("senesce-runs belongs to root") && said(&ended).contains("--out"),
+        stderr(&ended).contains("senesce-runs belongs to root") && stderr(&ended).contains("--out"),
         "{}",
-        said(&ended)
+        stderr(&ended)
     );
 }

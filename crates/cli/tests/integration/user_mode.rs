@@ -1,6 +1,6 @@
 //! Tests guests of user-mode Linux.
 
-use crate::common::{json, said, wait_until};
+use crate::common::{json, stderr, wait_until};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -49,10 +49,10 @@ fn exit_status_and_output_are_returned() {
     let folder = tempfile::tempdir().unwrap();
     for host in HOSTS {
         let output = host.in_guest(folder.path(), &["sh", "-c", "echo out; echo err >&2; id -u; exit 7"]);
-        assert_eq!(output.status.code(), Some(7), "{host:?} {}", said(&output));
+        assert_eq!(output.status.code(), Some(7), "{host:?} {}", stderr(&output));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n0\n");
-        assert!(said(&output).contains("err"));
-        assert_eq!(said(&output).contains("Landlock"), matches!(host, Host::NoNamespaces));
+        assert!(stderr(&output).contains("err"));
+        assert_eq!(stderr(&output).contains("Landlock"), matches!(host, Host::NoNamespaces));
     }
 }
 
@@ -81,7 +81,7 @@ fn guest_sees_programs_and_shares_only() {
     );
     for host in HOSTS {
         let output = host.in_guest(&work, &["sh", "-c", &script]);
-        assert!(output.status.success(), "{host:?} {}", said(&output));
+        assert!(output.status.success(), "{host:?} {}", stderr(&output));
         // In namespaces, the folder has nothing but the working directory.
         assert_eq!(String::from_utf8_lossy(&output.stdout).replace("work\n", ""), "", "{host:?}");
         assert_eq!(std::fs::read_to_string(work.join("senesce-runs/seen")).unwrap(), "done\n");
@@ -111,7 +111,7 @@ fn aging_of_an_image_stays_on_the_host_with_its_layout() {
             assert_eq!(seen[key], aged["layout"][key], "{key}");
         }
         let verified = senesce(folder.path(), &["verify", "senesce-runs/a"]);
-        assert!(verified.status.success(), "{host:?} {}", said(&verified));
+        assert!(verified.status.success(), "{host:?} {}", stderr(&verified));
     }
 }
 
@@ -212,8 +212,8 @@ fn landlock_confines_where_mounts_are_forbidden() {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce")).arg(root).arg(folder.path());
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
-    assert!(said(&output).contains("Landlock"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Landlock"), "{}", stderr(&output));
 }
 
 /// As an ordinary user in a chroot, where the guest shows the owners of the host.
@@ -230,8 +230,8 @@ fn user_in_a_chroot_reads_images_and_continues_runs() {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce")).arg(folder.path());
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), said(&output));
-    assert!(said(&output).contains("Landlock"), "{}", said(&output));
+    assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), stderr(&output));
+    assert!(stderr(&output).contains("Landlock"), "{}", stderr(&output));
 }
 
 /// In a mount namespace of its own, with a copy of /etc.
@@ -244,7 +244,7 @@ fn shared_settings_of_the_host_are_not_overwritten() {
     let mut command = Command::new("unshare");
     command.current_dir(folder.path()).args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce"));
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), said(&output));
+    assert!(output.status.success(), "{} {}", String::from_utf8_lossy(&output.stdout), stderr(&output));
 }
 
 /// The kernel of most distributions has no realtime devices.
@@ -260,7 +260,7 @@ fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
                   senesce diagnose /mnt/x --json > $OLDPWD/senesce-runs/d.json; senesce layout /mnt/x --json";
     let output = sh(folder.path(), script);
     let layout = json(&output);
-    assert_eq!((&layout["files"], &layout["free_space"]), (&3.into(), &Value::Null), "{}", said(&output));
+    assert_eq!((&layout["files"], &layout["free_space"]), (&3.into(), &Value::Null), "{}", stderr(&output));
     let text = std::fs::read_to_string(folder.path().join("senesce-runs/d.json")).unwrap();
     let diagnosed: Value = serde_json::from_str(&text).unwrap();
     for key in ["creatable", "longest_free"] {
@@ -282,8 +282,8 @@ fn quotas_end_an_aging_with_their_limit() {
                   setpriv --reuid 65534 --regid 65534 --clear-groups senesce age /mnt/x/user $options user || echo $?";
     let output = sh(folder.path(), script);
     // A project's limit is the free space, before the first file. A user's limit shows only when it is reached.
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n5\n", "{}", said(&output));
-    assert!(said(&output).contains("EDQUOT"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n5\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("EDQUOT"));
 }
 
 /// Many kernels have no F2FS.
@@ -304,7 +304,7 @@ fn blocks_of_f2fs_are_free_or_of_files_directories_and_nodes() {
         segments.split('|').skip(2).map(|rest| rest.split_whitespace().next().unwrap()).map(number).collect();
     let used: u64 = valid.iter().sum();
     let free = &layout["free_space"];
-    assert_eq!(free["free_blocks"].as_u64(), Some(512 * valid.len() as u64 - used), "{}", said(&output));
+    assert_eq!(free["free_blocks"].as_u64(), Some(512 * valid.len() as u64 - used), "{}", stderr(&output));
     assert!(free["extents"].as_u64() > Some(10));
     // One node per file; the root directory has a node and at least one block.
     let nodes = used - layout["blocks"].as_u64().unwrap() - layout["files"].as_u64().unwrap();
@@ -443,10 +443,10 @@ fn build_without_a_verdict_is_skipped_by_git() {
     std::fs::write(folder.path().join("gate.toml"), format!("{GATE}kernel = './'\n")).unwrap();
     for (build, reached) in [("false", false), ("touch built", true)] {
         let ended = senesce(folder.path(), &["study", "gate.toml", "--build", build]);
-        assert_eq!(ended.status.code(), Some(125), "{}", said(&ended));
+        assert_eq!(ended.status.code(), Some(125), "{}", stderr(&ended));
         assert_eq!(folder.path().join("built").exists(), reached);
     }
     // 4 where no kernel is installed for the other side.
     let without = senesce(folder.path(), &["study", "gate.toml"]);
-    assert!(matches!(without.status.code(), Some(2 | 4)), "no kernel was built: {}", said(&without));
+    assert!(matches!(without.status.code(), Some(2 | 4)), "no kernel was built: {}", stderr(&without));
 }

@@ -1,6 +1,6 @@
 //! Tests the guest from the command line.
 
-use crate::common::{ended, json, said, wait_until, words};
+use crate::common::{ended, json, stderr, wait_until, words};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -47,7 +47,7 @@ fn exit_status_output_and_record_are_returned() {
     let output = run(directory.path(), &words);
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "host-managed\n");
-    assert!(said(&output).contains("to-stderr"));
+    assert!(stderr(&output).contains("to-stderr"));
     assert!(!Path::new("/etc/changed").exists(), "the host's files are not changed");
     let record = std::fs::read(directory.path().join("vm.json")).expect("record");
     let value: Value = serde_json::from_slice(&record).expect("JSON");
@@ -66,7 +66,7 @@ fn program_is_found_in_the_guest_under_any_file_name() {
     let mut command = Command::new(&renamed);
     let command = command.current_dir(directory.path()).args(["vm", "run", "--", "senesce", "--version"]);
     let output = command.output().expect("run it");
-    assert!(output.status.success() && output.stdout.starts_with(b"senesce "), "{}", said(&output));
+    assert!(output.status.success() && output.stdout.starts_with(b"senesce "), "{}", stderr(&output));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn share_carries_results_to_the_host() {
     std::fs::create_dir(directory.path().join("results")).expect("shared folder");
     let script = "echo measured > results/value";
     let output = run(directory.path(), &["vm", "run", "--share", "results", "--", "sh", "-c", script]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(std::fs::read(directory.path().join("results/value")).expect("result"), b"measured\n");
 }
 
@@ -151,7 +151,7 @@ fn conventional_drive_is_kept_for_the_next_run() {
 }
 
 fn texts(output: &Output) -> (Option<i32>, String, String) {
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said(output))
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), stderr(output))
 }
 
 /// `senesce vm run WORDS`: its exit status, standard output and standard error.
@@ -236,7 +236,7 @@ fn closed_output_ends_the_guest_quietly() {
     let output = child.wait_with_output().expect("reap");
     assert_eq!(output.status.code(), Some(141), "the status of SIGPIPE in a shell");
     // A guest that was booted again reports it; nothing else is printed.
-    let said = said(&output);
+    let said = stderr(&output);
     assert!(said.lines().all(|line| line.ends_with("; booted again")), "{said}");
     nothing_is_left(directory.path());
 }
@@ -268,7 +268,7 @@ fn study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     std::fs::write(directory.path().join("study.toml"), STUDY).expect("study");
     let output = succeeds(directory.path(), "-q study study.toml --out run --json");
     let events = read("run/events.jsonl");
-    assert!(!events.contains("failed-run"), "{}\n{events}", said(&output));
+    assert!(!events.contains("failed-run"), "{}\n{events}", stderr(&output));
     let of_guest = read("run/guest/run/events.jsonl");
     assert_eq!(of_guest.matches("\"kind\":\"done\"").count(), 8, "{of_guest}");
     succeeds(directory.path(), "report run");
@@ -285,10 +285,10 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
         let output = run(directory.path(), &words(&line));
         // The kernel of an overloaded guest rarely counts events as read that were in no page: the trace is refused, and a
         // second run needed.
-        if said(&output).contains("is not valid: the kernel counted") {
+        if stderr(&output).contains("is not valid: the kernel counted") {
             return json(&succeeds(directory.path(), &line));
         }
-        assert!(output.status.success(), "{asked}: {}", said(&output));
+        assert!(output.status.success(), "{asked}: {}", stderr(&output));
         json(&output)
     };
     let every = "file-systems=ext4,xfs,btrfs,f2fs,nilfs2,zoned-btrfs,zoned-f2fs";

@@ -1,6 +1,6 @@
 //! Tests the command line: names of runs, suggestions, completions, help, manual and version.
 
-use crate::common::{ends, json_of, printed, run, said, senesce, succeeds, temporary_directory};
+use crate::common::{ends, json_of, printed, run, senesce, stderr, succeeds, temporary_directory};
 use std::path::Path;
 use std::process::Command;
 
@@ -41,7 +41,7 @@ fn unknown_verbs_suggest_the_nearest_or_the_new_name() {
         ("vm lits", "list"),
     ] {
         let ended = ends(directory.path(), line, 2);
-        assert!(said(&ended).contains(suggested), "{}", said(&ended));
+        assert!(stderr(&ended).contains(suggested), "{}", stderr(&ended));
     }
 }
 

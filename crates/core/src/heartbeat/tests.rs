@@ -60,7 +60,7 @@ fn time_only_in_the_boot_clock_is_suspension() {
     assert_eq!(gaps(beat(1000, 5000, 0, Some(0)), beat(1010, 65_010, 0, Some(0))), [(Cause::Suspended, MS * 60_000)]);
 }
 
-fn watched(gaps: &[(Cause, u32, u32)], stolen: Option<Stolen>) -> Watched {
+fn watched(gaps: &[(Cause, u32, u32)], stolen: Option<StealTime>) -> MonitoredPhase {
     let gap = |(cause, from, to): &(Cause, u32, u32)| Gap {
         cause: *cause,
         from: MS * *from,
@@ -68,10 +68,10 @@ fn watched(gaps: &[(Cause, u32, u32)], stolen: Option<Stolen>) -> Watched {
         lost: MS * (*to - *from),
     };
     let gaps = gaps.iter().map(gap).collect();
-    Watched { begun: MS * 1000, ended: MS * 11_000, gaps, stolen, watched: true }
+    MonitoredPhase { begun: MS * 1000, ended: MS * 11_000, gaps, stolen, watched: true }
 }
 
-fn cause(lost: Option<Lost>) -> Option<Cause> {
+fn cause(lost: Option<LostTime>) -> Option<Cause> {
     lost.map(|lost| lost.cause)
 }
 
@@ -80,12 +80,12 @@ fn one_percent_is_the_limit() {
     assert_eq!(watched(&[], None).lost(), None);
     assert_eq!(watched(&[(Cause::Stopped, 2000, 2100)], None).lost(), None);
     let lost = watched(&[(Cause::Stopped, 2000, 2101)], None).lost().unwrap();
-    assert_eq!(lost, Lost { cause: Cause::Stopped, lost_us: 101_000, length_us: 10_000_000 });
+    assert_eq!(lost, LostTime { cause: Cause::Stopped, lost_us: 101_000, length_us: 10_000_000 });
     let tiny: Vec<_> = (0..20).map(|number| (Cause::Stopped, 2000 + number * 100, 2015 + number * 100)).collect();
     assert_eq!(cause(watched(&tiny, None).lost()), Some(Cause::Stopped));
     assert_eq!(cause(watched(&[(Cause::ThreadStopped, 2000, 3000)], None).lost()), Some(Cause::ThreadStopped));
     assert_eq!(cause(watched(&[(Cause::Suspended, 2000, 2200)], None).lost()), Some(Cause::Suspended));
-    let unwatched = Watched { watched: false, ..watched(&[], None) };
+    let unwatched = MonitoredPhase { watched: false, ..watched(&[], None) };
     assert_eq!(cause(unwatched.lost()), Some(Cause::Unwatched));
 }
 
@@ -100,8 +100,10 @@ fn stop_outside_measured_part_is_not_a_loss() {
 #[test]
 fn warm_up_and_measured_part_each_have_the_limit() {
     let lost = |from, to| {
-        let one =
-            watched(&[(Cause::Stopped, from, to)], Some(Stolen { seconds: 0.05, busy_seconds: 5.0, own_seconds: 5.0 }));
+        let one = watched(
+            &[(Cause::Stopped, from, to)],
+            Some(StealTime { seconds: 0.05, busy_seconds: 5.0, own_seconds: 5.0 }),
+        );
         cause(one.lost_in_warm_up_or_between(MS * 3000, MS * 3000, MS * 11_000))
     };
     assert_eq!(lost(1500, 1515), None);
@@ -119,7 +121,8 @@ fn machine_that_sleeps_makes_a_phase_invalid() {
         })
         .collect();
     let found = beats.windows(2).flat_map(|pair| pair[0].gaps_until(&pair[1], Rest::Sleeping)).flatten();
-    let phase = |gaps: Vec<Gap>| Watched { begun: MS * 1000, ended: MS * 5990, gaps, stolen: None, watched: true };
+    let phase =
+        |gaps: Vec<Gap>| MonitoredPhase { begun: MS * 1000, ended: MS * 5990, gaps, stolen: None, watched: true };
     let lost = phase(found.collect()).lost().unwrap();
     assert_eq!((lost.cause, lost.lost_us), (Cause::Suspended, 4_000_000));
     assert_eq!(phase(Vec::new()).lost(), None);
@@ -128,7 +131,7 @@ fn machine_that_sleeps_makes_a_phase_invalid() {
 #[test]
 fn only_our_share_of_stolen_time_counts() {
     let cause_of = |seconds, busy_seconds, own_seconds| {
-        cause(watched(&[], Some(Stolen { seconds, busy_seconds, own_seconds })).lost())
+        cause(watched(&[], Some(StealTime { seconds, busy_seconds, own_seconds })).lost())
     };
     assert_eq!(cause_of(0.11, 5.0, 5.0), Some(Cause::Stolen));
     assert_eq!(cause_of(0.09, 5.0, 5.0), None);
@@ -136,8 +139,8 @@ fn only_our_share_of_stolen_time_counts() {
     assert_eq!(cause_of(0.5, 20.0, 5.0), Some(Cause::Stolen));
     assert_eq!(cause_of(0.12, 640.0, 640.0), None, "of 64 busy processors");
     let usage = |ticks, own_seconds| ProcessorUsage { ticks, own_seconds };
-    let stolen = Stolen::between(usage([1000.0, 10.0, 500.0], 1.0), usage([3000.0, 22.0, 1500.0], 3.0));
-    assert_eq!(stolen, Stolen { seconds: 0.12, busy_seconds: 9.88, own_seconds: 2.0 });
+    let stolen = StealTime::between(usage([1000.0, 10.0, 500.0], 1.0), usage([3000.0, 22.0, 1500.0], 3.0));
+    assert_eq!(stolen, StealTime { seconds: 0.12, busy_seconds: 9.88, own_seconds: 2.0 });
 }
 
 /// Runs this test program again with only `phase_of_a_child`.

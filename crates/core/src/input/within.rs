@@ -14,11 +14,11 @@ use std::path::{Component, Path};
 /// A folder for reading. Files are opened step by step from its descriptor (openat(2), O_NOFOLLOW), so that names which are
 /// replaced concurrently cannot lead outside.
 #[derive(Debug)]
-pub struct Within {
+pub struct InputFolder {
     folder: OwnedFd,
 }
 
-impl Within {
+impl InputFolder {
     /// Opens the folder, also through a link, because the user named it.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ mod tests {
         symlink("/dev/zero", inside.join("zero")).unwrap();
         symlink(&inside, room.path().join("named")).unwrap();
         for named in ["inside", "named"] {
-            let within = Within::open(&room.path().join(named)).unwrap();
+            let within = InputFolder::open(&room.path().join(named)).unwrap();
             assert_eq!(within.read(Path::new("d/file")).unwrap(), b"inside");
             for (name, said) in [
                 ("link", "symbolic link"),
@@ -180,7 +180,7 @@ mod tests {
         fs::write(room.path().join("file"), "").unwrap();
         fs::create_dir(room.path().join("folder")).unwrap();
         symlink("file", room.path().join("link")).unwrap();
-        let mut found = Within::open(room.path()).unwrap().entries().unwrap();
+        let mut found = InputFolder::open(room.path()).unwrap().entries().unwrap();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         let kinds = [("file", FileType::RegularFile), ("folder", FileType::Directory), ("link", FileType::Symlink)];
         assert_eq!(found, kinds.map(|(name, kind)| (OsString::from(name), kind)));

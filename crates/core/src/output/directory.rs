@@ -1,6 +1,6 @@
 //! Output directories that a user named.
 
-use super::folder::{Folder, Planted};
+use super::folder::{Folder, UntrustedLink};
 use super::{OutputError, io_error};
 use crate::failure::ExitCode;
 use std::os::unix::fs::FileTypeExt;
@@ -24,9 +24,9 @@ impl Obstacle {
     }
 }
 
-impl From<&Planted> for Obstacle {
-    fn from(planted: &Planted) -> Self {
-        let Planted { link, owner, behind } = planted;
+impl From<&UntrustedLink> for Obstacle {
+    fn from(planted: &UntrustedLink) -> Self {
+        let UntrustedLink { link, owner, behind } = planted;
         let found = format!("a symbolic link of user {owner} to a folder of user {behind}, which root does not follow");
         Self { path: link.clone(), found, planted: true }
     }
@@ -36,7 +36,7 @@ impl From<&Planted> for Obstacle {
 /// the link may write there too.
 pub fn obstacle(path: &Path) -> Option<Obstacle> {
     if let Err(error) = Folder::open(path)
-        && let Some(planted) = Planted::in_error(&error)
+        && let Some(planted) = UntrustedLink::in_error(&error)
     {
         return Some(planted.into());
     }

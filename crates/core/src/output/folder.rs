@@ -18,7 +18,7 @@ const MOST_LINKS: usize = 40;
 #[error(
     "{link} is a symbolic link of user {owner} to a file of user {behind}, and root does not follow such links\nhint: name the target itself"
 )]
-pub struct Planted {
+pub struct UntrustedLink {
     /// Path of the link itself, not of its target.
     pub link: PathBuf,
     /// User id of the link's owner.
@@ -27,7 +27,7 @@ pub struct Planted {
     pub behind: u32,
 }
 
-impl Planted {
+impl UntrustedLink {
     /// Refuses a `link` at a path by the stat(2) data of the link and of its target, both already opened.
     ///
     /// # Errors
@@ -46,8 +46,8 @@ impl Planted {
     }
 }
 
-impl From<Planted> for io::Error {
-    fn from(planted: Planted) -> Self {
+impl From<UntrustedLink> for io::Error {
+    fn from(planted: UntrustedLink) -> Self {
         Self::other(planted)
     }
 }
@@ -71,7 +71,7 @@ impl Folder {
     /// Opens it.
     ///
     /// # Errors
-    /// As open(2); [`Planted`] for a link in its path that root does not follow.
+    /// As open(2); [`UntrustedLink`] for a link in its path that root does not follow.
     pub fn open(path: &Path) -> io::Result<Self> {
         Walk { links: 0, makes: false, caller: None }.begin(path)
     }
@@ -138,7 +138,7 @@ impl Folder {
     }
 
     /// Opens an entry for inspection (O_PATH), without following a link; `None` if it does not exist.
-    pub(super) fn look(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
+    pub(super) fn open_for_inspection(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
         match rustix::fs::openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Ok(there) => Ok(Some(there)),
             Err(Errno::NOENT) => Ok(None),
@@ -221,14 +221,14 @@ fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
     Ok(true)
 }
 
-struct At {
+struct ResolvedFolder {
     folder: OwnedFd,
     path: PathBuf,
 }
 
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-impl At {
+impl ResolvedFolder {
     fn open(path: &str) -> Result<Self, Errno> {
         let folder = rustix::fs::openat(CWD, path, STEP, Mode::empty())?;
         Ok(Self { folder, path: if path == "." { PathBuf::new() } else { path.into() } })
@@ -240,13 +240,13 @@ impl Walk {
         if path.as_os_str().is_empty() {
             return Err(Errno::NOENT.into());
         }
-        Ok(Folder(self.walk(At::open(".")?, path)?.folder))
+        Ok(Folder(self.walk(ResolvedFolder::open(".")?, path)?.folder))
     }
 
-    fn walk(&mut self, mut at: At, path: &Path) -> io::Result<At> {
+    fn walk(&mut self, mut at: ResolvedFolder, path: &Path) -> io::Result<ResolvedFolder> {
         for part in path.components() {
             at = match part {
-                Component::RootDir => At::open("/")?,
+                Component::RootDir => ResolvedFolder::open("/")?,
                 Component::Normal(name) => self.step(at, name)?,
                 Component::ParentDir => self.step(at, OsStr::new(".."))?,
                 Component::CurDir | Component::Prefix(_) => at,
@@ -255,7 +255,7 @@ impl Walk {
         Ok(at)
     }
 
-    fn step(&mut self, at: At, name: &OsStr) -> io::Result<At> {
+    fn step(&mut self, at: ResolvedFolder, name: &OsStr) -> io::Result<ResolvedFolder> {
         let open = || rustix::fs::openat(&at.folder, name, STEP | OFlags::NOFOLLOW, Mode::empty());
         let opened = match open() {
             Err(Errno::NOENT) if self.makes => {
@@ -274,11 +274,11 @@ impl Walk {
         };
         match opened {
             Err(Errno::NOTDIR | Errno::LOOP) => self.follow(at, name),
-            opened => Ok(At { folder: opened?, path: at.path.join(name) }),
+            opened => Ok(ResolvedFolder { folder: opened?, path: at.path.join(name) }),
         }
     }
 
-    fn follow(&mut self, at: At, name: &OsStr) -> io::Result<At> {
+    fn follow(&mut self, at: ResolvedFolder, name: &OsStr) -> io::Result<ResolvedFolder> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let link = rustix::fs::openat(&at.folder, name, flags, Mode::empty())?;
         let found = rustix::fs::fstat(&link)?;
@@ -292,7 +292,10 @@ impl Walk {
         let path = at.path.join(name);
         let behind = match is_of_processes(&link)? {
             // The text of such a link is a description.
-            true => At { folder: rustix::fs::openat(&at.folder, name, STEP, Mode::empty())?, path: path.clone() },
+            true => ResolvedFolder {
+                folder: rustix::fs::openat(&at.folder, name, STEP, Mode::empty())?,
+                path: path.clone(),
+            },
             false => {
                 let to = rustix::fs::readlinkat(&link, "", Vec::new())?.into_bytes();
                 // mkdir(2) creates nothing behind a dangling link.
@@ -302,7 +305,7 @@ impl Walk {
                 behind
             }
         };
-        Planted::refuse(&path, &found, &rustix::fs::fstat(&behind.folder)?)?;
+        UntrustedLink::refuse(&path, &found, &rustix::fs::fstat(&behind.folder)?)?;
         Ok(behind)
     }
 }
@@ -425,7 +428,7 @@ mod tests {
         for path in [theirs.join("link"), theirs.join("link/sub"), theirs.join("../theirs/link/x/y")] {
             for opened in [Folder::open(&path), Folder::make(&path)] {
                 let error = opened.unwrap_err();
-                let found = Planted::in_error(&error).expect("it is the link");
+                let found = UntrustedLink::in_error(&error).expect("it is the link");
                 assert_eq!((found.owner, found.behind), (STRANGER, 0), "{error}");
                 assert!(found.link.ends_with("theirs/link"), "{error}");
             }
@@ -433,7 +436,7 @@ mod tests {
         assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
         // Also not if a link of root leads through one of theirs.
         symlink(theirs.join("link"), ours.join("by")).unwrap();
-        assert!(Planted::in_error(&Folder::open(&ours.join("by")).unwrap_err()).is_some());
+        assert!(UntrustedLink::in_error(&Folder::open(&ours.join("by")).unwrap_err()).is_some());
         // Their own target they could write to anyway.
         std::os::unix::fs::chown(&ours, Some(STRANGER), None).unwrap();
         assert!(same(&Folder::make(&theirs.join("link/new")).unwrap(), &ours.join("new")));

@@ -32,17 +32,17 @@ impl NewFile {
     /// Creates a file that will be named `path`, in the same folder.
     ///
     /// # Errors
-    /// As open(2); [`super::Planted`] for a link in its path that root does not follow.
-    pub fn beside(path: &Path) -> io::Result<Self> {
+    /// As open(2); [`super::UntrustedLink`] for a link in its path that root does not follow.
+    pub fn next_to(path: &Path) -> io::Result<Self> {
         let (folder, name) = Folder::of(path)?;
         Self::with_mode(folder, name, 0o666)
     }
 
-    /// Creates a file like [`Self::beside`], with mode 0600 from the start. A guest that shows the owners of the host
+    /// Creates a file like [`Self::next_to`], with mode 0600 from the start. A guest that shows the owners of the host
     /// may be unable to change modes, and has no other users. There it has the mode of the file that it replaces.
     ///
     /// # Errors
-    /// As [`Self::beside`].
+    /// As [`Self::next_to`].
     pub fn private(path: &Path) -> io::Result<Self> {
         let (folder, name) = Folder::of(path)?;
         Self::private_within(&folder, &name)
@@ -83,7 +83,7 @@ impl NewFile {
     }
 
     /// Returns the stat(2) data of the file with its name, without following a link; `None` if missing or unknown.
-    pub fn in_its_place(&self) -> Option<Stat> {
+    pub fn stat_by_name(&self) -> Option<Stat> {
         self.folder.stat_of(&self.name).ok()
     }
 
@@ -258,7 +258,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     /// Without a name and, as on file systems without O_TMPFILE, with one.
-    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, |path| named(path, 0o666)];
+    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::next_to, |path| named(path, 0o666)];
 
     fn named(path: &Path, mode: u32) -> io::Result<NewFile> {
         let (folder, name) = Folder::of(path)?;
@@ -305,9 +305,9 @@ mod tests {
 
     #[test]
     fn file_gets_its_name_in_the_opened_folder() {
-        type Put = fn(NewFile) -> io::Result<()>;
+        type PutMethod = fn(NewFile) -> io::Result<()>;
         for make in WAYS {
-            for put in [NewFile::put as Put, NewFile::replace, |new| new.put_as(OsStr::new("out"))] {
+            for put in [NewFile::put as PutMethod, NewFile::replace, |new| new.put_as(OsStr::new("out"))] {
                 let room = tempfile::tempdir().unwrap();
                 let at = |name: &str| room.path().join(name);
                 [at("folder"), at("elsewhere")].iter().for_each(|path| fs::create_dir(path).unwrap());

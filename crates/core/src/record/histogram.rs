@@ -2,7 +2,7 @@
 
 use super::error::{RecordError, io_error};
 use super::limits::MOST_HISTOGRAM;
-use crate::input::Within;
+use crate::input::InputFolder;
 use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// If it does not exist, is damaged, or exceeds its limit.
 pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
     let file = Path::new("histograms").join(format!("{name}.hdr"));
-    let bytes = Within::open(path).and_then(|folder| folder.read_at_most(&file, MOST_HISTOGRAM));
+    let bytes = InputFolder::open(path).and_then(|folder| folder.read_at_most(&file, MOST_HISTOGRAM));
     let path = path.join(file);
     let too_large = || RecordError::TooLarge { path: path.clone(), most: MOST_HISTOGRAM };
     let bytes = bytes.map_err(io_error("read", &path))?.ok_or_else(too_large)?;

@@ -67,12 +67,12 @@ fn exceed_memory(text: &[u8]) -> bool {
 
 /// Memory of the events read or written so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Held {
+pub(super) struct EventMemory {
     lines: usize,
     bytes: u64,
 }
 
-impl Held {
+impl EventMemory {
     /// Adds lines of text.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn last_messages_of_a_second_writer_can_be_read_back() {
-        let full = Held { lines: 1, bytes: MOST_EVENTS.0 - FOR_WITNESS };
+        let full = EventMemory { lines: 1, bytes: MOST_EVENTS.0 - FOR_WITNESS };
         let path = Path::new("events.jsonl");
         assert!(full.and(b"{}\n", path).is_ok());
         assert!(matches!(full.and_written(b"{}\n", path), Err(RecordError::TooLong { line: 2, .. })));

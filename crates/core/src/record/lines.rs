@@ -3,8 +3,8 @@
 use super::Event;
 use super::data::Data;
 use super::error::{RecordError, io_error};
-use super::limits::{Held, MOST_LINE};
-use crate::input::Within;
+use super::limits::{EventMemory, MOST_LINE};
+use crate::input::InputFolder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -66,11 +66,11 @@ pub(super) struct Lines {
     pub events: Vec<Event>,
     /// Bytes of the lines of whole batches.
     pub valid_bytes: u64,
-    pub held: Held,
+    pub held: EventMemory,
 }
 
 /// Reads all events of the run directory `path`; drops a torn last line and an incomplete last batch.
-pub(super) fn read_events(folder: &Within, path: &Path) -> Result<Lines, RecordError> {
+pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, RecordError> {
     let path = &path.join(EVENTS);
     let (file, size) = match folder.file(Path::new(EVENTS)).and_then(|file| Ok((file.metadata()?.len(), file))) {
         Ok((size, file)) => (file, size),

@@ -3,7 +3,7 @@
 use super::error::{RecordError, io_error};
 use super::{Environment, FORMAT, Plan, limits};
 use crate::failure::errno_message;
-use crate::input::Within;
+use crate::input::InputFolder;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl Overview {
         Self::read_in(&open(path)?, path)
     }
 
-    pub(super) fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
+    pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
         let read = |name: &str| read_file(folder, path, name);
         let needed = |name: &str, called: &str| read(name)?.map_err(|error| not_a_run(unread(called, &error)));
@@ -70,7 +70,7 @@ const FIRST: &str = "file 'format'";
 ///
 /// # Errors
 /// [`RecordError::TooLarge`] for a file beyond its limit.
-pub(super) fn read_file(folder: &Within, path: &Path, name: &str) -> Result<io::Result<Vec<u8>>, RecordError> {
+pub(super) fn read_file(folder: &InputFolder, path: &Path, name: &str) -> Result<io::Result<Vec<u8>>, RecordError> {
     let most = limits::of_file(name);
     match folder.read_at_most(Path::new(name), most) {
         Ok(Some(bytes)) => Ok(Ok(bytes)),
@@ -79,8 +79,8 @@ pub(super) fn read_file(folder: &Within, path: &Path, name: &str) -> Result<io::
     }
 }
 
-pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
-    Within::open(path).map_err(|error| not_a_run(path, &error))
+pub(super) fn open(path: &Path) -> Result<InputFolder, RecordError> {
+    InputFolder::open(path).map_err(|error| not_a_run(path, &error))
 }
 
 /// Returns the error for an unreadable directory, which is not a run directory.

@@ -4,7 +4,7 @@
 //! Estimates are in steps, 2^20 per rotation, and never exceed the exact times: the arm needs at least the shortest seek over
 //! about its distance or longer, and a head that is ready earlier does not meet a sector later.
 
-use super::Here;
+use super::HeadPosition;
 use super::layout::{Layout, SectorPosition};
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ const BEHIND_ALL: i32 = i32::MAX;
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone)]
-pub(super) struct Rough {
+pub(super) struct StepEstimates {
     steps_per_ns: f64,
     /// Steps by which estimates are early, so that rounding never makes them late.
     early: u32,
@@ -68,7 +68,7 @@ fn mask(is_set: bool) -> u32 {
     if is_set { u32::MAX } else { 0 }
 }
 
-impl Rough {
+impl StepEstimates {
     pub(crate) fn of(layout: &Layout, write_settle_ns: f64) -> Self {
         let steps_per_ns = f64::from(ROTATION) / layout.rotation_ns;
         let last = layout.cylinders.saturating_sub(1);
@@ -76,7 +76,7 @@ impl Rough {
         // This distance in bands is more cylinders than the bands in between.
         let least = |bands: usize| match bands as u64 {
             0 => 0,
-            bands => (layout.least_seek_ns(((bands - 1) << shift) + 1) * steps_per_ns).min(LONGEST) as u32,
+            bands => (layout.minimum_seek_ns(((bands - 1) << shift) + 1) * steps_per_ns).min(LONGEST) as u32,
         };
         // See `wait` for the tolerance of two nanoseconds; three steps exceed all rounding errors.
         let early = (4.0 * steps_per_ns).ceil().min(LONGEST) as u32 + 3;
@@ -89,7 +89,7 @@ impl Rough {
     }
 
     /// Returns the view of the window from this head position. `near`: addresses that need an exact time.
-    pub(crate) fn view(&self, here: &Here, head_ns: f64, near: &Range<u64>) -> View {
+    pub(crate) fn view(&self, here: &HeadPosition, head_ns: f64, near: &Range<u64>) -> View {
         View {
             band: (here.cylinder >> self.shift) as u32,
             commanded_ns: here.commanded,
@@ -140,7 +140,14 @@ impl Window {
     }
 
     /// Adds the position of a request at a byte address; `exactly`: it does not need the arm.
-    pub(crate) fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settles: bool, exactly: bool) {
+    pub(crate) fn push(
+        &mut self,
+        rough: &StepEstimates,
+        place: &SectorPosition,
+        address: u64,
+        settles: bool,
+        exactly: bool,
+    ) {
         let exactly = exactly || place.stream_ns > FARTHEST_NS;
         let marks = (SETTLES & mask(settles)) | (EXACTLY & mask(exactly));
         self.bands.push((place.cylinder >> rough.shift) as u32 | marks);
@@ -171,7 +178,7 @@ impl Window {
     }
 
     /// Estimates the steps until the head reaches each of the first `count` candidates.
-    pub(crate) fn look(&mut self, rough: &Rough, view: &View, count: usize) {
+    pub(crate) fn estimate_steps(&mut self, rough: &StepEstimates, view: &View, count: usize) {
         let (bands, angles, pages) = (&self.bands[..count], &self.angles[..count], &self.pages[..count]);
         let seek = |band: &u32| rough.least[(band % EXACTLY).abs_diff(view.band) as usize % BANDS] as i32;
         self.steps.clear();
@@ -192,7 +199,7 @@ impl Window {
 
     /// Returns the estimated candidate that is reached first (the oldest if tied) and its time. `reached` returns exact
     /// times.
-    pub(crate) fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
+    pub(crate) fn first(&self, rough: &StepEstimates, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
         let guess = self.until(self.least).next().unwrap_or(0);
         let (mut best, mut soonest) = (guess, reached(guess));
         for number in self.until(rough.until(view, soonest)) {

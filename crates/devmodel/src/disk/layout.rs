@@ -156,8 +156,8 @@ impl Layout {
     }
 
     /// Returns a lower bound of seek times over this distance or longer.
-    pub(crate) fn least_seek_ns(&self, distance: u64) -> f64 {
-        self.seek.curve.as_ref().map_or(0.0, |curve| curve.least_ms(distance as f64 / self.seek.stroke) * 1e6)
+    pub(crate) fn minimum_seek_ns(&self, distance: u64) -> f64 {
+        self.seek.curve.as_ref().map_or(0.0, |curve| curve.minimum_ms(distance as f64 / self.seek.stroke) * 1e6)
     }
 }
 

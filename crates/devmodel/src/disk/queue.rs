@@ -2,9 +2,9 @@
 
 use super::choice::Window;
 use super::layout::SectorPosition;
-use super::{DiskState, Here};
+use super::{DiskState, HeadPosition};
 use crate::request::{Operation, Request};
-use crate::simulate::{Command, Finished, Queue, opened};
+use crate::simulate::{Command, CompletedRequest, Queue, opened};
 use std::collections::VecDeque;
 
 /// A request that has waited this long is served first.
@@ -79,7 +79,7 @@ impl DiskState {
         let here = self.here(at);
         let near = self.near();
         let view = self.rough.view(&here, self.head_ns, &near);
-        self.waiting.window.look(&self.rough, &view, among);
+        self.waiting.window.estimate_steps(&self.rough, &view, among);
         let (best, arrives) = self.waiting.window.first(&self.rough, &view, |number| self.estimate(number, &here));
         let by_arm =
             !self.waiting.window.is_exact(best) && !near.contains(&self.waiting.requests[best].request.offset());
@@ -103,7 +103,7 @@ impl DiskState {
     }
 
     /// Returns when a request would get its first sector.
-    fn estimate(&self, number: usize, here: &Here) -> f64 {
+    fn estimate(&self, number: usize, here: &HeadPosition) -> f64 {
         let Open { request, place, .. } = &self.waiting.requests[number];
         let in_cache = |start, end| self.waiting.window.is_exact(number) && self.segments.holding(start, end).is_some();
         let (start, end) = (request.offset(), request.end());
@@ -135,7 +135,7 @@ impl DiskState {
         }
     }
 
-    fn serve_waiting(&mut self, at: f64) -> Option<Finished> {
+    fn serve_waiting(&mut self, at: f64) -> Option<CompletedRequest> {
         let (chosen, arrives) = self.choose(at);
         let waiting = &mut self.waiting;
         let Open { request, index, issued_ns, place } = waiting.requests.remove(chosen)?;
@@ -146,7 +146,7 @@ impl DiskState {
         let begin = issued_ns as f64;
         let is_empty = request.moves_data() && request.sectors == 0;
         let done = if is_empty { begin } else { self.serve_at(&request, &place, arrives, begin) };
-        Some(Finished { done_ns: done.ceil().max(begin) as u64, ..opened(&request, index, issued_ns) })
+        Some(CompletedRequest { done_ns: done.ceil().max(begin) as u64, ..opened(&request, index, issued_ns) })
     }
 }
 
@@ -160,12 +160,12 @@ impl Queue for DiskState {
         self.fill_waiting_window();
     }
 
-    fn next(&mut self) -> Option<Finished> {
+    fn next(&mut self) -> Option<CompletedRequest> {
         let at = self.choosing()?;
         self.serve_waiting(at)
     }
 
-    fn next_before(&mut self, ns: u64) -> Option<Finished> {
+    fn next_before(&mut self, ns: u64) -> Option<CompletedRequest> {
         let at = self.choosing()?;
         if at >= ns as f64 { None } else { self.serve_waiting(at) }
     }

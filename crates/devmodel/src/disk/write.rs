@@ -83,7 +83,7 @@ impl DiskState {
         }
         let here = self.here(begin);
         let view = self.rough.view(&here, self.head_ns, &(0..0));
-        self.pending_window.look(&self.rough, &view, among);
+        self.pending_window.estimate_steps(&self.rough, &view, among);
         self.pending_window.first(&self.rough, &view, |number| self.arrives(&here, &self.pending[number].place, true))
     }
 

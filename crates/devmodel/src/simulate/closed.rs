@@ -1,7 +1,7 @@
 //! Closed-loop replay: keeps the host's think times, each starting when the model completes a request.
 
 use super::outcome::Account;
-use super::{Before, Checked, Command, Finished, Immediate, Options, Outcome, Queue, bring};
+use super::{Before, Checked, Command, CompletedRequest, Immediate, Options, Outcome, Queue, bring};
 use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
 use crate::request::Request;
@@ -70,7 +70,7 @@ fn run(
     let mut account = Account::new(options.window_ns);
     let mut checked = Checked { model, index: 0, before_ns: 0 };
     let mut done: Vec<Option<u64>> = vec![None; trace.len()];
-    let mut announce = |finished: &Finished, done: &mut Vec<Option<u64>>| {
+    let mut announce = |finished: &CompletedRequest, done: &mut Vec<Option<u64>>| {
         done[finished.index as usize] = Some(finished.done_ns);
         account.add(finished);
     };

@@ -1,6 +1,6 @@
 //! Results of a simulation.
 
-use super::Finished;
+use super::CompletedRequest;
 use crate::model::DeviceModel;
 use crate::request::Operation;
 use crate::ssd::Drive;
@@ -108,7 +108,7 @@ impl Account {
         }
     }
 
-    pub(crate) fn add(&mut self, finished: &Finished) {
+    pub(crate) fn add(&mut self, finished: &CompletedRequest) {
         let kind = match finished.operation {
             Operation::Read => 0,
             Operation::Write => 1,
@@ -123,7 +123,7 @@ impl Account {
         self.add_to_window(finished);
     }
 
-    fn add_to_window(&mut self, finished: &Finished) {
+    fn add_to_window(&mut self, finished: &CompletedRequest) {
         let mut window = (finished.done_ns / self.window_ns) as usize;
         while window >= WINDOWS {
             self.windows = self.windows.chunks(2).map(|pair| pair.iter().sum()).collect();

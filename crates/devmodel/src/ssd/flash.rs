@@ -1,7 +1,7 @@
 //! Timing of dies, channels and interface.
 
 use super::bus::Bus;
-use super::map::{Shape, Work};
+use super::map::{MapGeometry, Work};
 use super::parameters::{Flash, PAGE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -80,7 +80,15 @@ impl Units {
     }
 
     /// Reads `pages` with one read of a die; returns when the host (`host`) or the controller has them.
-    pub(crate) fn fetch(&mut self, shape: &Shape, physical: u32, pages: u32, slc: bool, host: bool, at: u64) -> u64 {
+    pub(crate) fn fetch(
+        &mut self,
+        shape: &MapGeometry,
+        physical: u32,
+        pages: u32,
+        slc: bool,
+        host: bool,
+        at: u64,
+    ) -> u64 {
         let bytes = u64::from(pages) * PAGE;
         let die = shape.die(physical) as usize;
         let channel = die % self.channels.len();
@@ -97,7 +105,7 @@ impl Units {
         done
     }
 
-    fn read_time(&self, shape: &Shape, physical: u32, pages: u32, slc: bool) -> u64 {
+    fn read_time(&self, shape: &MapGeometry, physical: u32, pages: u32, slc: bool) -> u64 {
         if slc {
             return self.reads.slc;
         }
@@ -140,7 +148,7 @@ impl Units {
         when
     }
 
-    fn start_program(&mut self, shape: &Shape, physical: u32, slc: bool, from: u64) -> u64 {
+    fn start_program(&mut self, shape: &MapGeometry, physical: u32, slc: bool, from: u64) -> u64 {
         let die = shape.die(physical) as usize;
         let channel = die % self.channels.len();
         let start = self.dies[die].max(from);
@@ -153,7 +161,7 @@ impl Units {
 }
 
 impl Work for Units {
-    fn program(&mut self, shape: &Shape, physical: u32, slc: bool, host_pages: u32) {
+    fn program(&mut self, shape: &MapGeometry, physical: u32, slc: bool, host_pages: u32) {
         let from = if host_pages < shape.slots { self.now.max(self.moved_ready) } else { self.now };
         let end = self.start_program(shape, physical, slc, from);
         if host_pages > 0 {
@@ -161,7 +169,7 @@ impl Work for Units {
         }
     }
 
-    fn read(&mut self, shape: &Shape, physical: u32, pages: u32, slc: bool) {
+    fn read(&mut self, shape: &MapGeometry, physical: u32, pages: u32, slc: bool) {
         // One program may take several reads.
         let (mut left, mut page) = (pages, physical);
         while left > 0 {
@@ -173,7 +181,7 @@ impl Work for Units {
         }
     }
 
-    fn erase(&mut self, shape: &Shape, block: u32) {
+    fn erase(&mut self, shape: &MapGeometry, block: u32) {
         let first = block / shape.blocks * shape.dies;
         for die in &mut self.dies[first as usize..(first + shape.dies) as usize] {
             *die = self.now.max(*die) + self.erase;

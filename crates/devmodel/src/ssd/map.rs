@@ -9,7 +9,7 @@ use super::parameters::{Flash, PAGE, Placement};
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct MapGeometry {
     /// Allocation units: the whole drive, or each die.
     pub units: u32,
     pub dies: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Shape {
     pub slc_rows: u32,
 }
 
-impl Shape {
+impl MapGeometry {
     pub(crate) fn of(flash: &Flash) -> Self {
         let geometry = &flash.geometry;
         let units = if flash.placement == Placement::RoundRobin { 1 } else { geometry.dies() };
@@ -68,10 +68,10 @@ impl Shape {
 pub(crate) trait Work {
     /// Accounts for a program whose last page has been filled. `physical` is any of its pages. `host_pages` came from
     /// the host, the others were moved.
-    fn program(&mut self, _shape: &Shape, _physical: u32, _slc: bool, _host_pages: u32) {}
+    fn program(&mut self, _shape: &MapGeometry, _physical: u32, _slc: bool, _host_pages: u32) {}
     /// Accounts for reads of `pages` of the program of `physical`, to be moved.
-    fn read(&mut self, _shape: &Shape, _physical: u32, _pages: u32, _slc: bool) {}
-    fn erase(&mut self, _shape: &Shape, _block: u32) {}
+    fn read(&mut self, _shape: &MapGeometry, _physical: u32, _pages: u32, _slc: bool) {}
+    fn erase(&mut self, _shape: &MapGeometry, _block: u32) {}
 }
 
 impl Work for () {}
@@ -117,7 +117,7 @@ pub struct Counters {
 
 #[derive(Debug, Clone)]
 pub struct Map {
-    shape: Shape,
+    shape: MapGeometry,
     /// Physical page + 1 of each logical page.
     forward: Vec<u32>,
     /// Logical page + 1 of each physical page.
@@ -135,7 +135,7 @@ pub struct Map {
 impl Map {
     /// Creates an empty drive; its parameters must have been checked.
     pub(crate) fn new(flash: &Flash) -> Self {
-        let shape = Shape::of(flash);
+        let shape = MapGeometry::of(flash);
         let unit = |unit: u32| Unit {
             valid: 0,
             free: (unit * shape.blocks..(unit + 1) * shape.blocks).collect(),
@@ -159,7 +159,7 @@ impl Map {
         }
     }
 
-    pub(crate) fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &MapGeometry {
         &self.shape
     }
 

@@ -9,7 +9,7 @@ const USED: u8 = 2;
 const DIRTY: u8 = 4;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Touched {
+pub(crate) struct CacheAccess {
     /// The entries had to be read.
     pub missed: bool,
     /// Evicted page of changed entries that had to be written.
@@ -38,19 +38,19 @@ impl MappingCache {
         }
     }
 
-    pub(crate) fn touch(&mut self, page: u64, dirties: bool) -> Touched {
+    pub(crate) fn touch(&mut self, page: u64, dirties: bool) -> CacheAccess {
         let mark = PRESENT | USED | if dirties { DIRTY } else { 0 };
         let state = &mut self.state[page as usize];
         let missed = *state == ABSENT;
         *state |= mark;
         if !missed {
-            return Touched::default();
+            return CacheAccess::default();
         }
         if self.ring.len() < self.capacity {
             self.ring.push(page as u32);
-            return Touched { missed, dirty: None };
+            return CacheAccess { missed, dirty: None };
         }
-        Touched { missed, dirty: self.replace(page as u32) }
+        CacheAccess { missed, dirty: self.replace(page as u32) }
     }
 
     fn replace(&mut self, page: u32) -> Option<u64> {
@@ -80,8 +80,8 @@ mod tests {
         assert!(cache.touch(1, false).missed);
         assert!(!cache.touch(0, false).missed);
         // The hand clears both and takes the first, which was changed.
-        assert_eq!(cache.touch(2, false), Touched { missed: true, dirty: Some(0) });
-        assert_eq!(cache.touch(3, false), Touched { missed: true, dirty: None });
+        assert_eq!(cache.touch(2, false), CacheAccess { missed: true, dirty: Some(0) });
+        assert_eq!(cache.touch(3, false), CacheAccess { missed: true, dirty: None });
         assert!(!cache.touch(2, false).missed && cache.touch(1, false).missed);
     }
 }

@@ -6,7 +6,7 @@
 use super::{CostedLayout, headroom};
 use rayon::prelude::*;
 use rustix::fs::{CWD, IFlags, Mode, OFlags};
-use senesce_layout::space::Particulars;
+use senesce_layout::space::FileSystemDetails;
 use senesce_layout::{ExtentKind, FileSystemSpace, ShownDirectory, journals_data};
 use senesce_volume::FileSystem;
 use senesce_volume::file_system::Defragmenter;
@@ -103,7 +103,7 @@ fn bytes(count: u64) -> senesce_core::Bytes {
 }
 
 fn by_file_system(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
-    let Particulars::Ext(ext) = &space.kind else { return None };
+    let FileSystemDetails::Ext(ext) = &space.kind else { return None };
     let refused = [
         (!headroom::can_preallocate(space), "files are mapped block by block"),
         (ext.cluster_blocks > 1, "the kernel moves no extents on a file system with bigalloc"),

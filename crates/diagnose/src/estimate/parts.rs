@@ -2,7 +2,7 @@
 
 use super::*;
 use senesce_layout::names::shown;
-use senesce_layout::space::Particulars;
+use senesce_layout::space::FileSystemDetails;
 
 pub(super) fn directories(seen: &CostedLayout) -> Vec<Directory> {
     let mut all: Vec<Directory> = Vec::new();
@@ -44,7 +44,7 @@ fn empty(top: &Path) -> Directory {
     }
 }
 
-pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
+pub(crate) fn worst(seen: &CostedLayout) -> Vec<WorstFile> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
     let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
@@ -52,7 +52,7 @@ pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
     order.truncate(WORST);
     let one = |file: u32| {
         let file = file as usize;
-        Worst {
+        WorstFile {
             path: shown(&seen.files.path(file)),
             bytes: seen.bytes(file),
             pieces: seen.files.of(file).len() as u64,
@@ -63,11 +63,11 @@ pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
     order.into_iter().map(one).collect()
 }
 
-pub(super) fn breaks(seen: &CostedLayout) -> Breaks {
-    let mut found = Breaks { extra_links: seen.summary.extra_links, ..Breaks::default() };
+pub(super) fn breaks(seen: &CostedLayout) -> SideEffects {
+    let mut found = SideEffects { extra_links: seen.summary.extra_links, ..SideEffects::default() };
     for file in 0..seen.files.len() {
         let marks = seen.files.marks(file);
-        let Breaks { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
+        let SideEffects { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
         for (mark, count, examples) in [
             (ExtentKind::SHARED, shared_files, shared_examples),
             (ExtentKind::ENCODED, encoded_files, encoded_examples),
@@ -85,7 +85,7 @@ pub(super) fn breaks(seen: &CostedLayout) -> Breaks {
 
 /// Estimates the share of data that was not examined. For a whole file system these are the used bytes outside of the
 /// examined files. For a directory it is the share of directories and files that may not be opened.
-pub(super) fn unseen_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
+pub(super) fn unexamined_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
     let summary = &seen.summary;
     if summary.denied == 0 {
         return 0.0;
@@ -142,7 +142,7 @@ fn unwritten(summary: &LayoutSummary) -> Option<String> {
 
 fn limits(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
-        Particulars::Ext(ext) if !ext.extents => {
+        FileSystemDetails::Ext(ext) if !ext.extents => {
             Some("files are mapped block by block (no extents): none can be preallocated, and e4defrag moves none")
         }
         _ => crate::headroom::without_rule(space),
@@ -159,12 +159,12 @@ pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     })
 }
 
-pub(super) fn cures(found: &Prognosis, seen: &CostedLayout, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
+pub(super) fn remedies(found: &Prognosis, seen: &CostedLayout, model: &DeviceModel) -> Result<Vec<Remedy>, ModelError> {
     let advice = &found.defragmenter;
     let is_moved = |file: usize| seen.files.of(file).len() > 1 && advice.moves(file);
     let moved: u64 = (0..seen.files.len()).filter(|file| is_moved(*file)).map(|file| seen.bytes(file)).sum();
     let rate = sequential_rate(model)?;
-    let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
+    let one = |command: String, after: f64, bytes: u64, passes: f64| Remedy {
         verdict: sentence::verdict(found.now_seconds, after).into(),
         pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
         command,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn ext_without_extents_gives_caveats() {
         let with = |extents| {
-            let kind = Particulars::Ext(senesce_layout::space::Ext {
+            let kind = FileSystemDetails::Ext(senesce_layout::space::Ext {
                 extents,
                 inline_data: false,
                 cluster_blocks: 1,

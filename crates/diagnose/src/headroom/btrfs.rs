@@ -9,7 +9,7 @@ mod chunks;
 mod devices;
 
 use super::{EndsBy, Estimate, NewFiles};
-use chunks::{FillState, Growing, Turn};
+use chunks::{ChunkSpace, FillState, MetadataAllocation};
 use devices::{Devices, STRIPE};
 use senesce_layout::space::Btrfs;
 
@@ -82,15 +82,15 @@ pub(super) fn estimate(found: &Btrfs, new: NewFiles, sector: u64) -> Option<Esti
     }
     let size = new.size;
     let begin = beginning(found, new, sector.max(1));
-    let usual = begin.clone().filled(Turn::Due);
+    let usual = begin.clone().filled(MetadataAllocation::Due);
     let share = if size == 0 { EMPTY_FILES_SHARE } else { FILES_SHARE };
     let item = (ITEM_NODES * found.node_size) as f64;
     let least = |times: f64| {
         let varied = FillState { metadata: begin.metadata.scaled(times).promising(item), ..begin.clone() };
-        let due = varied.clone().filled(Turn::Due);
+        let due = varied.clone().filled(MetadataAllocation::Due);
         let last = due.data_chunks;
         let turns = (1..=last.min(MOST_TURNS)).chain(last.saturating_sub(1)..=last);
-        turns.map(|chunk| varied.clone().filled(Turn::Before(chunk)).files).fold(due.files, f64::min)
+        turns.map(|chunk| varied.clone().filled(MetadataAllocation::Before(chunk)).files).fold(due.files, f64::min)
     };
     let low = [1.0 - share, 1.0, 1.0 + share].map(least).into_iter().fold(usual.files, f64::min);
     let withheld = SUPERBLOCKS.iter().filter(|start| **start < found.device).count() as u64 * STRIPE * found.devices;
@@ -106,7 +106,7 @@ fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> FillState {
     let chunk = |most: u64| (found.device / CHUNK_SHARE).min(most);
     let most_metadata = if found.device > LARGE_DEVICE { LARGE_METADATA_CHUNK } else { METADATA_CHUNK };
     let held_back = found.global_reserve.max(LEAST_RESERVE_NODES * found.node_size);
-    let data = Growing {
+    let data = ChunkSpace {
         total: found.data.total as f64,
         used: found.data.used as f64,
         held_back: 0.0,
@@ -118,7 +118,7 @@ fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> FillState {
         chunk: chunk(DATA_CHUNK),
         stripe: STRIPE_MOST,
     };
-    let metadata = Growing {
+    let metadata = ChunkSpace {
         total: found.metadata.total as f64,
         used: found.metadata.used as f64,
         held_back: held_back as f64,

@@ -4,12 +4,12 @@ use senesce_layout::FileSystemSpace;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Consumed {
+pub(super) struct ConsumedSpace {
     pub files: f64,
     pub blocks: f64,
 }
 
-pub(super) struct Appetite<F: Fn(f64) -> f64> {
+pub(super) struct SpaceDemand<F: Fn(f64) -> f64> {
     pub data: u64,
     /// Other blocks per file (directory, inodes).
     pub beside: f64,
@@ -38,9 +38,9 @@ impl FromIterator<u64> for Pool {
 
 /// Fills free extents until `limit` blocks are taken. Files lie in one piece in extents that hold whole files; the
 /// rests and shorter extents are joined to fragmented files.
-pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &Appetite<F>) -> Consumed {
+pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &SpaceDemand<F>) -> ConsumedSpace {
     let Pool(mut pool) = pool.clone();
-    let mut taken = Consumed::default();
+    let mut taken = ConsumedSpace::default();
     let data = appetite.data.max(1);
     while let Some((length, count)) = pool.pop_last() {
         let left = limit - taken.blocks;
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn whole_extents_hold_whole_files_and_pieces_cost_maps() {
         let map = |pieces: f64| if pieces > 4.0 { 1.0 } else { 0.0 };
-        let appetite = Appetite { data: 16, beside: 0.0, map };
+        let appetite = SpaceDemand { data: 16, beside: 0.0, map };
         let one = consume(&Pool::from_iter([160]), 1e9, &appetite);
-        assert_eq!(one, Consumed { files: 10.0, blocks: 160.0 });
+        assert_eq!(one, ConsumedSpace { files: 10.0, blocks: 160.0 });
         let pieces = consume(&std::iter::repeat_n(3, 170).collect(), 510.0, &appetite);
         assert!((pieces.files - 510.0 / 17.0).abs() < 1e-9, "{pieces:?}");
     }
@@ -85,7 +85,7 @@ mod tests {
         fn files_fit_the_limit_and_the_extents(
             lengths in prop::collection::vec(1u64..500, 0..60), data in 1u64..300, limit in 0.0f64..20_000.0
         ) {
-            let appetite = Appetite { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
+            let appetite = SpaceDemand { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
             let taken = consume(&lengths.iter().copied().collect(), limit, &appetite);
             prop_assert!(taken.blocks <= limit + 1e-6);
             prop_assert!(taken.files * data as f64 <= lengths.iter().sum::<u64>() as f64 + 1e-6);

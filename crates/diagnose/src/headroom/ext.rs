@@ -3,9 +3,9 @@
 
 mod index;
 
-use super::consume::{Appetite, Pool, consume};
+use super::consume::{Pool, SpaceDemand, consume};
 use super::{EndsBy, Estimate, NewFiles, User};
-use index::{Growth, Shape};
+use index::{Growth, IndexShape};
 use senesce_layout::FileSystemSpace;
 use senesce_layout::indirect::map_blocks;
 use senesce_layout::space::Ext;
@@ -44,7 +44,7 @@ enum Directory {
 
 impl Directory {
     fn of(block_size: u64, ext: &Ext, name_bytes: u64, most: f64) -> Self {
-        let shape = Shape::of(block_size, name_bytes, ext.metadata_checksums, ext.large_dir);
+        let shape = IndexShape::of(block_size, name_bytes, ext.metadata_checksums, ext.large_dir);
         if !ext.dir_index {
             return Self::Listed(shape.names as f64);
         }
@@ -141,7 +141,7 @@ fn by_blocks(
     let mut beside = 0.0;
     for _ in 0..ROUNDS {
         beside = mapped * directory.blocks(files) / files.max(1.0);
-        let appetite = Appetite { data, beside, map };
+        let appetite = SpaceDemand { data, beside, map };
         let next = consume(&pool, limit, &appetite).files;
         files = (files + next) / 2.0;
     }
@@ -151,7 +151,7 @@ fn by_blocks(
 /// Estimates the names that an index with a third level takes (feature `large_dir`; fs/ext4/namei.c,
 /// ext4_dir_htree_level).
 fn third_level(block_size: u64, ext: &Ext, name_bytes: u64) -> Option<Estimate> {
-    let shape = Shape::of(block_size, name_bytes, ext.metadata_checksums, true);
+    let shape = IndexShape::of(block_size, name_bytes, ext.metadata_checksums, true);
     let names = 0.6 * shape.fullest();
     ext.dir_index.then(|| Estimate::within(names, THIRD_LEVEL_SHARE, EndsBy::DirectoryIndex))
 }

@@ -9,7 +9,7 @@ mod ext;
 mod xfs;
 
 use senesce_layout::FileSystemSpace;
-use senesce_layout::space::Particulars;
+use senesce_layout::space::FileSystemDetails;
 use serde::{Deserialize, Serialize};
 
 /// The examined sizes in bytes.
@@ -74,7 +74,7 @@ pub enum User {
 
 /// Number of files of one size that can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Creatable {
+pub struct CreatableFiles {
     /// Bytes of each.
     pub size: u64,
     /// Files until the first failure.
@@ -93,7 +93,7 @@ pub struct Creatable {
     pub user: User,
 }
 
-impl Creatable {
+impl CreatableFiles {
     pub(crate) fn ends_text(&self) -> String {
         match self.ends_by_after_sync {
             Some(after) => format!("{}; after a sync {}", self.ends_by.text(), after.text()),
@@ -126,7 +126,7 @@ impl Estimate {
 }
 
 /// Estimates all sizes, for users and for root, with names of this length. Empty without a rule for the file system.
-pub(crate) fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
+pub(crate) fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<CreatableFiles> {
     let all = SIZES.map(|size| NewFiles { size, name_bytes });
     let of = |user: User| in_order(all.into_iter().filter_map(|new| one(space, new, user)).collect());
     let (users, roots) = (of(User::User), of(User::Root));
@@ -134,7 +134,7 @@ pub(crate) fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatab
 }
 
 /// Applies the constraint that larger files are never more, from small to large.
-fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
+fn in_order(mut all: Vec<CreatableFiles>) -> Vec<CreatableFiles> {
     for large in (1..all.len()).rev() {
         let low = all[large].low;
         let small = &mut all[large - 1];
@@ -150,24 +150,24 @@ fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
     all
 }
 
-pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<Creatable> {
+pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<CreatableFiles> {
     let size = new.size;
     let estimate = match &space.kind {
-        Particulars::Ext(ext) => ext::estimate(space, ext, new, user),
-        Particulars::Xfs(xfs) => xfs::estimate(space, xfs, new)?,
-        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, new, space.block_size)?,
-        Particulars::Other => return None,
+        FileSystemDetails::Ext(ext) => ext::estimate(space, ext, new, user),
+        FileSystemDetails::Xfs(xfs) => xfs::estimate(space, xfs, new)?,
+        FileSystemDetails::Btrfs(btrfs) => btrfs::estimate(btrfs, new, space.block_size)?,
+        FileSystemDetails::Other => return None,
     };
     let Estimate { files, low, high, ends_by, after_sync } = estimate;
     let (files, low, high) = (files.floor() as u64, low.floor() as u64, high.ceil() as u64);
     let (low, high) = (low.min(files), high.max(files));
-    Some(Creatable { size, files, low, high, ends_by, ends_by_after_sync: after_sync, user })
+    Some(CreatableFiles { size, files, low, high, ends_by, ends_by_after_sync: after_sync, user })
 }
 
 /// Returns the free blocks that a mount for writing would not show.
 pub(crate) fn not_set_aside(space: &FileSystemSpace) -> u64 {
     match &space.kind {
-        Particulars::Xfs(xfs) => xfs.to_set_aside,
+        FileSystemDetails::Xfs(xfs) => xfs.to_set_aside,
         _ => 0,
     }
 }
@@ -199,16 +199,16 @@ pub struct LongestFree {
 /// itself.
 fn held_back(space: &FileSystemSpace) -> u64 {
     match &space.kind {
-        Particulars::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
-        Particulars::Xfs(xfs) => not_set_aside(space) + xfs::transaction(space, xfs),
-        Particulars::Btrfs(_) | Particulars::Other => 0,
+        FileSystemDetails::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
+        FileSystemDetails::Xfs(xfs) => not_set_aside(space) + xfs::transaction(space, xfs),
+        FileSystemDetails::Btrfs(_) | FileSystemDetails::Other => 0,
     }
 }
 
 /// Returns whether files can be preallocated (fallocate). Not possible for files of ext2 and ext3, which are mapped
 /// block by block.
 pub(crate) fn can_preallocate(space: &FileSystemSpace) -> bool {
-    !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
+    !matches!(&space.kind, FileSystemDetails::Ext(ext) if !ext.extents)
 }
 
 /// Sums the 1, 4, 16 and 64 longest free extents, without the kernel's reserve: root can preallocate one file of that
@@ -226,16 +226,16 @@ pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
 }
 
 fn has_realtime(space: &FileSystemSpace) -> bool {
-    matches!(&space.kind, Particulars::Xfs(found) if found.realtime)
+    matches!(&space.kind, FileSystemDetails::Xfs(found) if found.realtime)
 }
 
 /// Explains why a known kind of file system has no rule.
 pub(crate) fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
-        Particulars::Xfs(found) if !xfs::is_known(found) => {
+        FileSystemDetails::Xfs(found) if !xfs::is_known(found) => {
             Some("no rule predicts how many files can be created on XFS with a realtime device")
         }
-        Particulars::Btrfs(found) if !btrfs::is_known(found) => {
+        FileSystemDetails::Btrfs(found) if !btrfs::is_known(found) => {
             Some("no rule predicts how many files can be created where data and metadata share chunks")
         }
         _ => None,

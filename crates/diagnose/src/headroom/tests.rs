@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use senesce_layout::space::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Profile, Xfs};
+use senesce_layout::space::{Btrfs, Chunks, Ext, FileSystemDetails, FreeExtent, Profile, Xfs};
 
 fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> FileSystemSpace {
     let blocks: u64 = free.iter().map(|extent| extent.blocks).sum();
@@ -14,7 +14,7 @@ fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Fil
         free_inodes: inodes,
         read_only: false,
         free: Some(free),
-        kind: Particulars::Ext(Ext {
+        kind: FileSystemDetails::Ext(Ext {
             extents: true,
             inline_data: false,
             cluster_blocks: 1,
@@ -32,7 +32,7 @@ fn pieces(length: u64, every: u64, count: u64) -> Vec<FreeExtent> {
 }
 
 fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> FileSystemSpace {
-    let kind = Particulars::Xfs(Xfs {
+    let kind = FileSystemDetails::Xfs(Xfs {
         groups: 1,
         group_blocks: 1 << 40,
         inode_size: 512,
@@ -50,7 +50,7 @@ fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> FileSystemSpace {
 
 fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64, node_size: u64) -> FileSystemSpace {
     let profile = |copies: u64| Profile { copies, on_device: copies, ..Profile::default() };
-    let kind = Particulars::Btrfs(Btrfs {
+    let kind = FileSystemDetails::Btrfs(Btrfs {
         data: Chunks { total: data.0, used: data.1, profile: profile(1) },
         metadata: Chunks { total: metadata.0, used: metadata.1, profile: profile(metadata.2) },
         mixed: false,
@@ -86,7 +86,7 @@ fn ext4_rule_matches_measured_fill() {
 fn index_limit_of_ext4_follows_its_features() {
     let space = |dir_index, large_dir| {
         let mut space = FileSystemSpace { block_size: 1024, ..ext4(pieces(1 << 24, 1 << 24, 1), 4_000_000, 0, 0) };
-        let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
+        let FileSystemDetails::Ext(ext) = &mut space.kind else { panic!("ext4") };
         (ext.dir_index, ext.large_dir) = (dir_index, large_dir);
         one(&space, NewFiles::of(0), User::Root).unwrap()
     };
@@ -218,7 +218,7 @@ fn bounds_of_btrfs_include_early_metadata_chunks() {
 fn files_without_extents_need_map_blocks_and_cannot_be_preallocated() {
     let space = |block_size, blocks| {
         let mut space = FileSystemSpace { block_size, ..ext4(pieces(blocks, blocks, 1), 1 << 20, 0, 0) };
-        let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
+        let FileSystemDetails::Ext(ext) = &mut space.kind else { panic!("ext4") };
         ext.extents = false;
         space
     };
@@ -237,7 +237,7 @@ fn files_without_extents_need_map_blocks_and_cannot_be_preallocated() {
 #[test]
 fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
     let mut space = xfs(pieces(7, 9, 8000), true);
-    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    let FileSystemDetails::Xfs(kind) = &mut space.kind else { panic!("xfs") };
     (kind.free_made_inodes, kind.list_lacks) = (0, vec![5]);
     for size in SIZES {
         let found = one(&space, NewFiles::of(size), User::Root).unwrap();
@@ -251,7 +251,7 @@ fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
 #[test]
 fn xfs_with_a_realtime_device_has_no_rule() {
     let mut space = xfs(pieces(100_000, 100_000, 1), true);
-    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    let FileSystemDetails::Xfs(kind) = &mut space.kind else { panic!("xfs") };
     kind.realtime = true;
     assert_eq!((creatable(&space, NAME_BYTES), without_rule(&space).is_some()), (Vec::new(), true));
     assert_eq!(longest_free(&space), []);
@@ -263,7 +263,7 @@ fn xfs_with_a_realtime_device_has_no_rule() {
 fn xfs_with_large_directory_blocks_is_uncertain_of_many_names() {
     let mut space = xfs(pieces(58_000, 58_000, 1), true);
     space.free_inodes = 163_776;
-    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    let FileSystemDetails::Xfs(kind) = &mut space.kind else { panic!("xfs") };
     kind.directory_block = 65_536;
     for (name_bytes, measured) in [(64, 107_081), (8, 163_804)] {
         let found = one(&space, NewFiles { size: 0, name_bytes }, User::Root).unwrap();
@@ -286,7 +286,7 @@ fn long_names_fill_the_index_of_ext4_sooner() {
 fn btrfs_pairs_unequal_devices() {
     const MIB: u64 = 1 << 20;
     let mut space = btrfs((MIB, 0), (256 * MIB, 131_072, 2), &[], 5120 * MIB, 16_384);
-    let Particulars::Btrfs(kind) = &mut space.kind else { panic!("btrfs") };
+    let FileSystemDetails::Btrfs(kind) = &mut space.kind else { panic!("btrfs") };
     let raid1 = Profile { least_devices: 2, most_devices: 2, multiple: 2, copies: 2, ..Profile::default() };
     (kind.data.profile, kind.metadata.profile) = (raid1, raid1);
     (kind.devices, kind.holes) = (2, vec![vec![750 * MIB], vec![3800 * MIB]]);

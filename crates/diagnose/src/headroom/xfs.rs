@@ -4,7 +4,7 @@
 mod directory;
 mod sites;
 
-use super::consume::{Appetite, Pool, consume};
+use super::consume::{Pool, SpaceDemand, consume};
 use super::{EndsBy, Estimate, NewFiles};
 use directory::PerName;
 use senesce_layout::FileSystemSpace;
@@ -119,7 +119,7 @@ impl Needs {
             return from_made.max((free + made * share) / (share + per_name));
         }
         let map = |pieces: f64| if pieces > self.in_inode { (pieces / self.in_block).ceil() } else { 0.0 };
-        let appetite = Appetite { data: self.data, beside: share + per_name, map };
+        let appetite = SpaceDemand { data: self.data, beside: share + per_name, map };
         // Existing inodes take no blocks.
         let taken = consume(&self.pool, free, &appetite).files;
         taken + made.min(taken) * share / (self.data as f64 + share + per_name)
@@ -182,8 +182,8 @@ impl Needs {
 }
 
 /// Estimates the files if data take free blocks too: at best none that a chunk could have, at worst those first.
-fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estimate {
-    let sites::Counted { usable, lasting, safe, ready } = *counted;
+fn by_chunks(counted: &sites::SiteCounts, needs: &Needs, blocks: Estimate) -> Estimate {
+    let sites::SiteCounts { usable, lasting, safe, ready } = *counted;
     let made_only = (needs.made - 1.0).max(0.0);
     let best = needs.at_best(usable);
     if best <= made_only + 1.0 || needs.made < 1.0 && !ready {

@@ -5,7 +5,7 @@
 //! the file that saves least per byte is left out again and again while the rest saves enough, so files that save only
 //! together stay together.
 
-use super::cure::moved_bytes_of;
+use super::remedy::moved_bytes_of;
 use crate::estimate::CostedLayout;
 use crate::plan::{SHARES, Step};
 use crate::reading;
@@ -25,7 +25,7 @@ pub(super) struct Chain {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Chosen {
+pub(super) struct ChosenFiles {
     pub files: Vec<u32>,
     pub bytes: u64,
     pub gain_ns: i64,
@@ -66,12 +66,12 @@ impl Chain {
         Self::new(order.iter().map(link).collect())
     }
 
-    pub(super) fn whole(&self) -> Chosen {
+    pub(super) fn whole(&self) -> ChosenFiles {
         self.without(|_, _| false)
     }
 
     /// Chooses a small set that is expected to save this share of the total gain.
-    pub(super) fn reaching(&self, share: f64) -> Chosen {
+    pub(super) fn reaching(&self, share: f64) -> ChosenFiles {
         let mut surplus = (1.0 - share) * self.whole().gain_ns as f64;
         self.without(|loss_ns, _| {
             let spared = loss_ns <= surplus;
@@ -81,7 +81,7 @@ impl Chain {
     }
 
     /// Chooses a set within `bytes` with a large expected gain, including files without a gain.
-    pub(super) fn within(&self, bytes: u64) -> Chosen {
+    pub(super) fn within(&self, bytes: u64) -> ChosenFiles {
         let mut excess = self.whole().bytes.saturating_sub(bytes);
         self.without(|_, bytes| {
             let spared = excess > 0;
@@ -92,7 +92,7 @@ impl Chain {
 
     /// Chooses all movable files, except those that may be left out (loss in ns, bytes), the smallest saving per byte
     /// first.
-    fn without(&self, mut may_leave: impl FnMut(f64, u64) -> bool) -> Chosen {
+    fn without(&self, mut may_leave: impl FnMut(f64, u64) -> bool) -> ChosenFiles {
         let mut moved: Vec<bool> = self.links.iter().map(|link| link.bytes > 0).collect();
         let key = |moved: &[bool], index: usize| (self.density(moved, index), index);
         let mut queue: BTreeSet<(i64, usize)> =
@@ -136,8 +136,8 @@ impl Chain {
         SHARES.map(step).to_vec()
     }
 
-    fn chosen(&self, moved: &[bool]) -> Chosen {
-        let mut found = Chosen::default();
+    fn chosen(&self, moved: &[bool]) -> ChosenFiles {
+        let mut found = ChosenFiles::default();
         let mut before = 0;
         for (link, is_moved) in self.links.iter().zip(moved) {
             let state = usize::from(*is_moved);

@@ -3,8 +3,8 @@
 //! The gain of a file may differ if only some files are moved, because free space differs. So the expectation of the
 //! chain of files ([`super::chain`]) only guides the search; measured results decide.
 
-use super::Executed;
-use super::chain::{Chain, Chosen};
+use super::ExecutedPlan;
+use super::chain::{Chain, ChosenFiles};
 use crate::error::PrognosisError;
 use crate::estimate::CostedLayout;
 use crate::plan::Step;
@@ -21,11 +21,11 @@ pub(super) const TRIALS: u32 = 6;
 /// Bounds this close to each other, as a share of the bytes of the whole, are not halved further.
 const NEAR: f64 = 0.01;
 
-pub(super) struct Whole {
+pub(super) struct WholeTrial {
     before_seconds: f64,
     after_seconds: f64,
     chain: Chain,
-    all: Chosen,
+    all: ChosenFiles,
     enough: f64,
 }
 
@@ -36,7 +36,7 @@ struct Bound {
     share: f64,
 }
 
-impl Whole {
+impl WholeTrial {
     pub(super) fn of(model: &DeviceModel, before: &CostedLayout, after: &CostedLayout) -> Self {
         Self::new(before.costs[0].seconds, after.costs[0].seconds, Chain::of(model, before, after))
     }
@@ -65,10 +65,10 @@ impl Whole {
     pub(super) fn fewest(
         &self,
         mut execute: impl FnMut(&[u32]) -> Result<(f64, u64), PrognosisError>,
-    ) -> Result<(Executed, Vec<u32>), PrognosisError> {
+    ) -> Result<(ExecutedPlan, Vec<u32>), PrognosisError> {
         let mut few = Bound { bytes: 0, share: 0.0 };
         let mut many = Bound { bytes: self.all.bytes, share: 1.0 };
-        let mut best: Option<(Executed, Vec<u32>)> = None;
+        let mut best: Option<(ExecutedPlan, Vec<u32>)> = None;
         for _ in 0..TRIALS {
             let Some(chosen) = self.between(few, many) else { break };
             let found = self.executed(&chosen, execute(&chosen.files)?);
@@ -87,12 +87,12 @@ impl Whole {
         }
     }
 
-    fn between(&self, few: Bound, many: Bound) -> Option<Chosen> {
+    fn between(&self, few: Bound, many: Bound) -> Option<ChosenFiles> {
         let width = many.bytes.saturating_sub(few.bytes) as f64;
         if width <= NEAR * self.all.bytes as f64 {
             return None;
         }
-        let is_new = |chosen: &Chosen| few.bytes < chosen.bytes && chosen.bytes < many.bytes;
+        let is_new = |chosen: &ChosenFiles| few.bytes < chosen.bytes && chosen.bytes < many.bytes;
         if few.bytes == 0 && many.bytes == self.all.bytes {
             return Some(self.chain.reaching(self.enough)).filter(is_new);
         }
@@ -102,8 +102,8 @@ impl Whole {
         parts.into_iter().map(|part| self.chain.within(few.bytes + (part * width) as u64)).find(is_new)
     }
 
-    fn executed(&self, chosen: &Chosen, (seconds_after, bytes_written): (f64, u64)) -> Executed {
-        Executed {
+    fn executed(&self, chosen: &ChosenFiles, (seconds_after, bytes_written): (f64, u64)) -> ExecutedPlan {
+        ExecutedPlan {
             aimed_share: chosen.gain_ns as f64 / (self.all.gain_ns as f64).max(1.0),
             files: chosen.files.len() as u64,
             bytes_written,
@@ -120,12 +120,12 @@ mod tests {
     use super::*;
 
     /// Returns a hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
-    fn whole() -> Whole {
+    fn whole() -> WholeTrial {
         let link = |file: u32| {
             let moved = 100_000_000 - gain_ns(file);
             Link { file, bytes: 1 << 20, ns: [[100_000_000, moved]; 2] }
         };
-        Whole::new(10.0, 10.0 - 5.05, Chain::new((0..100).map(link).collect()))
+        WholeTrial::new(10.0, 10.0 - 5.05, Chain::new((0..100).map(link).collect()))
     }
 
     fn gain_ns(file: u32) -> u64 {
@@ -156,7 +156,7 @@ mod tests {
     fn cheap_additional_gain_is_taken() {
         let gain = |file: u32| if file < 10 { 9_000_000 } else { 111_111 };
         let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
-        let cheap = Whole::new(10.0, 9.9, Chain::new((0..100).map(link).collect()));
+        let cheap = WholeTrial::new(10.0, 9.9, Chain::new((0..100).map(link).collect()));
         let found = cheap.fewest(|files| {
             let gained = files.iter().map(|file| gain(*file)).sum::<u64>() as f64 * 1e-9;
             Ok((10.0 - gained, (files.len() as u64) << 20))
@@ -182,7 +182,7 @@ mod tests {
     fn search_moves_files_without_expected_gain() {
         let gain = |file: u32| if file < 50 { 10_000_000 } else { 0 };
         let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
-        let whole = Whole::new(10.0, 9.5, Chain::new((0..100).map(link).collect()));
+        let whole = WholeTrial::new(10.0, 9.5, Chain::new((0..100).map(link).collect()));
         let found =
             whole.fewest(|files| Ok((10.0 - 0.5 * (files.len() as f64 / 80.0).min(1.0), (files.len() as u64) << 20)));
         let (found, _) = found.unwrap();

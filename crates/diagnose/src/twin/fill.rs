@@ -5,7 +5,7 @@ use crate::headroom::{EndsBy, NewFiles, User};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_layout::FileSystemSpace;
-use senesce_layout::space::Particulars;
+use senesce_layout::space::FileSystemDetails;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const ROUNDS: u32 = 16;
 /// The call that returned ENOSPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ended {
+pub enum EnospcCall {
     /// Making the directory.
     Mkdir,
     /// Making a file.
@@ -47,7 +47,7 @@ impl Probe {
     }
 
     /// Creates up to `most` files; returns the call that found no space, if any.
-    pub fn create(&mut self, most: u64) -> Result<Option<Ended>, PrognosisError> {
+    pub fn create(&mut self, most: u64) -> Result<Option<EnospcCall>, PrognosisError> {
         let failed = |errno: Errno| PrognosisError::io("create files in", &self.path)(errno.into());
         let (files, ended) = create(self.directory.as_fd(), self.new, self.files, most).map_err(failed)?;
         self.files = files;
@@ -57,7 +57,7 @@ impl Probe {
 
 /// The result of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Filled {
+pub struct FillResult {
     /// Bytes of each file.
     pub size: u64,
     /// The creating user.
@@ -68,7 +68,7 @@ pub struct Filled {
     /// Files after everything was written back and creation was repeated, until nothing more fitted.
     pub files_after_sync: u64,
     /// The call that failed first.
-    pub ended: Ended,
+    pub ended: EnospcCall,
     /// The limit at that time.
     pub ends_by: EndsBy,
     /// The limit after write-back.
@@ -79,7 +79,7 @@ pub struct Filled {
     pub free_inodes: u64,
 }
 
-pub(super) fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
+pub(super) fn fill(directory: &Path, new: NewFiles, user: User) -> Result<FillResult, PrognosisError> {
     let size = new.size;
     let before = FileSystemSpace::of(directory)?;
     let failed = |errno: Errno| PrognosisError::io("create files in", directory)(errno.into());
@@ -94,12 +94,12 @@ pub(super) fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled
         Err(errno) => return Err(failed(errno)),
     };
     let Some(probe) = probe else {
-        let (ended, space) = (Ended::Mkdir, &before);
+        let (ended, space) = (EnospcCall::Mkdir, &before);
         let ends_by = ends_by(&before, space, size, user, ended);
         return Ok(filled(space, (size, user), (0, ended, ends_by), (0, ends_by)));
     };
     let (files, ended) = as_user(user, || create(probe.as_fd(), new, 0, u64::MAX)).map_err(failed)?;
-    let ended = ended.unwrap_or(Ended::Write);
+    let ended = ended.unwrap_or(EnospcCall::Write);
     let space = FileSystemSpace::of(directory)?;
     let (mut after, mut ended_after) = (files, ended);
     for _ in 0..ROUNDS {
@@ -119,34 +119,38 @@ pub(super) fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled
 fn filled(
     space: &FileSystemSpace,
     (size, user): (u64, User),
-    (files, ended, ends_by): (u64, Ended, EndsBy),
+    (files, ended, ends_by): (u64, EnospcCall, EndsBy),
     (files_after_sync, ends_by_after_sync): (u64, EndsBy),
-) -> Filled {
+) -> FillResult {
     let (free_bytes, free_inodes) = (space.free_blocks * space.block_size, space.free_inodes);
-    Filled { size, user, files, files_after_sync, ended, ends_by, ends_by_after_sync, free_bytes, free_inodes }
+    FillResult { size, user, files, files_after_sync, ended, ends_by, ends_by_after_sync, free_bytes, free_inodes }
 }
 
-pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, user: User, ended: Ended) -> EndsBy {
+pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, user: User, ended: EnospcCall) -> EndsBy {
     match &after.kind {
-        Particulars::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
-        Particulars::Ext(ext) => {
+        FileSystemDetails::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
+        FileSystemDetails::Ext(ext) => {
             let held = ext.held_back_blocks + size.div_ceil(after.block_size) + 16;
             match (ended, user) {
                 (_, User::User) if after.free_blocks > held => EndsBy::RootReserve,
-                (Ended::Open, User::Root) if after.free_blocks > held => EndsBy::DirectoryIndex,
+                (EnospcCall::Open, User::Root) if after.free_blocks > held => EndsBy::DirectoryIndex,
                 _ => EndsBy::Bytes,
             }
         }
         // The limit of `imaxpct` is reached in chunks.
-        Particulars::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
-        Particulars::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
+        FileSystemDetails::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => {
+            EndsBy::Inodes
+        }
+        FileSystemDetails::Xfs(_) if ended == EnospcCall::Write => EndsBy::Bytes,
         // A transaction that makes a file needs some 50 blocks in the worst case, and the last file its data.
-        Particulars::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
+        FileSystemDetails::Xfs(xfs)
+            if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) =>
+        {
             EndsBy::InodeChunks
         }
         // Making a file needs only metadata.
-        Particulars::Btrfs(_) if ended != Ended::Write => EndsBy::Metadata,
-        Particulars::Btrfs(found) => {
+        FileSystemDetails::Btrfs(_) if ended != EnospcCall::Write => EndsBy::Metadata,
+        FileSystemDetails::Btrfs(found) => {
             let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
             // The last files may not have been written back.
             let near = size.max(1 << 20) + found.device / 100;
@@ -157,7 +161,12 @@ pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, use
 }
 
 /// Creates up to `most` files from number `next` on; returns the next number and the call that found no space.
-fn create(directory: BorrowedFd<'_>, new: NewFiles, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
+fn create(
+    directory: BorrowedFd<'_>,
+    new: NewFiles,
+    mut next: u64,
+    most: u64,
+) -> Result<(u64, Option<EnospcCall>), Errno> {
     let data = vec![0u8; new.size as usize];
     let width = new.name_bytes as usize;
     let end = next.saturating_add(most);
@@ -166,7 +175,7 @@ fn create(directory: BorrowedFd<'_>, new: NewFiles, mut next: u64, most: u64) ->
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(directory, &*name, flags, Mode::from_raw_mode(0o600)) {
             Ok(file) => file,
-            Err(Errno::NOSPC | Errno::DQUOT | Errno::MLINK) => return Ok((next, Some(Ended::Open))),
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::MLINK) => return Ok((next, Some(EnospcCall::Open))),
             Err(errno) => return Err(errno),
         };
         match write_all(&file, &data) {
@@ -174,7 +183,7 @@ fn create(directory: BorrowedFd<'_>, new: NewFiles, mut next: u64, most: u64) ->
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 drop(file);
                 rustix::fs::unlinkat(directory, &*name, AtFlags::empty())?;
-                return Ok((next, Some(Ended::Write)));
+                return Ok((next, Some(EnospcCall::Write)));
             }
             Err(errno) => return Err(errno),
         }

@@ -4,7 +4,7 @@ use super::trial::{Trial, new_private};
 use crate::error::PrognosisError;
 use senesce_layout::ShownDirectory;
 use senesce_layout::btrfs_chunks::{self, Chunk};
-use senesce_layout::place::seen_mounts;
+use senesce_layout::shown_directory::visible_mounts;
 use senesce_volume::file_system::TwinBy;
 use senesce_volume::guard::MountLine;
 use senesce_volume::{
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// Facts about a twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Made {
+pub struct TwinFacts {
     pub image: String,
     pub file_system: FileSystem,
     /// Its length: that of the original.
@@ -66,7 +66,7 @@ impl Source {
         };
         let file = File::open(&path).map_err(PrognosisError::io("open", &path))?;
         let devices = if kind.is_file() { loop_device::attached_to(&file, &path)? } else { vec![path.clone()] };
-        let lines = seen_mounts(&path, &devices)?;
+        let lines = visible_mounts(&path, &devices)?;
         let writable = |line: &&MountLine| line.options.split(',').any(|word| word == "rw");
         let mounted = lines.iter().find(writable).or_else(|| lines.first()).cloned();
         let size = match BlockDevice::open(&path) {
@@ -175,7 +175,7 @@ impl Frozen {
 
 /// Makes a twin at `image`, which must not exist, and checks it. A file system mounted for writing is frozen during the
 /// copy if allowed, else refused. After an error the image is removed.
-pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, PrognosisError> {
+pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<TwinFacts, PrognosisError> {
     if !rustix::process::geteuid().is_root() {
         return Err(
             TargetError::missing("the right to read metadata and to attach a loop device", "run as root").into()
@@ -208,7 +208,7 @@ fn has_no_space(directory: &Path) -> bool {
     rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 64 << 10)
 }
 
-fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Result<Made, PrognosisError> {
+fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Result<TwinFacts, PrognosisError> {
     let begun = Instant::now();
     let frozen = match (&source.mounted, source.is_writable()) {
         (Some(line), true) => Some(Frozen::new(&line.mount_point)?),
@@ -228,7 +228,7 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     }
     let checked_by = report.map(|report| report.command.split(" /").next().unwrap_or_default().to_string());
     let image = image.display().to_string();
-    Ok(Made {
+    Ok(TwinFacts {
         image,
         file_system,
         size: source.size,

@@ -6,21 +6,21 @@
 //! take no space, and every trial begins with the same twin.
 
 mod chain;
-mod cure;
 mod fewest;
 mod fill;
 mod make;
+mod remedy;
 mod sink;
 mod trial;
 
-pub(crate) use fill::Filled;
-pub use fill::{Ended, Probe, ends_by};
-pub use make::{Made, make};
+pub(crate) use fill::FillResult;
+pub use fill::{EnospcCall, Probe, ends_by};
+pub use make::{TwinFacts, make};
 pub use trial::Trial;
 
 use crate::error::PrognosisError;
-use crate::estimate::{self, CostedLayout, Cure, Options, Worst};
-use crate::headroom::{Creatable, NewFiles, SIZES, User};
+use crate::estimate::{self, CostedLayout, Options, Remedy, WorstFile};
+use crate::headroom::{CreatableFiles, NewFiles, SIZES, User};
 use crate::plan::Step;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Failure, Progress};
@@ -46,7 +46,7 @@ impl Default for TrialRequest {
 
 /// The plan, carried out on a twin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Executed {
+pub struct ExecutedPlan {
     /// The share of the gain that was expected of its files before the trial.
     pub aimed_share: f64,
     /// Files that were moved.
@@ -63,7 +63,7 @@ pub struct Executed {
 
 /// The effect of the tool that defragments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Shown {
+pub struct ToolEffect {
     pub tool: String,
     /// Seconds of a full read after its last pass; none: it moved nothing or was killed.
     pub seconds_after: Option<f64>,
@@ -71,8 +71,8 @@ pub struct Shown {
     pub verdict: String,
 }
 
-impl Shown {
-    fn of(tool: Defragmenter, cure: &Cure) -> Self {
+impl ToolEffect {
+    fn of(tool: Defragmenter, cure: &Remedy) -> Self {
         Self { tool: tool.command[0].into(), seconds_after: Some(cure.seconds_after), verdict: cure.verdict.clone() }
     }
 
@@ -83,7 +83,7 @@ impl Shown {
 
 /// A part of the trial that has no result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Failed {
+pub struct FailedPart {
     pub part: Part,
     /// Exit status of its command.
     pub status: Option<i32>,
@@ -105,7 +105,7 @@ pub enum Part {
     Command,
 }
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for FailedPart {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let part = match self.part {
             Part::Creations => "creating files",
@@ -119,15 +119,15 @@ impl std::fmt::Display for Failed {
 /// Verdict on a tool without a result on the twin.
 pub(crate) const FAILED: &str = "failed on the twin";
 
-fn verdict_on_tool<'a>(shown: Option<&'a Shown>, failed: &[Failed]) -> Option<&'a str> {
+fn verdict_on_tool<'a>(shown: Option<&'a ToolEffect>, failed: &[FailedPart]) -> Option<&'a str> {
     let has_failed = failed.iter().any(|failed| failed.part == Part::Cure);
     shown.map(|shown| shown.verdict.as_str()).or(has_failed.then_some(FAILED))
 }
 
 /// The results on the twin.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tried {
-    pub made: Made,
+pub struct TrialResult {
+    pub made: TwinFacts,
     /// Seconds of one full read as the files lie on the twin.
     pub now_seconds: f64,
     /// After an ideal defragmentation.
@@ -135,26 +135,26 @@ pub struct Tried {
     /// After copying out and back.
     pub rewritten_seconds: f64,
     /// The files that cost most because of their fragments, most first.
-    pub worst: Vec<Worst>,
+    pub worst: Vec<WorstFile>,
     /// Share of the directories and files on the twin that may not be opened.
     pub unseen_share: f64,
     /// The cures, pass by pass.
-    pub cures: Vec<Cure>,
+    pub cures: Vec<Remedy>,
     /// The effect of the tool that defragments; none: it was not tried.
-    pub defragmenter: Option<Shown>,
+    pub defragmenter: Option<ToolEffect>,
     /// The parts that have no result.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedPart>,
     /// The fewest files worth moving, by the effect of the tool's first pass on each.
     pub plan: Vec<Step>,
     /// The files that were moved when it was carried out, in the order of moving.
     pub plan_files: Vec<String>,
     /// The plan carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub executed: Option<Executed>,
+    pub executed: Option<ExecutedPlan>,
     /// Numbers of files that could be created.
-    pub creatable: Vec<Creatable>,
+    pub creatable: Vec<CreatableFiles>,
     /// The same with the remaining space.
-    pub fills: Vec<Filled>,
+    pub fills: Vec<FillResult>,
     /// Seconds that all of it took.
     pub elapsed_seconds: f64,
 }
@@ -169,7 +169,7 @@ pub struct TrialSetup<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-impl Tried {
+impl TrialResult {
     /// Records a failure and lets the other parts continue; an interrupt ends all of them.
     fn note(&mut self, part: Part, done: Result<(), PrognosisError>) -> Result<(), PrognosisError> {
         match done {
@@ -184,7 +184,7 @@ impl Tried {
                     PrognosisError::Ended { status, .. } => Some(*status),
                     _ => None,
                 };
-                self.failed.push(Failed {
+                self.failed.push(FailedPart {
                     part,
                     status: ended.and_then(|status| status.code()),
                     signal: ended.and_then(|status| status.signal()),
@@ -208,10 +208,10 @@ impl Tried {
 
 impl TrialSetup<'_> {
     /// Runs the requested parts. `target` names the original in commands. A failed part is recorded in `failed`.
-    pub fn run(&self, target: &str, made: Made, wanted: &TrialRequest) -> Result<Tried, PrognosisError> {
+    pub fn run(&self, target: &str, made: TwinFacts, wanted: &TrialRequest) -> Result<TrialResult, PrognosisError> {
         let begun = std::time::Instant::now();
         let before = self.within(|trial| CostedLayout::of(trial.directory(), self.model, self.options))?;
-        let mut tried = Tried {
+        let mut tried = TrialResult {
             made,
             now_seconds: before.costs[0].seconds,
             ideal_seconds: before.costs[1].seconds,
@@ -233,18 +233,18 @@ impl TrialSetup<'_> {
             tried.note(Part::Creations, done)?;
         }
         if wanted.passes > 0 {
-            let done = cure::try_tool(self, target, &before, wanted.passes, &mut tried);
+            let done = remedy::try_tool(self, target, &before, wanted.passes, &mut tried);
             tried.note(Part::Cure, done)?;
         }
         if !wanted.command.is_empty() {
-            let done = cure::try_command(self, &before, &wanted.command, &mut tried);
+            let done = remedy::try_command(self, &before, &wanted.command, &mut tried);
             tried.note(Part::Command, done)?;
         }
         tried.elapsed_seconds = begun.elapsed().as_secs_f64();
         Ok(tried)
     }
 
-    fn create(&self, tried: &mut Tried) -> Result<(), PrognosisError> {
+    fn create(&self, tried: &mut TrialResult) -> Result<(), PrognosisError> {
         let users: &[User] = match self.file_system.entry().keeps_space_for_root {
             true => &[User::User, User::Root],
             false => &[User::Root],
@@ -256,7 +256,7 @@ impl TrialSetup<'_> {
             self.check()?;
             let new = NewFiles { size, name_bytes: self.options.name_length };
             let filled = self.within(|trial| fill::fill(trial.directory(), new, user))?;
-            let one = |user| Creatable {
+            let one = |user| CreatableFiles {
                 size,
                 files: filled.files,
                 low: filled.files,
@@ -291,7 +291,7 @@ impl TrialSetup<'_> {
     }
 }
 
-pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
+pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<FillResult, PrognosisError> {
     fill::fill(directory, new, user)
 }
 
@@ -301,10 +301,10 @@ mod tests {
 
     #[test]
     fn tool_that_could_not_run_has_failed_on_the_twin() {
-        let failed = |part| [Failed { part, status: None, signal: None, reason: "missing".into() }];
+        let failed = |part| [FailedPart { part, status: None, signal: None, reason: "missing".into() }];
         assert_eq!(verdict_on_tool(None, &failed(Part::Cure)), Some(FAILED));
         assert_eq!(verdict_on_tool(None, &failed(Part::Creations)), None);
-        let shown = Shown { tool: "e4defrag".into(), seconds_after: None, verdict: "it moved nothing".into() };
+        let shown = ToolEffect { tool: "e4defrag".into(), seconds_after: None, verdict: "it moved nothing".into() };
         assert_eq!(verdict_on_tool(Some(&shown), &failed(Part::Cure)), Some("it moved nothing"));
     }
 }

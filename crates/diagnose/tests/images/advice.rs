@@ -5,7 +5,7 @@ use senesce_core::Silent;
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::estimate::{Options, prognosis};
-use senesce_diagnose::twin::{self, Part, TrialRequest, TrialSetup, Tried};
+use senesce_diagnose::twin::{self, Part, TrialRequest, TrialResult, TrialSetup};
 use senesce_diagnose::{Prognosis, PrognosisError};
 use senesce_layout::LayoutError;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn scattered(name: &str, mount_options: &str) -> Image {
     image
 }
 
-fn tried(target: &Path, wanted: &TrialRequest) -> (Prognosis, Tried) {
+fn tried(target: &Path, wanted: &TrialRequest) -> (Prognosis, TrialResult) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("twin");
     let mut found = prognosis(target, &options()).unwrap();
@@ -41,7 +41,7 @@ fn tried(target: &Path, wanted: &TrialRequest) -> (Prognosis, Tried) {
     (found, tried)
 }
 
-fn cures() -> TrialRequest {
+fn remedies() -> TrialRequest {
     TrialRequest { create: false, passes: 1, ..TrialRequest::default() }
 }
 
@@ -97,7 +97,7 @@ fn files_that_the_kernel_does_not_move_are_not_in_the_plan() {
 #[ignore = "needs loop devices, e4defrag"]
 fn twin_of_journalled_data_reports_no_gain() {
     let image = scattered("ext4", "data=journal");
-    let (found, tried) = tried(&image.point(), &cures());
+    let (found, tried) = tried(&image.point(), &remedies());
     let shown = tried.defragmenter.unwrap();
     assert_eq!((shown.seconds_after, tried.cures[0].bytes_written), (None, 0), "{shown:?}");
     assert!(tried.executed.is_none() && !found.sentence.contains("at best"), "{}", found.sentence);
@@ -117,7 +117,7 @@ fn tool_without_effect_is_not_advised() {
         .status();
     let full = format!("{}/full", image.point().display());
     run(&format!("test -s {full}"));
-    let (found, tried) = tried(&image.point(), &cures());
+    let (found, tried) = tried(&image.point(), &remedies());
     let shown = tried.defragmenter.unwrap();
     if tried.cures.first().is_some_and(|cure| cure.bytes_written == 0) {
         assert_eq!(shown.seconds_after, None, "{shown:?}");
@@ -209,6 +209,6 @@ fn trial_overrides_the_rules_for_an_unreplayed_journal() {
     assert_eq!(found.creatable, on_twin.creatable);
     assert!(!found.sentence.contains("xfs_fsr"), "the tool was not tried: {}", found.sentence);
     assert!(on_twin.creatable.iter().any(|one| found.sentence.contains(&format!(" {} files", one.files))));
-    let (found, _) = tried(&pending.path(), &cures());
+    let (found, _) = tried(&pending.path(), &remedies());
     assert!(found.creatable.is_empty(), "the rules have no headline without the journal");
 }

@@ -2,6 +2,6 @@
 
 mod advice;
 mod common;
-mod looking;
+mod examination;
 mod rules;
 mod twins;

@@ -78,7 +78,7 @@ fn impossible_twin_is_refused() {
     assert!(!image.directory().join("none").exists());
 }
 
-fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
+fn remedies_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     let mut image = Image::new(name, mib);
     image.mount("");
     grow(&image.point(), 0.4, 0.5, 5);
@@ -118,17 +118,17 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
 #[test]
 #[ignore = "needs loop devices, e4defrag"]
 fn e4defrag_has_the_same_effect_on_twin_and_original() {
-    cures_are_the_same("ext4", 128, "e4defrag", 0.01);
+    remedies_are_the_same("ext4", 128, "e4defrag", 0.01);
 }
 
 #[test]
 #[ignore = "needs loop devices, XFS, xfs_fsr"]
 fn xfs_fsr_has_the_same_effect_on_twin_and_original() {
-    cures_are_the_same("xfs", 304, "xfs_fsr", 0.01);
+    remedies_are_the_same("xfs", 304, "xfs_fsr", 0.01);
 }
 
 #[test]
 #[ignore = "needs loop devices, btrfs"]
 fn btrfs_defragment_has_the_same_effect_on_twin_and_original() {
-    cures_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
+    remedies_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
 }

@@ -1,9 +1,9 @@
 //! Copies of the aged files on new file systems: created once in the order of birth ("unaged"), and written in the order of
 //! reading ("ordered copy"). They separate the cost of age from that of the order of creation, without a model of allocation.
 
+use super::final_layout::{ReadModel, births, drives};
 use super::new_file::new_file_size;
 use super::run::open_options;
-use super::seen::{ReadModel, births, drives};
 use super::spec::AgeSpec;
 use senesce_core::{Bytes, Failure, Figure, Progress};
 use senesce_diagnose::reading::Order;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// One of the compared file systems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CopySeen {
+pub struct ExaminedCopy {
     /// `ordered copy`, `unaged` or `aged`.
     pub name: String,
     /// Modelled seconds of reading every file, for each of the reference drives.
@@ -39,7 +39,7 @@ pub struct Copies {
     /// Size of the file that was written to each file system.
     pub new_file: Bytes,
     /// In the order `ordered copy`, `unaged`, `aged`.
-    pub seen: Vec<CopySeen>,
+    pub seen: Vec<ExaminedCopy>,
     /// The three layouts above one another.
     pub map: Figure,
 }
@@ -77,10 +77,16 @@ fn options() -> Options {
     Options { runs: true, map: true, ..Options::default() }
 }
 
-fn see(name: &str, layout: &Layout, models: &[ReadModel], mount: &Path, new_file: Bytes) -> Result<CopySeen, Failure> {
+fn see(
+    name: &str,
+    layout: &Layout,
+    models: &[ReadModel],
+    mount: &Path,
+    new_file: Bytes,
+) -> Result<ExaminedCopy, Failure> {
     let LayoutSummary { fragmented_files, free_space, .. } = &layout.summary;
     let seconds = |model: &ReadModel| layout.runs.as_ref().map_or(0.0, |files| model.seconds(files));
-    Ok(CopySeen {
+    Ok(ExaminedCopy {
         name: name.into(),
         read_seconds: models.iter().map(seconds).collect(),
         fragmented_files: *fragmented_files,

@@ -1,13 +1,13 @@
 //! Events in the record of an aging.
 
 use super::copies::Copies;
-use super::course::ExtendedSpec;
+use super::extended_spec::ExtendedSpec;
 use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
-use senesce_aging::{ChangeCounts, Reconciled, Summary};
+use senesce_aging::{ChangeCounts, Reconciliation, Summary};
 use senesce_cluster::Member;
 use senesce_core::Figure;
-use senesce_core::heartbeat::Lost;
+use senesce_core::heartbeat::LostTime;
 use senesce_diagnose::reading::ReadTimes;
 use senesce_layout::LayoutSummary;
 use senesce_runs::bench::MeasuredColdRead;
@@ -26,17 +26,17 @@ pub enum Event {
     /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
     /// Files that differed from the checkpoint after an interruption.
-    Reconciled(Reconciled),
+    Reconciled(Reconciliation),
     /// The state at one time.
     Sample(Sample),
     /// The extents of the live files at one time.
-    Extents(ExtentsSeen),
+    Extents(ExtentSample),
     /// Every operation below this one is done.
     Checkpoint(Checkpoint),
     /// The execution ended.
-    Executed(Box<Executed>),
+    Executed(Box<ExecutionEnd>),
     /// The layout at the end of the execution.
-    Layout(Box<LayoutSeen>),
+    Layout(Box<ExaminedLayout>),
     /// A cold read of all files from the target.
     MeasuredRead(Box<MeasuredColdRead>),
     /// Copies of the files on new file systems, and the times to read them.
@@ -91,7 +91,7 @@ pub struct Sample {
 
 /// The extents of the live files at one time of the execution. Data that still waits for its allocation have none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ExtentsSeen {
+pub struct ExtentSample {
     /// Operations done.
     pub operations: u64,
     /// Bytes created over the capacity.
@@ -128,7 +128,7 @@ pub struct TimeLimit {
 
 /// The end of the execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Executed {
+pub struct ExecutionEnd {
     /// `convergence`, `overwrites`, `operations`, `confidence`, `extents-settle`, `time` or `interrupt`.
     pub stopped_by: String,
     /// Seconds of execution, including earlier parts of the run.
@@ -150,7 +150,7 @@ pub struct Executed {
     pub estimated_seconds: Option<f64>,
     /// Time that this execution lost, if it is too much: then its speed is invalid. The aged state is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<LostTime>,
     /// Played in virtual time without a pace: work takes no time, so seconds and rates are undefined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_timeless: bool,
@@ -171,7 +171,7 @@ pub struct Executed {
     pub part_sha256: Vec<String>,
 }
 
-impl Executed {
+impl ExecutionEnd {
     pub(crate) fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }
@@ -220,7 +220,7 @@ pub struct RankRow {
 
 /// The layout after the execution, before the unmount.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct LayoutSeen {
+pub struct ExaminedLayout {
     /// The layout, or `null` with the reason in `problem`.
     pub layout: Option<LayoutSummary>,
     /// The reason for a missing layout.
@@ -258,7 +258,7 @@ pub(super) mod tests {
         let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };
         let mut planner = Arc::new(AgingPlan::new(&spec).unwrap()).operations();
         planner.skip_to(u64::MAX);
-        Event::Executed(Box::new(Executed {
+        Event::Executed(Box::new(ExecutionEnd {
             stopped_by: stopped_by.into(),
             execute_seconds: 1.0,
             ops_per_second: 1.0,

@@ -1,18 +1,18 @@
 //! Executes a plan in a directory, with samples, checkpoints and limits.
 
 use super::Age;
-use super::course::ExtendedSpec;
-use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
-use super::extents::ExtentsCourse;
-use super::found::RecordedAging;
-use super::parts::{Own, PartState, Whole};
+use super::events::{Checkpoint, Event, ExecutionEnd, RankRow, Sample};
+use super::extended_spec::ExtendedSpec;
+use super::extents::ExtentSampler;
+use super::parts::{Own, PartState, WholePlan};
 use super::ranks;
+use super::recorded_aging::RecordedAging;
 use super::run::peak_rss_bytes;
 use super::space;
-use senesce_aging::execute::{Alone, CommitWitness};
+use senesce_aging::execute::{CommitWitness, SingleRankPace};
 use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, execute_parts};
 use senesce_cluster::Cluster;
-use senesce_core::heartbeat::{Lost, leap, watched};
+use senesce_core::heartbeat::{LostTime, leap, watched};
 use senesce_core::machine::time_is_virtual;
 use senesce_core::{Bytes, Failure};
 use senesce_runner::Context;
@@ -72,14 +72,15 @@ pub(crate) fn run(
     execution: &Execution<'_>,
     root: &ClaimedDirectory,
     context: &mut Context<'_, Age>,
-) -> Result<Executed, Failure> {
+) -> Result<ExecutionEnd, Failure> {
     let (played, lost) = watched(|| match Cluster::among(context.peers) {
         Some(cluster) => ranks::lead(cluster, execution, root, context),
         None => play(execution, root, context),
     });
     let played = played?;
     let lost = lost.or_else(|| virtual_leap(execution, &played));
-    let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
+    let WholePlan { ends_by, measures, namespace_sha256, part_sha256, .. } =
+        WholePlan::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
         // A limit that expires with the last operation cuts nothing short.
@@ -87,7 +88,7 @@ pub(crate) fn run(
         Stop::Observer if played.timed_out && played.completed < execution.len => "time",
         Stop::Observer | Stop::Finished => ends_by,
     };
-    Ok(Executed {
+    Ok(ExecutionEnd {
         stopped_by: stopped_by.into(),
         execute_seconds: execution.seconds_before + played.seconds,
         ops_per_second: rate(execution, (played.executed, played.completed, played.seconds), measures.operations),
@@ -117,7 +118,7 @@ fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f6
     }
 }
 
-pub(crate) struct Played {
+pub(crate) struct ExecutionResult {
     pub stop: Stop,
     pub completed: u64,
     /// Operations executed by this process in this part of the run.
@@ -134,7 +135,11 @@ pub(crate) struct Played {
     pub window: u64,
 }
 
-fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Context<'_, Age>) -> Result<Played, Failure> {
+fn play(
+    execution: &Execution<'_>,
+    root: &ClaimedDirectory,
+    context: &mut Context<'_, Age>,
+) -> Result<ExecutionResult, Failure> {
     let spec = &execution.course.spec;
     let mut own = Own::new(execution.course, spec.shard(), execution.from)?;
     let backends = own.backends(root, spec.data, spec.writers);
@@ -147,14 +152,14 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let interrupt = context.interrupt;
     let earlier = RecordedAging::of(context.recorded().events()).extents;
     let earlier = if execution.from == 0 { Vec::new() } else { earlier };
-    let mut extents = ExtentsCourse::after(root.path(), execution.course.limits().until, earlier);
+    let mut extents = ExtentSampler::after(root.path(), execution.course.limits().until, earlier);
     let mut watch = Watch::begin(execution, context)?;
     let cpu_before = process_cpu_seconds();
     let witness = CommitWitness::of(root.as_fd());
     let commits_before = witness.as_ref().and_then(CommitWitness::count);
     let mut operations = own.operations(execution.from, execution.len);
-    let look = &mut |parts: &Interleaved<'_>, completed| watch.look_with(&mut extents, parts, completed);
-    let outcome = execute_parts(&mut operations, &backends, &options, &Alone, interrupt, look);
+    let look = &mut |parts: &Interleaved<'_>, completed| watch.sample_with_extents(&mut extents, parts, completed);
+    let outcome = execute_parts(&mut operations, &backends, &options, &SingleRankPace, interrupt, look);
     let cpu_seconds = since(cpu_before);
     let counted = witness.as_ref().and_then(CommitWitness::count).zip(commits_before);
     // Threads whose fsyncs share a commit make this a lower bound.
@@ -164,7 +169,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let capacity = execution.course.spec.capacity()?;
     let stop = outcome.result.map_err(|error| space::explain(error, &operations, capacity, root.path()))?;
-    Ok(Played {
+    Ok(ExecutionResult {
         stop,
         completed: outcome.completed,
         executed: outcome.executed,
@@ -235,7 +240,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         last.elapsed() >= self.between_samples
     }
 
-    pub(crate) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
+    pub(crate) fn sample(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
         let wanted = self.sampled.is_none_or(|last| self.is_sample_due(last, completed));
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
@@ -250,15 +255,15 @@ impl<'a, 'b> Watch<'a, 'b> {
         ControlFlow::Continue(())
     }
 
-    /// Samples like [`Self::look`] and also counts extents; ends when they have settled.
-    fn look_with(
+    /// Samples like [`Self::sample`] and also counts extents; ends when they have settled.
+    fn sample_with_extents(
         &mut self,
-        extents: &mut ExtentsCourse<'_>,
+        extents: &mut ExtentSampler<'_>,
         parts: &Interleaved<'_>,
         completed: u64,
     ) -> ControlFlow<()> {
-        self.look(parts, completed)?;
-        let counted = match extents.look(parts, completed) {
+        self.sample(parts, completed)?;
+        let counted = match extents.next_sample(parts, completed) {
             Ok(Some(seen)) => self.context.record_now(Event::Extents(seen)),
             Ok(None) => return ControlFlow::Continue(()),
             Err(failure) => Err(failure),
@@ -314,7 +319,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 }
 
-fn virtual_leap(execution: &Execution<'_>, played: &Played) -> Option<Lost> {
+fn virtual_leap(execution: &Execution<'_>, played: &ExecutionResult) -> Option<LostTime> {
     let spec = &execution.course.spec;
     spec.pace().filter(|_| time_is_virtual())?;
     // The first operation starts at once.

@@ -1,6 +1,6 @@
 //! The extents of the live files over the course of an aging, and when their number settles.
 
-use super::events::ExtentsSeen;
+use super::events::ExtentSample;
 use super::limits::Until;
 use senesce_aging::Interleaved;
 use senesce_core::Failure;
@@ -18,24 +18,28 @@ const WHOLE: f64 = 0.01;
 /// Counts for which files must stay whole. Free space has to get into pieces before files do, so a short aging proves nothing.
 const WHOLE_COUNTS: usize = 20;
 
-pub(super) struct ExtentsCourse<'a> {
+pub(super) struct ExtentSampler<'a> {
     root: &'a Path,
     until: Option<Until>,
     counted: u64,
-    seen: Vec<ExtentsSeen>,
+    seen: Vec<ExtentSample>,
     not_before: Option<Instant>,
 }
 
-impl<'a> ExtentsCourse<'a> {
+impl<'a> ExtentSampler<'a> {
     /// Continues after the counts of earlier parts of the run.
-    pub(super) fn after(root: &'a Path, until: Option<Until>, seen: Vec<ExtentsSeen>) -> Self {
+    pub(super) fn after(root: &'a Path, until: Option<Until>, seen: Vec<ExtentSample>) -> Self {
         let counted = seen.last().map_or(0, |seen| step(seen.overwrites));
         Self { root, until, counted, seen, not_before: None }
     }
 
     /// Returns a new count if the next one is due. Without a limit that needs counts, a file system that cannot report
     /// extents has none.
-    pub(super) fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> Result<Option<ExtentsSeen>, Failure> {
+    pub(super) fn next_sample(
+        &mut self,
+        parts: &Interleaved<'_>,
+        completed: u64,
+    ) -> Result<Option<ExtentSample>, Failure> {
         let step = step(parts.overwrites());
         let has_time = self.until.is_some() || self.not_before.is_none_or(|at| Instant::now() >= at);
         if step <= self.counted || !has_time {
@@ -53,7 +57,7 @@ impl<'a> ExtentsCourse<'a> {
         };
         self.not_before = Some(Instant::now() + (begun.elapsed() * SHARE).min(Duration::from_secs(3600)));
         let (files, extents) = (layout.files, layout.extents);
-        let seen = ExtentsSeen { operations: completed, overwrites: parts.overwrites(), files, extents };
+        let seen = ExtentSample { operations: completed, overwrites: parts.overwrites(), files, extents };
         self.seen.push(seen);
         Ok(Some(seen))
     }
@@ -69,7 +73,7 @@ fn step(overwrites: f64) -> u64 {
 
 /// Returns whether the extents beyond the first of each file are steady over the last counts, or files have stayed
 /// whole for long.
-fn settled(seen: &[ExtentsSeen]) -> bool {
+fn settled(seen: &[ExtentSample]) -> bool {
     let excess: Vec<f64> =
         seen.iter().map(|seen| seen.extents.saturating_sub(seen.files) as f64 / seen.files.max(1) as f64).collect();
     let last = |count: usize| excess.len().checked_sub(count).map(|start| &excess[start..]);
@@ -82,8 +86,8 @@ fn settled(seen: &[ExtentsSeen]) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(extents: &[u64]) -> Vec<ExtentsSeen> {
-        let of = |extents: &u64| ExtentsSeen { operations: 0, overwrites: 1.0, files: 1000, extents: *extents };
+    fn samples(extents: &[u64]) -> Vec<ExtentSample> {
+        let of = |extents: &u64| ExtentSample { operations: 0, overwrites: 1.0, files: 1000, extents: *extents };
         extents.iter().map(of).collect()
     }
 
@@ -101,7 +105,7 @@ mod tests {
             (&plateau, false),
             (&[1000, 1002, 1001, 1003, 1100], false),
         ] {
-            assert_eq!(settled(&seen(extents)), expected, "{extents:?}");
+            assert_eq!(settled(&samples(extents)), expected, "{extents:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ mod summary;
 pub(crate) use answer::{answer_table, answer_words, modelled_answer_table};
 pub(crate) use summary::{plan_table, summary_table};
 
-use super::events::{Executed, ExtentsSeen, LayoutSeen, Sample};
+use super::events::{ExaminedLayout, ExecutionEnd, ExtentSample, Sample};
 use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Bytes, Rows, Table};
@@ -117,8 +117,8 @@ pub fn time_per_operation(samples: &[Sample], device: &str) -> Figure {
     }
 }
 
-pub(crate) fn extents(seen: &[ExtentsSeen], device: &str) -> Figure {
-    let at = |seen: &ExtentsSeen| (seen.overwrites, seen.extents as f64 / seen.files.max(1) as f64);
+pub(crate) fn extents(seen: &[ExtentSample], device: &str) -> Figure {
+    let at = |seen: &ExtentSample| (seen.overwrites, seen.extents as f64 / seen.files.max(1) as f64);
     Figure {
         id: "extents".into(),
         title: "Extents over the course of the aging".into(),
@@ -165,7 +165,7 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
     }
 }
 
-pub fn ranks_table(executed: &Executed) -> Option<Table> {
+pub fn ranks_table(executed: &ExecutionEnd) -> Option<Table> {
     let table = Rows::of(&executed.ranks)
         .column("rank", |row| &row.rank)
         .column("host", |row| &row.host)
@@ -179,7 +179,7 @@ pub fn ranks_table(executed: &Executed) -> Option<Table> {
 }
 
 /// Returns the modelled cost of a full read, with the references that separate its causes.
-pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
+pub fn cost_table(seen: &ExaminedLayout) -> Option<Table> {
     let table = Rows::of(&seen.read_times)
         .column("drive", |read| &read.drive)
         .column("in order (s)", |read| read.times.in_order)
@@ -193,7 +193,7 @@ pub fn cost_table(seen: &LayoutSeen) -> Option<Table> {
 }
 
 /// Answers what age costs, for the first drive.
-pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
+pub fn cost_words(seen: &ExaminedLayout) -> Option<String> {
     let read = seen.read_times.first()?;
     let times = read.times;
     Some(format!(
@@ -210,7 +210,7 @@ pub fn cost_words(seen: &LayoutSeen) -> Option<String> {
 }
 
 /// Describes the pieces of free space that new files get.
-fn new_file_words(seen: &LayoutSeen) -> Option<String> {
+fn new_file_words(seen: &ExaminedLayout) -> Option<String> {
     let free = seen.layout.as_ref()?.free_space.as_ref().filter(|free| free.extents > 0)?;
     let kib = |bytes: f64| (bytes / 1024.0).round();
     Some(format!(
@@ -235,7 +235,7 @@ pub fn layout_table(layout: &LayoutSummary) -> Table {
     table
 }
 
-pub fn layout_figures(seen: Option<&LayoutSeen>, device: &str) -> Vec<Figure> {
+pub fn layout_figures(seen: Option<&ExaminedLayout>, device: &str) -> Vec<Figure> {
     let map = seen.and_then(|seen| seen.map.clone()).map(|map| Figure { device: device.into(), ..map });
     let space = seen.and_then(|seen| seen.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
     map.into_iter().chain(space.map(|space| free_space(space, device))).collect()

@@ -86,7 +86,7 @@ impl Limits {
 
     /// Returns a warning if the files at the end of a plan do not pass the requested tests.
     pub(crate) fn unmet(&self, measures: &Measures) -> Option<String> {
-        let (asked, reached) = (self.confidence?, measures.chi_square.least_p());
+        let (asked, reached) = (self.confidence?, measures.chi_square.minimum_p());
         (reached < asked).then(|| {
             format!(
                 "confidence requested: {asked}, reached: {reached:.3} (the minimum p of ages, sizes and depths); \

@@ -1,25 +1,25 @@
 //! `senesce age`: ages a file system by a profile and checks the result.
 
 mod copies;
-mod course;
 pub mod demo;
 mod events;
 mod execution;
+mod extended_spec;
 mod extents;
 mod figures;
-mod found;
+mod final_layout;
 mod limits;
 mod measured;
 mod new_file;
 mod parts;
 mod ranks;
+mod recorded_aging;
 mod rehearse;
 mod result;
 mod run;
-mod seen;
 mod space;
 mod spec;
-mod unasked;
+mod unrequested_commits;
 mod verify;
 pub mod words;
 
@@ -29,9 +29,9 @@ pub(crate) use space::metadata_bytes;
 pub use spec::{AgeSpec, Limits, profile_hash};
 pub use verify::{Verification, verify};
 
-use course::ExtendedSpec;
-use events::{Event, Executed, Rehearsal};
-use found::RecordedAging;
+use events::{Event, ExecutionEnd, Rehearsal};
+use extended_spec::ExtendedSpec;
+use recorded_aging::RecordedAging;
 use run::Start;
 use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{Clock, Data};
@@ -40,7 +40,7 @@ use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, ne
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
-use unasked::Unasked;
+use unrequested_commits::UnrequestedCommits;
 
 pub struct Age {
     course: ExtendedSpec,
@@ -119,7 +119,7 @@ impl Run for Age {
 
     fn check(spec: &AgeSpec, recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         let problems = recorded.own_lines().filter_map(|(line, event)| match event {
-            Event::Layout(seen) => Some((line, seen::contradiction(seen)?)),
+            Event::Layout(seen) => Some((line, final_layout::contradiction(seen)?)),
             Event::MeasuredRead(measured) => Some((line, measured.read.contradiction()?)),
             Event::Executed(executed) if spec.shard.is_none() => Some((line, executed.contradiction()?)),
             _ => None,
@@ -140,7 +140,8 @@ impl Run for Age {
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let has_virtual_clock = recorded.environment.has_virtual_clock();
         let has_random_addresses = recorded.environment.has_random_addresses();
-        let unasked = if has_virtual_clock { Unasked::Of(0) } else { Unasked::of(recorded.events()) };
+        let unasked =
+            if has_virtual_clock { UnrequestedCommits::Of(0) } else { UnrequestedCommits::of(recorded.events()) };
         let mut analysis = Analysis {
             title: title(&device, rehearsal, executed),
             summary: answer(spec, recorded, &found).map(|words| words + "\n\n").unwrap_or_default()
@@ -184,7 +185,7 @@ impl Run for Age {
     fn measurements(_spec: &AgeSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
         let found = RecordedAging::of(recorded.events());
         let Some((rehearsal, executed)) = found.rehearsal.zip(whole(found.executed)) else { return Vec::new() };
-        let layout = found.layout.map(seen::measurements).unwrap_or_default();
+        let layout = found.layout.map(final_layout::measurements).unwrap_or_default();
         errors(rehearsal, executed).into_iter().chain(layout).collect()
     }
 }
@@ -208,7 +209,7 @@ fn answer(spec: &AgeSpec, recorded: &Recorded<Age>, found: &RecordedAging<'_>) -
     measured.or_else(|| figures::cost_words(seen))
 }
 
-fn whole(executed: Option<&Executed>) -> Option<&Executed> {
+fn whole(executed: Option<&ExecutionEnd>) -> Option<&ExecutionEnd> {
     executed.filter(|executed| executed.is_whole())
 }
 
@@ -220,7 +221,7 @@ fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
     }
 }
 
-fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {
+fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&ExecutionEnd>) -> String {
     let profile = &rehearsal.summary.profile;
     let Some(executed) = executed else {
         return format!("{device}: an aging by the profile {profile} that has not ended");
@@ -316,7 +317,7 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     caveats
 }
 
-fn compressed_words(ended: Option<&Executed>) -> &'static str {
+fn compressed_words(ended: Option<&ExecutionEnd>) -> &'static str {
     match ended {
         Some(_) => {
             "compressed: the layout is proven equal to that of a full aging on the measured volumes (senesce help \
@@ -342,7 +343,7 @@ fn other_files(made: u64, seen: u64) -> Option<String> {
 const RANDOM_ADDRESSES: &str = "this machine forbids fixed addresses (Docker: --security-opt seccomp=unconfined allows them): the \
                                 layout may differ when the aging is repeated";
 
-fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String> {
+fn clock_words(clock: Clock, spec: &AgeSpec, unasked: UnrequestedCommits) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
     }
@@ -367,7 +368,7 @@ fn clock_words(clock: Clock, spec: &AgeSpec, unasked: Unasked) -> Option<String>
     })
 }
 
-fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
+fn errors(rehearsal: &Rehearsal, executed: &ExecutionEnd) -> Vec<Measurement> {
     let rmse = &executed.measures.rmse;
     let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];
     let worst = histograms.iter().map(|(_, error)| *error).fold(0.0, f64::max);
@@ -383,7 +384,7 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
 }
 
 /// Describes whether the plan reaches the ages of the profile. Limits of the user may end it earlier.
-fn plan_length(rehearsal: &Rehearsal, executed: &Executed) -> &'static str {
+fn plan_length(rehearsal: &Rehearsal, executed: &ExecutionEnd) -> &'static str {
     if rehearsal.summary.below_bound || executed.has_settled() { "shortened" } else { "to the exact ages" }
 }
 
@@ -418,13 +419,13 @@ mod tests {
     #[test]
     fn warning_about_the_clock_names_the_pace() {
         let spec = |pace| super::spec::tests::age_spec(Data::Write, pace);
-        let words = |clock, pace| clock_words(clock, &spec(pace), Unasked::Of(0));
+        let words = |clock, pace| clock_words(clock, &spec(pace), UnrequestedCommits::Of(0));
         assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
         let paced = words(Clock::NONE, Some(500.0)).unwrap();
         assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
         assert!(!paced.contains("speed of the machine"), "{paced}");
         let in_bursts = AgeSpec { time_scale: Some(0.5), burst: Some(50), ..spec(None) };
-        let virtual_time = clock_words(Clock::NONE, &in_bursts, Unasked::Of(0)).unwrap();
+        let virtual_time = clock_words(Clock::NONE, &in_bursts, UnrequestedCommits::Of(0)).unwrap();
         let expected = "aged at one operation per 2 s of virtual time in bursts of 50";
         assert!(virtual_time.starts_with(expected), "{virtual_time}");
         assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));

@@ -1,8 +1,9 @@
-use super::course::ExtendedSpec;
+use super::extended_spec::ExtendedSpec;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
-    AgingError, Cleared, Data, DirectoryTarget, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
+    AgingError, Data, DirectoryTarget, Interleaved, Limit, PartialReconciliation, Planner, Reconciliation, Shard,
+    Summary, Tally,
 };
 use senesce_core::{Bytes, Failure, machine};
 use senesce_volume::ClaimedDirectory;
@@ -52,7 +53,7 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    pub(crate) fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<Cleared>, AgingError> {
+    pub(crate) fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<PartialReconciliation>, AgingError> {
         let parts = self.planners.iter().zip(backends);
         parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
     }
@@ -60,9 +61,9 @@ impl Own {
     pub(crate) fn restore(
         &self,
         backends: &[DirectoryTarget<'_>],
-        cleared: Vec<Cleared>,
-    ) -> Result<Reconciled, AgingError> {
-        let mut all = Reconciled::default();
+        cleared: Vec<PartialReconciliation>,
+    ) -> Result<Reconciliation, AgingError> {
+        let mut all = Reconciliation::default();
         for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
             let done = cleared.restore(planner, backend)?;
             all.removed += done.removed;
@@ -100,7 +101,7 @@ impl PartState {
     }
 }
 
-pub(crate) struct Whole {
+pub(crate) struct WholePlan {
     pub summary: Summary,
     pub ends_by: &'static str,
     pub measures: Measures,
@@ -109,7 +110,7 @@ pub(crate) struct Whole {
     pub positions: u64,
 }
 
-impl Whole {
+impl WholePlan {
     pub(crate) fn of(course: &ExtendedSpec, mut states: Vec<PartState>) -> Result<Self, Failure> {
         states.sort_by_key(|state| state.part);
         let mut tally = Tally::default();
@@ -136,7 +137,7 @@ fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static s
         Limit::Bound => "convergence",
         Limit::Overwrites(_) | Limit::AtMost { .. } => "overwrites",
         Limit::Operations(_) => "operations",
-        Limit::Confidence(p) if measures.chi_square.least_p() >= p => "confidence",
+        Limit::Confidence(p) if measures.chi_square.minimum_p() >= p => "confidence",
         Limit::Confidence(_) if measures.rmse.age <= rounding_bound => "convergence",
         Limit::Confidence(_) => "operations",
     }

@@ -2,9 +2,9 @@
 //! executes its share of the directories in step with the others.
 
 use super::Age;
-use super::course::ExtendedSpec;
 use super::events::{Event, RankRow};
-use super::execution::{Execution, Played, Watch, process_cpu_seconds, since};
+use super::execution::{Execution, ExecutionResult, Watch, process_cpu_seconds, since};
+use super::extended_spec::ExtendedSpec;
 use super::parts::{Own, PartState, parts_of};
 use super::rehearse::Rehearsed;
 use super::run::peak_rss_bytes;
@@ -174,7 +174,7 @@ pub(crate) fn lead(
     execution: &Execution<'_>,
     root: &ClaimedDirectory,
     context: &mut Context<'_, Age>,
-) -> Result<Played, Failure> {
+) -> Result<ExecutionResult, Failure> {
     let window = WINDOW_OF_A_RANK * u64::from(cluster.size());
     let order = Order::Age(Box::new(Assignment {
         course: execution.course.clone(),
@@ -190,7 +190,7 @@ pub(crate) fn lead(
     let mut enough = false;
     let Share { outcome, row, states } = play(cluster, &assignment, root, &mut |parts| {
         let completed = cluster.floor().unwrap_or(execution.from);
-        if !enough && watch.look(parts, completed).is_break() {
+        if !enough && watch.sample(parts, completed).is_break() {
             enough = true;
             cluster.want_stop();
         }
@@ -199,7 +199,7 @@ pub(crate) fn lead(
     let (rows, states): (Vec<RankRow>, Vec<Vec<PartState>>) = shares.into_iter().unzip();
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let sum = |pick: fn(&RankRow) -> f64| rows.iter().map(pick).sum();
-    Ok(Played {
+    Ok(ExecutionResult {
         stop: outcome.result?,
         completed: outcome.completed,
         executed: rows.iter().map(|row| row.operations).sum(),

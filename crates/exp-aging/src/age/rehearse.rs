@@ -1,8 +1,8 @@
 //! Rehearses a plan without a target: exact measures and planning speed before any write.
 
-use super::course::ExtendedSpec;
 use super::events::Rehearsal;
-use super::parts::{PartState, Whole};
+use super::extended_spec::ExtendedSpec;
+use super::parts::{PartState, WholePlan};
 use senesce_core::{ExitCode, Failure, Progress};
 use senesce_sys::clock::thread_cpu_time;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,8 @@ impl Rehearsal {
         let plan_cpu_seconds: f64 = rehearsed.iter().map(|one| one.cpu_seconds).sum();
         let operations: u64 = rehearsed.iter().map(|one| one.operations).sum();
         let states = rehearsed.into_iter().flat_map(|one| one.states).collect();
-        let Whole { summary, ends_by, measures, namespace_sha256, part_sha256, positions } = Whole::of(course, states)?;
+        let WholePlan { summary, ends_by, measures, namespace_sha256, part_sha256, positions } =
+            WholePlan::of(course, states)?;
         Ok(Self {
             summary,
             ends_by: ends_by.into(),

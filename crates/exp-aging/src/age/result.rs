@@ -1,9 +1,9 @@
 //! The JSON result: measured values, or planned values only.
 
-use super::events::{Executed, Rehearsal};
+use super::events::{ExecutionEnd, Rehearsal};
 use super::run;
-use super::unasked::Unasked;
-use super::{Age, RecordedAging, seen};
+use super::unrequested_commits::UnrequestedCommits;
+use super::{Age, RecordedAging, final_layout};
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
         Some(executed) => measures_json(rehearsal, Some(executed)),
         None => unmeasured_json(rehearsal),
     };
-    value["unasked_commits"] = json!(Unasked::of(recorded.events()).commits());
+    value["unasked_commits"] = json!(UnrequestedCommits::of(recorded.events()).commits());
     value["seed"] = json!(recorded.seed);
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
@@ -26,13 +26,13 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     );
     value["measured_read"] = json!(found.measured);
     value["extents"] = json!(found.extents);
-    value["layout_numbers"] = json!(found.layout.map(seen::measurements).unwrap_or_default());
+    value["layout_numbers"] = json!(found.layout.map(final_layout::measurements).unwrap_or_default());
     value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
     value["environment"] = json!(recorded.environment);
     value
 }
 
-pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
+pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&ExecutionEnd>) -> Value {
     let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
     let timed = executed.filter(|executed| executed.is_timed());
     let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
@@ -65,8 +65,8 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
         "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
         "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
         "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
-        "timing_valid": executed.map(Executed::is_timed),
-        "timing_reason": executed.and_then(Executed::untimed_reason),
+        "timing_valid": executed.map(ExecutionEnd::is_timed),
+        "timing_reason": executed.and_then(ExecutionEnd::untimed_reason),
         "execute_seconds": timed.map(|executed| executed.execute_seconds),
         "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
         "ops_per_second": timed.map(|executed| executed.ops_per_second),
@@ -118,7 +118,7 @@ fn unmeasured_json(rehearsal: &Rehearsal) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::ExtendedSpec;
+    use super::super::extended_spec::ExtendedSpec;
     use super::super::rehearse::rehearse;
     use super::super::spec::tests::age_spec;
     use super::super::spec::{AgeSpec, Limits};

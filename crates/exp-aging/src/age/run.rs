@@ -1,13 +1,13 @@
 //! Runs an aging: claims the target, rehearses, executes, reads the layout, closes.
 
-use super::course::ExtendedSpec;
 use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
+use super::extended_spec::ExtendedSpec;
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
 use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
-use super::{Age, copies, ranks, seen};
+use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
@@ -23,7 +23,7 @@ use std::time::Instant;
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
     let course = ExtendedSpec::new(spec.clone());
     // Parts are planned one at a time, as with one rank per part.
-    say_memory(&spec.summary()?, spec.parts, 1, progress);
+    report_memory(&spec.summary()?, spec.parts, 1, progress);
     let parts: Vec<u32> = (0..spec.parts).collect();
     let rehearsed = rehearse(&course, &parts, progress, &|| interrupt.requested())?;
     let rehearsal = Rehearsal::of(&course, vec![rehearsed])?;
@@ -47,7 +47,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     spec.check_clock()?;
     let recorded = Recorded::<Age>::of(&record)?;
     let course = ExtendedSpec::of(&spec, recorded.events());
-    if let Some(event) = asked(course, limits, &recorded, record.is_partial())? {
+    if let Some(event) = extended_by(course, limits, &recorded, record.is_partial())? {
         let mut directory = RunDirectory::resume(path)?;
         directory.reopen_finished()?;
         directory.append_named(&[event])?;
@@ -74,7 +74,7 @@ fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
 }
 
 /// Returns the new request that given limits make; `None` if they change nothing.
-fn asked(
+fn extended_by(
     course: ExtendedSpec,
     limits: &Limits,
     recorded: &Recorded<Age>,
@@ -289,7 +289,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     let operations = executed.measures.operations;
     context.record_now(Event::Executed(Box::new(executed)))?;
     if is_whole {
-        context.record_now(Event::Layout(Box::new(seen::see(target, &age.course.spec))))?;
+        context.record_now(Event::Layout(Box::new(final_layout::see(target, &age.course.spec))))?;
         if age.course.spec.copies {
             let made = copies::make(&age.course.spec, target, context.progress)?;
             context.record_now(Event::Copies(Box::new(made)))?;
@@ -324,7 +324,7 @@ fn rehearsal(course: &ExtendedSpec, context: &mut Context<'_, Age>) -> Result<Re
     }
     let members = Cluster::among(context.peers).map(Cluster::members).unwrap_or_default();
     let here = members.iter().filter(|member| member.host == members[0].host).count();
-    say_memory(&course.spec.summary()?, members.len().max(1) as u32, here.max(1) as u32, context.progress);
+    report_memory(&course.spec.summary()?, members.len().max(1) as u32, here.max(1) as u32, context.progress);
     let rehearsed = match Cluster::among(context.peers) {
         Some(cluster) => ranks::rehearse(cluster, course, context)?,
         None => {
@@ -337,7 +337,7 @@ fn rehearsal(course: &ExtendedSpec, context: &mut Context<'_, Age>) -> Result<Re
     Ok(rehearsal)
 }
 
-fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
+fn report_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
     let words = Memory::here().and_then(|memory| memory_words(summary, ranks, here, memory));
     if let Some(words) = words {
         progress.say(&words);

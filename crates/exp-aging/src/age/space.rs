@@ -110,7 +110,7 @@ pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Byte
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::course::ExtendedSpec;
+    use super::super::extended_spec::ExtendedSpec;
     use super::super::rehearse::rehearse;
     use super::super::spec::tests::age_spec;
     use super::super::spec::{AgeSpec, Limits};

@@ -1,10 +1,10 @@
 //! `senesce verify`: compares a target with its record.
 
 use super::Age;
-use super::course::ExtendedSpec;
 use super::events::Event;
+use super::extended_spec::ExtendedSpec;
+use super::final_layout::with_digest;
 use super::run::last_checkpoint;
-use super::seen::with_digest;
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
 use senesce_core::{Failure, Progress, Record};

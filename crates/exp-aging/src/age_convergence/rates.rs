@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A profile that was executed on a file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Executed {
+pub(crate) struct ExecutedProfile {
     pub(super) profile: String,
     pub(super) operations: u64,
     pub(super) seconds: f64,
@@ -65,7 +65,7 @@ impl Pace {
         Self { fs: FileSystem::Ext4, threads, data: Data::Fallocate, repeat: 0, again: false }
     }
 
-    pub(crate) fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
+    pub(crate) fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<ExecutedProfile, Failure> {
         let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
         self.play_plan(&plan, RATED, context)
     }
@@ -79,7 +79,7 @@ impl Pace {
         plan: &Arc<AgingPlan>,
         name: &str,
         context: &Context<'_, AgeConvergence>,
-    ) -> Result<Executed, Failure> {
+    ) -> Result<ExecutedProfile, Failure> {
         // Metadata and the journal need space in addition to the declared size.
         let size = Bytes(plan.spec().capacity.0.div_ceil(1 << 20) * (1152 << 10));
         let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(self.fs))?;
@@ -94,7 +94,7 @@ impl Pace {
             context.check_interrupt()?;
         }
         target.close()?;
-        Ok(Executed { profile: name.into(), operations: outcome.completed, seconds: outcome.seconds })
+        Ok(ExecutedProfile { profile: name.into(), operations: outcome.completed, seconds: outcome.seconds })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values for the claims about convergence.
 
-use super::{Executed, Pace, PlayedOut};
+use super::{ExecutedProfile, Pace, PlayedOut};
 use senesce_aging::plan::BLOCK;
 use senesce_aging::profile::AgeRow;
 use senesce_aging::{AgingPlan, Data};
@@ -49,7 +49,7 @@ pub(crate) fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     let (files, worst) = (planned.files as f64, errors.iter().map(|(_, error)| *error).fold(0.0, f64::max));
     add("error over rounding", "", &[], worst * files / 0.5);
     if let Some(least) =
-        super::named(&planned.profile).ok().and_then(|profile| least_error(&profile.ages, planned.files))
+        super::named(&planned.profile).ok().and_then(|profile| smallest_error(&profile.ages, planned.files))
     {
         add("RMSE by rounding", "%", &[("histogram", "age")], least * 100.0);
     }
@@ -69,7 +69,7 @@ pub(crate) fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
 }
 
 /// Returns the minimum error of the ages with this number of files: the largest remainders are rounded up.
-fn least_error(ages: &[AgeRow], files: u64) -> Option<f64> {
+fn smallest_error(ages: &[AgeRow], files: u64) -> Option<f64> {
     let total: f64 = ages.iter().map(|row| row.weight).sum();
     if files == 0 || total <= 0.0 {
         return None;
@@ -90,7 +90,7 @@ pub(crate) const RATE: &str = "aging rate";
 pub(crate) const RATE_IN_FULL: &str = "aging rate in full";
 
 /// Returns the rate of an execution in memory, as [`RATE`] or [`RATE_IN_FULL`], because both may use one profile.
-pub(crate) fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
+pub(crate) fn rate(metric: &str, executed: &ExecutedProfile, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
     let one = Measurement::new(metric, "operations/s", Better::Higher, rate.get()).ok()?;
     let data = if pace.data == Data::Write { "write" } else { "fallocate" };
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn least_error_is_that_of_the_best_rounding() {
+    fn smallest_error_is_that_of_the_best_rounding() {
         let ages = [3.0, 3.0, 4.0].map(|weight| AgeRow { edge: 1.0, weight });
         // 5 files: 1.5, 1.5 and 2 become 2, 1 and 2.
-        let error = least_error(&ages, 5).unwrap();
+        let error = smallest_error(&ages, 5).unwrap();
         assert!((error - (0.5f64 / 3.0).sqrt() / 5.0).abs() < 1e-12, "{error}");
-        assert_eq!(least_error(&ages, 10), Some(0.0));
-        assert_eq!(least_error(&ages, 0), None);
+        assert_eq!(smallest_error(&ages, 10), Some(0.0));
+        assert_eq!(smallest_error(&ages, 0), None);
     }
 
     /// Uses a published error that is smaller than whole files of Meyer allow at 1 GB.

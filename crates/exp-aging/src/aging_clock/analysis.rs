@@ -1,7 +1,7 @@
 //! Cells, figures and tables of the aging clock.
 
-use super::{Aged, Spec, apart, finest};
-use crate::aged_image::SeenLayout;
+use super::{Aged, Spec, finest, free_extent_difference};
+use crate::aged_image::ImageLayout;
 use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_aging::CommitShare;
 use senesce_core::Rows;
@@ -60,7 +60,7 @@ impl<'a> Group<'a> {
         self.full.iter().map(|aged| of(aged)).sum::<f64>() / self.full.len().max(1) as f64
     }
 
-    fn layouts(&self) -> Vec<&'a SeenLayout> {
+    fn layouts(&self) -> Vec<&'a ImageLayout> {
         self.full.iter().map(|aged| &aged.image.layout).collect()
     }
 }
@@ -76,7 +76,7 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, share: Comm
     let others = fine.as_ref().filter(|_| !is_finest);
     let compared = others.and_then(|fine| compare(&group.layouts(), &fine.layouts()));
     let is_compared = group.full.len() > 1;
-    let spread = || group.full.iter().map(|aged| apart(first, aged)).fold(0.0, f64::max);
+    let spread = || group.full.iter().map(|aged| free_extent_difference(first, aged)).fold(0.0, f64::max);
     let fine_commits = fine.as_ref().and_then(|fine| fine.full.first()).map(|aged| aged.image.commits);
     let cpu_seconds = group.mean(|aged| aged.image.cpu_seconds);
     let unclocked = free.mean(|aged| aged.image.cpu_seconds);
@@ -97,7 +97,7 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, share: Comm
         free_extents_most: extents.max()?,
         identical: is_compared.then(|| group.full.iter().all(|aged| aged.image.layout == first.image.layout)),
         spread_percent: is_compared.then(spread),
-        slowed_percent: group.slowed.map(|slowed| apart(first, slowed)),
+        slowed_percent: group.slowed.map(|slowed| free_extent_difference(first, slowed)),
         slowed_identical: group.slowed.map(|slowed| slowed.image.layout == first.image.layout),
         cpu_seconds,
         cost: (!free.full.is_empty() && unclocked > 0.0).then_some(cpu_seconds / unclocked),
@@ -204,7 +204,7 @@ mod tests {
     use senesce_runner::Experiment;
 
     fn aged(share: CommitShare, repeat: u32, free_extents: u64) -> Aged {
-        let layout = SeenLayout {
+        let layout = ImageLayout {
             files: 100,
             extents: 120,
             fragmented_files: 10,

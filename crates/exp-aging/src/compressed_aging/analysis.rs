@@ -2,7 +2,7 @@
 
 use super::certificate::{self, Cell};
 use super::{Aged, AgingKind, Spec};
-use crate::aged_image::SeenLayout;
+use crate::aged_image::ImageLayout;
 use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_core::Measurement;
 use senesce_core::Rows;
@@ -25,7 +25,7 @@ pub(super) fn cells(spec: &Spec, agings: &[Aged]) -> Vec<Cell> {
 
 fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Vec<Cell> {
     let own: Vec<&Aged> = agings.iter().filter(|aged| aged.step.profile == profile && aged.step.fs == fs).collect();
-    let layouts = |kind: AgingKind| -> Vec<&SeenLayout> {
+    let layouts = |kind: AgingKind| -> Vec<&ImageLayout> {
         own.iter().filter(|aged| aged.step.kind == kind).map(|aged| &aged.image.layout).collect()
     };
     let (full, half) = (layouts(AgingKind::Full), layouts(AgingKind::Half));
@@ -71,7 +71,7 @@ fn certify(cells: &mut [Cell]) {
 
 /// Returns the largest certified factor of each profile on each file system; 1 if none. The factor has no value if too
 /// few agings were compared or the reference is not stationary.
-pub(super) fn greatest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> {
+pub(super) fn largest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> {
     let factor = |(profile, fs): (&String, &FileSystem)| {
         let own = || cells.iter().filter(move |cell| cell.profile == *profile && cell.file_system == fs.name());
         own().find(|cell| cell.agings >= LEAST_AGINGS && cell.stationary != Some(false))?;
@@ -210,7 +210,7 @@ mod tests {
             ..CompressedAging::defaults(Level::Quick)
         };
         let set = ClaimSet::parse(CompressedAging::CLAIMS, CompressedAging::PUBLISHED).unwrap();
-        let values = greatest_factors(&spec, cells);
+        let values = largest_factors(&spec, cells);
         decide(&set, &values, &Facts::of(Level::Quick))[0].verdict
     }
 

@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    fn wanted() -> CertificateRequest<'static> {
+    fn request() -> CertificateRequest<'static> {
         let (profile, file_system) = ("agrawal", FileSystem::Ext4);
         CertificateRequest { profile, file_system, size: Bytes::gib(4), fullness: 0.8, threads: 1, as_measured: true }
     }
@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn strongest_certified_compression_of_the_largest_size_is_used() {
         let cells = [cell(512, 1.0, 7.5, true), cell(1024, 4.0, 2.9, true), cell(1024, 2.0, 4.7, false)];
-        assert_eq!(choose(&cells, &wanted()).unwrap().turnovers, 4.0);
+        assert_eq!(choose(&cells, &request()).unwrap().turnovers, 4.0);
         let parallel = [Cell { threads: 2, ..cell(1024, 2.0, 4.7, true) }, cell(1024, 4.0, 2.9, true)];
         for (threads, turnovers) in [(1, 4.0), (2, 2.0)] {
-            assert_eq!(choose(&parallel, &CertificateRequest { threads, ..wanted() }).unwrap().turnovers, turnovers);
+            assert_eq!(choose(&parallel, &CertificateRequest { threads, ..request() }).unwrap().turnovers, turnovers);
         }
-        let small = CertificateRequest { size: Bytes::mib(512), ..wanted() };
+        let small = CertificateRequest { size: Bytes::mib(512), ..request() };
         assert_eq!(choose(&cells, &small).unwrap().turnovers, 1.0);
     }
 
@@ -146,13 +146,13 @@ mod tests {
     fn unmeasured_cases_are_refused_with_the_reason() {
         let cells = [cell(512, 4.0, 2.9, true), cell(2048, 4.0, 2.9, false)];
         let refused = |wanted: CertificateRequest<'_>| choose(&cells, &wanted).unwrap_err().to_string();
-        assert!(refused(wanted()).contains("not certified"));
-        assert!(refused(CertificateRequest { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
-        assert!(refused(CertificateRequest { fullness: 0.6, ..wanted() }).contains("fullness"));
-        assert!(refused(CertificateRequest { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));
-        assert!(refused(CertificateRequest { threads: 2, ..wanted() }).contains("by 1 thread),"));
-        assert!(refused(CertificateRequest { profile: "./mine.toml", ..wanted() }).contains("built-in"));
-        assert!(refused(CertificateRequest { as_measured: false, ..wanted() }).contains("clock"));
+        assert!(refused(request()).contains("not certified"));
+        assert!(refused(CertificateRequest { file_system: FileSystem::Xfs, ..request() }).contains("not measured"));
+        assert!(refused(CertificateRequest { fullness: 0.6, ..request() }).contains("fullness"));
+        assert!(refused(CertificateRequest { size: Bytes::mib(100), ..request() }).contains("larger volumes"));
+        assert!(refused(CertificateRequest { threads: 2, ..request() }).contains("by 1 thread),"));
+        assert!(refused(CertificateRequest { profile: "./mine.toml", ..request() }).contains("built-in"));
+        assert!(refused(CertificateRequest { as_measured: false, ..request() }).contains("clock"));
     }
 
     #[test]

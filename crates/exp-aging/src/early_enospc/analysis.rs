@@ -73,7 +73,7 @@ fn marks_table(fills: &[Fill]) -> Table {
 }
 
 fn figure(fill: &Fill) -> Figure {
-    let line = |name: &str, mark, number: &dyn Fn(&super::Mark) -> u64| {
+    let line = |name: &str, mark, number: &dyn Fn(&super::PredictionMark) -> u64| {
         let points = fill.marks.iter().map(|mark| (mark.used_share * 100.0, number(mark) as f64)).collect();
         Series::new(name, mark, points)
     };

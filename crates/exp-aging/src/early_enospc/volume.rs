@@ -1,6 +1,6 @@
 //! Fills a volume in memory with one file, punches holes into it, and fills it with small files.
 
-use super::{Fill, Mark, Spec, Step};
+use super::{Fill, PredictionMark, Spec, Step};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use senesce_core::Failure;
@@ -8,7 +8,7 @@ use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_diagnose::PrognosisError;
 use senesce_diagnose::headroom::{self, NewFiles, User};
-use senesce_diagnose::twin::{self, Ended, Made, Probe, Trial};
+use senesce_diagnose::twin::{self, EnospcCall, Probe, Trial, TwinFacts};
 use senesce_layout::FileSystemSpace;
 use senesce_layout::space::write_back;
 use senesce_volume::{OpenOptions, ScratchDirectory, TargetSpec};
@@ -42,7 +42,7 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     // It holds a directory of the volume open.
     drop(probe);
     target.close()?;
-    let mut marks = vec![Mark { came: files, ..first }];
+    let mut marks = vec![PredictionMark { came: files, ..first }];
     let stride = (on_twin.files / u64::from(spec.marks)).max(1);
     for mark in 1..u64::from(spec.marks) {
         let created = mark * stride;
@@ -64,7 +64,7 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
 /// that fill, so each has its own.
 struct Twins<'a> {
     image: &'a Path,
-    made: &'a Made,
+    made: &'a TwinFacts,
     new: NewFiles,
     interrupt: &'a Interrupt,
 }
@@ -77,17 +77,17 @@ impl Twins<'_> {
         Ok(done)
     }
 
-    fn mark(&self, created: u64) -> Result<Mark, Failure> {
+    fn mark(&self, created: u64) -> Result<PredictionMark, Failure> {
         self.on(|directory| {
             let mut probe = Probe::begin(directory, self.new)?;
             probe.create(created)?;
             let mark = predict(directory, self.new)?;
             self.create_all(&mut probe)?;
-            Ok(Mark { created, came: probe.files - created, ..mark })
+            Ok(PredictionMark { created, came: probe.files - created, ..mark })
         })
     }
 
-    fn create_all(&self, probe: &mut Probe) -> Result<Ended, Failure> {
+    fn create_all(&self, probe: &mut Probe) -> Result<EnospcCall, Failure> {
         loop {
             if self.interrupt.requested() {
                 return Err(PrognosisError::Interrupted.into());
@@ -99,13 +99,13 @@ impl Twins<'_> {
     }
 }
 
-fn predict(root: &Path, new: NewFiles) -> Result<Mark, Failure> {
+fn predict(root: &Path, new: NewFiles) -> Result<PredictionMark, Failure> {
     // As `diagnose` does: reservations for delayed allocation look like used blocks (fs/xfs/xfs_iomap.c).
     write_back(root)?;
     let space = FileSystemSpace::of(root)?;
     let said = headroom::one(&space, new, User::Root)
         .ok_or_else(|| Failure::usage("--fs: no rule exists for this file system"))?;
-    Ok(Mark { created: 0, used_share: used_share(&space), said, came: 0 })
+    Ok(PredictionMark { created: 0, used_share: used_share(&space), said, came: 0 })
 }
 
 fn used_share(space: &FileSystemSpace) -> f64 {

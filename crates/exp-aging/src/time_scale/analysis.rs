@@ -1,6 +1,6 @@
 //! Tables and figures of the time scale.
 
-use super::{Aged, Spec, VALUES, Way, ways, words};
+use super::{Aged, CommitPolicy, Spec, VALUES, commit_policies, words};
 use crate::aged_image::AgedImage;
 use senesce_core::Rows;
 use senesce_core::analysis::*;
@@ -21,7 +21,7 @@ struct Cell {
     file_system: String,
     pace: String,
     #[serde(skip)]
-    way: Way,
+    way: CommitPolicy,
     agings: usize,
     /// Agings that kept their pace.
     kept_pace: usize,
@@ -42,7 +42,7 @@ struct Interval {
 
 /// What the rates of one profile on one file system answer.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct RateAnswer {
     profile: String,
     file_system: String,
     slowest: f64,
@@ -57,7 +57,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(agings: &'a [Aged], profile: &str, fs: FileSystem, way: Way) -> Self {
+    fn of(agings: &'a [Aged], profile: &str, fs: FileSystem, way: CommitPolicy) -> Self {
         let here = |aged: &&Aged| aged.step.profile == profile && aged.step.fs == fs && aged.step.way == way;
         Self { agings: agings.iter().filter(here).collect() }
     }
@@ -81,11 +81,11 @@ fn slowest(spec: &Spec) -> Option<f64> {
     spec.rates.iter().copied().min_by(f64::total_cmp)
 }
 
-fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, way: Way) -> Option<Cell> {
+fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, way: CommitPolicy) -> Option<Cell> {
     let group = Group::of(agings, profile, fs, way);
     let values = group.means()?;
-    let reference = slowest(spec).filter(|slowest| way != Way::Rate(*slowest));
-    let reference = reference.map(|slowest| Group::of(agings, profile, fs, Way::Rate(slowest)));
+    let reference = slowest(spec).filter(|slowest| way != CommitPolicy::Rate(*slowest));
+    let reference = reference.map(|slowest| Group::of(agings, profile, fs, CommitPolicy::Rate(slowest)));
     let ratio = |of| reference.as_ref().and_then(|other| group.ratio(other, of));
     let ratios = VALUES.map(|value| ratio(value.of));
     let shown = |ratio: &Ratio| {
@@ -106,7 +106,7 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, way: Way) -
     })
 }
 
-fn answer(spec: &Spec, cells: &[Cell], profile: &str, fs: FileSystem) -> Option<Answer> {
+fn answer(spec: &Spec, cells: &[Cell], profile: &str, fs: FileSystem) -> Option<RateAnswer> {
     let own: Vec<&Cell> =
         cells.iter().filter(|cell| cell.profile == profile && cell.file_system == fs.name()).collect();
     let slowest = slowest(spec)?;
@@ -122,7 +122,7 @@ fn answer(spec: &Spec, cells: &[Cell], profile: &str, fs: FileSystem) -> Option<
             rates.iter().map(|(rate, cell)| (*rate, far(cell))).min_by(|one, other| one.1.total_cmp(&other.1))?;
         Some((share.pace.clone(), rate, distance))
     });
-    Some(Answer {
+    Some(RateAnswer {
         profile: profile.into(),
         file_system: fs.name().into(),
         slowest,
@@ -140,8 +140,8 @@ fn is_equal(ratio: &Ratio) -> bool {
 
 fn rate(cell: &Cell) -> Option<f64> {
     match cell.way {
-        Way::Rate(rate) => Some(rate),
-        Way::Share(_) => None,
+        CommitPolicy::Rate(rate) => Some(rate),
+        CommitPolicy::Share(_) => None,
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     let (mut cells, mut answers) = (Vec::new(), Vec::new());
     for profile in &spec.profiles {
         for fs in &spec.fs {
-            cells.extend(ways(spec).filter_map(|way| cell(spec, agings, profile, *fs, way)));
+            cells.extend(commit_policies(spec).filter_map(|way| cell(spec, agings, profile, *fs, way)));
             answers.extend(answer(spec, &cells, profile, *fs));
         }
     }
@@ -183,9 +183,9 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-fn sentences(answers: &[Answer]) -> String {
-    let sentence = |answer: &Answer| {
-        let Answer { profile, file_system, slowest, unchanged_to, .. } = answer;
+fn sentences(answers: &[RateAnswer]) -> String {
+    let sentence = |answer: &RateAnswer| {
+        let RateAnswer { profile, file_system, slowest, unchanged_to, .. } = answer;
         unchanged_to.map(|rate| {
             format!("{file_system} by {profile}: no value changes by 10 % between {slowest} and {rate} operations per second.")
         })
@@ -227,8 +227,8 @@ fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
     vec![figure(1, "free-extents"), figure(2, "read")]
 }
 
-fn answers_table(answers: &[Answer]) -> Table {
-    let nearest = |answer: &Answer| {
+fn answers_table(answers: &[RateAnswer]) -> Table {
+    let nearest = |answer: &RateAnswer| {
         let one = |(share, rate, factor): &(String, f64, f64)| format!("{share}: {rate}/s (within {factor:.2} times)");
         answer.nearest.iter().map(one).collect::<Vec<_>>().join("; ")
     };
@@ -269,13 +269,13 @@ fn table(cells: &[Cell]) -> Table {
 mod tests {
     use super::super::{Step, TimeScale};
     use super::*;
-    use crate::aged_image::SeenLayout;
+    use crate::aged_image::ImageLayout;
     use senesce_aging::CommitShare;
     use senesce_core::Level;
     use senesce_runner::Experiment;
 
-    fn aged(way: Way, seed: u32, extents: u64, seconds: f64) -> Aged {
-        let layout = SeenLayout {
+    fn aged(way: CommitPolicy, seed: u32, extents: u64, seconds: f64) -> Aged {
+        let layout = ImageLayout {
             files: 1000,
             extents: extents + u64::from(seed),
             fragmented_files: 10,
@@ -300,10 +300,10 @@ mod tests {
     fn agings(fast: u64, late: f64) -> Vec<Aged> {
         let each = |seed| {
             [
-                aged(Way::Rate(1.0), seed, 2000, 1000.0),
-                aged(Way::Rate(10.0), seed, 2010, 100.0 * late),
-                aged(Way::Rate(100.0), seed, fast, 10.0),
-                aged(Way::Share(CommitShare::NONE), seed, fast, 0.01),
+                aged(CommitPolicy::Rate(1.0), seed, 2000, 1000.0),
+                aged(CommitPolicy::Rate(10.0), seed, 2010, 100.0 * late),
+                aged(CommitPolicy::Rate(100.0), seed, fast, 10.0),
+                aged(CommitPolicy::Share(CommitShare::NONE), seed, fast, 0.01),
             ]
         };
         (0..6).flat_map(each).collect()

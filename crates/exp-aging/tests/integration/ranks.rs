@@ -59,7 +59,7 @@ fn age(ranks: u32, spec: &AgeSpec, out: &Path, interrupt: &Interrupt) -> Result<
     })
 }
 
-fn age_alone(spec: &AgeSpec, out: &Path) -> Outcome {
+fn age_single_rank(spec: &AgeSpec, out: &Path) -> Outcome {
     make_target(spec);
     conduct::<Age>(spec, spec.seed, &Conduct::quietly(out)).unwrap()
 }
@@ -101,7 +101,7 @@ fn is_as_recorded(run: &Path) {
 fn any_number_of_ranks_makes_the_files_of_one_process() {
     let temporary = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::new();
-    let one = age_alone(&spec(&temporary.path().join("one")), &temporary.path().join("run1"));
+    let one = age_single_rank(&spec(&temporary.path().join("one")), &temporary.path().join("run1"));
     for ranks in [1, 3, 8] {
         let out = temporary.path().join(format!("run-by-{ranks}"));
         let many = age(ranks, &spec(&temporary.path().join(format!("by{ranks}"))), &out, &interrupt).unwrap();
@@ -130,7 +130,7 @@ fn plan_in_parts_has_the_same_files_for_any_ranks_threads_and_separate_plans() {
         let (aged, out) = (temporary.path().join(format!("aged-{name}")), temporary.path().join(format!("run-{name}")));
         let spec = divided(&aged, threads);
         let outcome = match ranks {
-            0 => age_alone(&spec, &out),
+            0 => age_single_rank(&spec, &out),
             ranks => age(ranks, &spec, &out, &interrupt).unwrap(),
         };
         let result = outcome.analysis.result.clone();
@@ -256,12 +256,12 @@ fn error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
 
 fn load(target: &Path, ranks: Ranks) -> bench::Spec {
     #[derive(clap::Parser)]
-    struct Words {
+    struct BenchArguments {
         #[command(flatten)]
-        how: bench::spec::How,
+        how: bench::spec::BenchOptions,
     }
     let words = ["bench", "--scale", "0.01", "--time", "400ms", "--reps", "2", "--keep-caches"];
-    let how = <Words as clap::Parser>::parse_from(words).how;
+    let how = <BenchArguments as clap::Parser>::parse_from(words).how;
     let target = target.to_string_lossy().parse().unwrap();
     bench::Spec { target, workload: "webserver".into(), text: None, ranks: Some(ranks), how }
 }

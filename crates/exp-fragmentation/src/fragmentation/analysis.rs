@@ -5,7 +5,7 @@ use super::estimate::Estimate;
 use super::experiment::{Event, Fragmentation};
 use super::models::Models;
 use super::parameters::Spec;
-use super::point::{Clock, Point, Reading, Traced, read_ahead_text};
+use super::point::{Clock, Point, Reading, TracedRead, read_ahead_text};
 use super::rounds::{Sequential, first_mode};
 use super::sketch::Sketch;
 use super::{Procedure, figures, published_table};
@@ -234,7 +234,7 @@ impl<'s> Row<'s> {
         self.of_points(|point| point.mean(self.setting, |reading| value(point, reading)))
     }
 
-    fn of_traces(&self, value: impl Fn(&Traced) -> Option<f64>) -> Option<Estimate> {
+    fn of_traces(&self, value: impl Fn(&TracedRead) -> Option<f64>) -> Option<Estimate> {
         self.of_reads(|_, reading| value(reading.traced.as_ref()?))
     }
 

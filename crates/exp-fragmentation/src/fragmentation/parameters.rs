@@ -181,7 +181,7 @@ impl Common {
 
     /// Refuses a volume that mkfs would refuse.
     fn check_size(&self, fs: FileSystem) -> Result<(), Failure> {
-        let (least, size) = (fs.least_size(), self.size.0);
+        let (least, size) = (fs.minimum_size(), self.size.0);
         match size < least {
             true => Err(Failure::usage(format!("size: {fs} needs a volume of at least {least}; --size gives {size}"))),
             false => Ok(()),

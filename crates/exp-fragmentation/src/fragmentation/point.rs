@@ -60,12 +60,12 @@ pub struct Reading {
     /// Data read from the device.
     pub account: ColdAccount,
     /// Values from the trace; `null` if requests cannot be traced.
-    pub traced: Option<Traced>,
+    pub traced: Option<TracedRead>,
 }
 
 /// Values from the trace of a cold read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Traced {
+pub struct TracedRead {
     /// 1 - discontinuities / 4 KiB blocks read; `null` if nothing was read from the device.
     pub dynamic_layout_score: Option<f64>,
     /// Requests that do not start at the end of the previous one.
@@ -196,7 +196,7 @@ impl Point {
             measured(metric, "s/GiB", Better::Lower, self.stated_cost(reading, Clock::Wall))
         });
         let real = real.map(|one| one.under("drive", "real"));
-        let per_file = |traced: &Traced| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
+        let per_file = |traced: &TracedRead| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
         let score = traced.and_then(|traced| traced.dynamic_layout_score);
         let of_trace = [
             measured("dynamic layout score", "", Better::Higher, score),
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn read_of_a_gib(allocated_bytes: u64) -> Point {
-        let traced = Traced {
+        let traced = TracedRead {
             dynamic_layout_score: Some(0.5),
             discontinuities: 3,
             log2_blocks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::models::{self, Models};
 use super::parameters::Common;
-use super::point::{Point, Reading, Traced, read_ahead_text};
+use super::point::{Point, Reading, TracedRead, read_ahead_text};
 use super::volume::Volume;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
@@ -159,7 +159,12 @@ fn traced(
     }
 }
 
-fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut Vec<String>) -> Result<Traced, Failure> {
+fn analyse(
+    trace: &BlockTrace,
+    volume: &Volume,
+    drives: &Models,
+    without: &mut Vec<String>,
+) -> Result<TracedRead, Failure> {
     let begin = Instant::now();
     let requests = trace.valid()?.for_models();
     let Measures { reads, layout, .. } = Measures::of(trace);
@@ -169,7 +174,7 @@ fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut V
         ));
         &[]
     });
-    Ok(Traced {
+    Ok(TracedRead {
         dynamic_layout_score: layout.score,
         discontinuities: layout.discontinuities,
         log2_blocks: layout.log2_blocks,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
-    let known = Known::new(&published);
+    let known = PublishedBounds::new(&published);
     let (all, saved) = (quantities(cells, &known), deduplication(history));
     let result = match (cells, history) {
         ([_], []) => all.json().get_mut(0).map(serde_json::Value::take).unwrap_or_default(),
@@ -37,9 +37,9 @@ pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str)
 }
 
 #[derive(Default)]
-pub(super) struct Known(BTreeMap<String, (f64, f64)>);
+pub(super) struct PublishedBounds(BTreeMap<String, (f64, f64)>);
 
-impl Known {
+impl PublishedBounds {
     fn new(published: &[PublishedValue]) -> Self {
         let mut known: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for value in published {
@@ -65,7 +65,7 @@ fn law_mean(cell: &Cell) -> Option<f64> {
 }
 
 /// Returns the values of all trials.
-pub(super) fn quantities<'a>(cells: impl IntoIterator<Item = &'a Cell>, known: &Known) -> Rows<&'a Cell> {
+pub(super) fn quantities<'a>(cells: impl IntoIterator<Item = &'a Cell>, known: &PublishedBounds) -> Rows<&'a Cell> {
     let rolling = |cell: &Cell| match cell.chunker {
         ChunkerSpec::RollingSum { window, divisor, reset } => Some((window as u64, u64::from(divisor), reset)),
         _ => None,
@@ -141,7 +141,7 @@ fn speed(one: &Deduplicated) -> f64 {
 
 const DRAWN: [usize; 6] = [256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
-fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
+fn surface_figures(cells: &[Cell], known: &PublishedBounds) -> Vec<Figure> {
     let windows: BTreeSet<usize> = cells
         .iter()
         .filter_map(|cell| match cell.chunker {
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn figure_states_the_chunks_of_its_trials() {
-        let known = Known(BTreeMap::new());
+        let known = PublishedBounds(BTreeMap::new());
         let of = |chunks| surface_figures(&[cell("rolling-sum:256:512", chunks)], &known).remove(0).device;
         assert_eq!(
             (of(100), of(1000)),

@@ -1,7 +1,7 @@
 //! Values of chunk-size: trials of the rolling sum with the study's number of chunks.
 
 use super::Cell;
-use super::analysis::{Known, quantities};
+use super::analysis::{PublishedBounds, quantities};
 use senesce_core::Measurement;
 use senesce_objstore::ChunkerSpec;
 use senesce_objstore::chunker::study;
@@ -9,7 +9,7 @@ use senesce_objstore::chunker::study;
 pub(super) fn measurements<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Measurement> {
     let is_studied =
         |cell: &&Cell| cell.chunks == study::CHUNKS as u64 && matches!(cell.chunker, ChunkerSpec::RollingSum { .. });
-    quantities(cells.filter(is_studied), &Known::default()).measurements()
+    quantities(cells.filter(is_studied), &PublishedBounds::default()).measurements()
 }
 
 #[cfg(test)]

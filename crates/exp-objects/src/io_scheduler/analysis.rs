@@ -1,6 +1,6 @@
 //! Means with intervals, and a verdict for every pair of schedulers.
 
-use super::{Condition, IoScheduler, Measured, ObjectLayout, Spec};
+use super::{Condition, IoScheduler, MeasuredCommit, ObjectLayout, Spec};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series, Table};
 use senesce_runner::Run;
@@ -35,7 +35,7 @@ struct Pair {
     decision: Decision,
 }
 
-pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec) -> Result<Analysis, Failure> {
+pub(super) fn analyse(measured: &[MeasuredCommit], no_space: Option<u64>, spec: &Spec) -> Result<Analysis, Failure> {
     let published = published::parse(IoScheduler::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     let (mut samples, mut controls) = (Samples::new(), Samples::new());
     for one in measured {
@@ -120,7 +120,7 @@ fn pairs(samples: &Samples) -> Vec<Pair> {
         let after = samples.iter().filter(|((other, second), _)| other == condition && second > first);
         wanted.extend(after.map(|((_, second), theirs)| (*condition, first.as_str(), second.as_str(), ours, theirs)));
     }
-    judged(wanted)
+    compare_pairs(wanted)
 }
 
 fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
@@ -128,12 +128,12 @@ fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
         let (condition, name) = key;
         Some((*condition, name.as_str(), name.as_str(), control, samples.get(key)?))
     });
-    judged(wanted.collect())
+    compare_pairs(wanted.collect())
 }
 
 type PairValues<'a> = (Condition, &'a str, &'a str, &'a BTreeMap<u64, f64>, &'a BTreeMap<u64, f64>);
 
-fn judged(wanted: Vec<PairValues<'_>>) -> Vec<Pair> {
+fn compare_pairs(wanted: Vec<PairValues<'_>>) -> Vec<Pair> {
     let rounds = |(_, _, _, ours, theirs): &PairValues<'_>| -> Vec<(f64, f64)> {
         ours.iter().filter_map(|(round, ours)| Some((*ours, *theirs.get(round)?))).collect()
     };
@@ -232,20 +232,20 @@ mod tests {
     use senesce_core::Level;
     use senesce_runner::Experiment;
 
-    fn commits(scheduler: &str, control: bool, seconds: &[f64]) -> Vec<Measured> {
+    fn commits(scheduler: &str, control: bool, seconds: &[f64]) -> Vec<MeasuredCommit> {
         let condition = Condition { files: 100, threads: 1 };
-        let one = |(repeat, seconds): (usize, &f64)| Measured {
+        let one = |(repeat, seconds): (usize, &f64)| MeasuredCommit {
             arm: Arm { scheduler: scheduler.into(), control, condition, repeat: repeat as u64 },
             seconds: *seconds,
         };
         seconds.iter().enumerate().map(one).collect()
     }
 
-    fn analysed(measured: &[Measured]) -> Analysis {
+    fn analysed(measured: &[MeasuredCommit]) -> Analysis {
         analyse(measured, None, &IoScheduler::defaults(Level::Smoke)).unwrap()
     }
 
-    fn verdicts(measured: &[Measured]) -> Vec<String> {
+    fn verdicts(measured: &[MeasuredCommit]) -> Vec<String> {
         let pairs = analysed(measured).result["pairs"].as_array().unwrap().clone();
         pairs.into_iter().map(|pair| pair["verdict"].as_str().unwrap().to_string()).collect()
     }

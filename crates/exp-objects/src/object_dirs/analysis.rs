@@ -1,7 +1,7 @@
 //! Tables and figures of object-dirs.
 
 use super::measurements::{STORES_GIB, Times};
-use super::{Event, Filled, ObjectDirs, UNUSUAL_NS, Writes};
+use super::{Event, FilledScheme, ObjectDirs, UNUSUAL_NS, Writes};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Rows, Series};
 use senesce_objstore::Scheme;
@@ -30,7 +30,7 @@ pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failu
 
 /// One fill with what follows from it.
 pub(super) struct Row {
-    pub filled: Filled,
+    pub filled: FilledScheme,
     pub times: Times,
     pub prediction: occupancy::Prediction,
     published: Vec<f64>,
@@ -64,7 +64,7 @@ impl Row {
                 Event::Filled(filled) => fills.push(filled.clone()),
             }
         }
-        let row = |filled: Filled| Self {
+        let row = |filled: FilledScheme| Self {
             times: times.remove(&(filled.scheme.to_string(), filled.repeat)).unwrap_or_default(),
             prediction: occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes),
             published: Vec::new(),

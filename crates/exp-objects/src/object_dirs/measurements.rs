@@ -1,7 +1,7 @@
 //! Values of object-dirs under the conditions that its claims name.
 
 use super::analysis::{Row, quantities};
-use super::{Event, Filled, ObjectDirs, Spec, UNUSUAL_NS, Writes};
+use super::{Event, FilledScheme, ObjectDirs, Spec, UNUSUAL_NS, Writes};
 use senesce_claims::Facts;
 use senesce_core::{Better, Finite, Measurement};
 use senesce_runner::Recorded;
@@ -14,7 +14,7 @@ const DISK: &str = "ST3250318AS";
 
 pub(super) fn facts(recorded: &Recorded<ObjectDirs>, mut facts: Facts) -> Facts {
     let mut filled = recorded.events().filter_map(Event::filled).peekable();
-    if filled.peek().is_some() && filled.all(Filled::is_published_partition) {
+    if filled.peek().is_some() && filled.all(FilledScheme::is_published_partition) {
         facts.drives.push(PARTITION.into());
     }
     facts.drives.extend(crate::is_on(&recorded.environment, DISK).then(|| DISK.into()));
@@ -29,7 +29,7 @@ pub(super) fn measurements(spec: &Spec, events: &[&Event]) -> Vec<Measurement> {
     found
 }
 
-fn partition(spec: &Spec, filled: &Filled) -> Option<Measurement> {
+fn partition(spec: &Spec, filled: &FilledScheme) -> Option<Measurement> {
     let options = spec.options().mkfs_options;
     let size = options.split_whitespace().skip_while(|word| *word != "-I").nth(1)?;
     let mib = spec.capacity().0 >> 20;

@@ -1,12 +1,12 @@
 //! Tables and figures of vcs-scaling.
 
-use super::cell::{CellKind, Measured, Skipped};
+use super::cell::{CellKind, MeasuredCell, Skipped};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Rows, Series};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
+pub(super) fn analyse(measured: &[MeasuredCell], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
     let mut caveats = vec![
         "git's background repacking is turned off (gc.auto=0). The measured time includes only the syncs of the system itself; the sync afterwards writes the rest of the page cache.".to_string(),
@@ -25,7 +25,7 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
             measured.len()
         ));
     }
-    let valid: Vec<&Measured> = measured.iter().filter(|cell| cell.is_valid()).collect();
+    let valid: Vec<&MeasuredCell> = measured.iter().filter(|cell| cell.is_valid()).collect();
     let quantities = quantities(measured);
     Ok(Analysis {
         title: "Version-control and backup systems with many files and a large one".into(),
@@ -38,10 +38,10 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
     })
 }
 
-fn quantities(measured: &[Measured]) -> Rows<&Measured> {
-    let seconds = |name: &'static str| move |cell: &Measured| cell.step(name).map(|step| step.seconds);
+fn quantities(measured: &[MeasuredCell]) -> Rows<&MeasuredCell> {
+    let seconds = |name: &'static str| move |cell: &MeasuredCell| cell.step(name).map(|step| step.seconds);
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let first = |cell: &Measured| cell.step("commit1").cloned();
+    let first = |cell: &MeasuredCell| cell.step("commit1").cloned();
     Rows::of(measured)
         .column("system", |cell| &cell.system)
         .key("system")
@@ -79,9 +79,9 @@ fn large(kind: CellKind) -> Option<f64> {
     if let CellKind::FileSize(size) = kind { Some(size as f64) } else { None }
 }
 
-fn figures(measured: &[&Measured], published: &[PublishedValue]) -> Vec<Figure> {
-    let seconds = |name: &'static str| move |cell: &Measured| cell.step(name).map(|step| step.seconds);
-    let ratio = |cell: &Measured| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64);
+fn figures(measured: &[&MeasuredCell], published: &[PublishedValue]) -> Vec<Figure> {
+    let seconds = |name: &'static str| move |cell: &MeasuredCell| cell.step(name).map(|step| step.seconds);
+    let ratio = |cell: &MeasuredCell| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64);
     let files = || Axis::linear("files of 1 KiB").log10();
     let size = || Axis::linear("file size").log2().in_bytes();
     let time = || Axis::linear("time (s)").log10();
@@ -129,9 +129,9 @@ fn figures(measured: &[&Measured], published: &[PublishedValue]) -> Vec<Figure> 
 }
 
 fn lines(
-    measured: &[&Measured],
+    measured: &[&MeasuredCell],
     x: impl Fn(CellKind) -> Option<f64>,
-    y: impl Fn(&Measured) -> Option<f64>,
+    y: impl Fn(&MeasuredCell) -> Option<f64>,
 ) -> Vec<Series> {
     let mut values: BTreeMap<&str, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for cell in measured {
@@ -153,7 +153,7 @@ fn lines(
 /// Returns a line per system that both the study and this run measured, up to the largest measured x. Zeros are steps
 /// that the study did not have.
 fn published_series(
-    measured: &[&Measured],
+    measured: &[&MeasuredCell],
     published: &[PublishedValue],
     metric: &str,
     x: fn(CellKind) -> Option<f64>,
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn store_that_lost_data_is_in_no_figure() {
         let of = |verified| {
-            let one = Measured { verified, ..cell("git", CellKind::ManyFiles(100), 0) };
+            let one = MeasuredCell { verified, ..cell("git", CellKind::ManyFiles(100), 0) };
             analyse(&[one], &[], "metric,condition,value,unit,source,note\n").unwrap()
         };
         assert!(!of(Some(true)).figures.is_empty() && !of(None).figures.is_empty());

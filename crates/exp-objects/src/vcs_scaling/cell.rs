@@ -7,7 +7,7 @@ use senesce_core::{Bytes, Failure};
 use senesce_objstore::error::StoreError;
 use senesce_objstore::store::sync_file_system;
 use senesce_objstore::vcs::files::{self, SMALL_BYTES};
-use senesce_objstore::vcs::{Outcome, Ran, Repository, Step, System, run};
+use senesce_objstore::vcs::{Outcome, ProcessResult, Repository, Step, System, run};
 use senesce_runner::Context;
 use senesce_volume::open;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(crate) struct StepTime {
 
 /// A measured cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredCell {
     pub system: String,
     pub kind: CellKind,
     pub repeat: u64,
@@ -88,13 +88,13 @@ pub(crate) struct Measured {
     pub problem: Option<String>,
     /// The kind of early end.
     #[serde(default)]
-    pub ended: Option<Ended>,
+    pub ended: Option<CellEnd>,
 }
 
 /// Kinds of an early end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Ended {
+pub(crate) enum CellEnd {
     /// A commit was rejected by its system.
     Rejected,
     /// Another command failed, or the restored version differs.
@@ -103,7 +103,7 @@ pub(crate) enum Ended {
     Cut,
 }
 
-impl Measured {
+impl MeasuredCell {
     pub(crate) fn step(&self, name: &str) -> Option<&StepTime> {
         self.steps.iter().find(|step| step.step == name)
     }
@@ -120,7 +120,7 @@ impl Cell {
         format!("{}, {}, round {}", self.system.name(), self.kind.text(), self.repeat + 1)
     }
 
-    pub(super) fn measure(&self, spec: &Spec, context: &mut Context<'_, VcsScaling>) -> Result<Measured, Failure> {
+    pub(super) fn measure(&self, spec: &Spec, context: &mut Context<'_, VcsScaling>) -> Result<MeasuredCell, Failure> {
         let target = open(&spec.target, &spec.options(context)?)?;
         context.add_environment(&target.environment())?;
         let root = target.mount_point();
@@ -131,7 +131,7 @@ impl Cell {
             restored: root.join("restored"),
             senesce: find_program("senesce").unwrap_or_default(),
         };
-        let mut measured = Measured {
+        let mut measured = MeasuredCell {
             system: self.system.name().into(),
             kind: self.kind,
             repeat: self.repeat,
@@ -148,7 +148,7 @@ impl Cell {
             Err(Stop::Problem(problem, ended)) => (measured.problem, measured.ended) = (Some(problem), Some(ended)),
             Err(Stop::Failure(failure)) => return Err(failure),
         }
-        if measured.ended == Some(Ended::Rejected) {
+        if measured.ended == Some(CellEnd::Rejected) {
             measured.verified = self.survives(spec, context, &place)?;
         }
         target.close()?;
@@ -160,7 +160,7 @@ impl Cell {
         spec: &Spec,
         context: &Context<'_, VcsScaling>,
         place: &Repository,
-        measured: &mut Measured,
+        measured: &mut MeasuredCell,
     ) -> Result<(), Stop> {
         for folder in [&place.work, &place.home, &place.restored] {
             fs::create_dir(folder).map_err(failed("make directory", folder))?;
@@ -168,7 +168,7 @@ impl Cell {
         let tree = place.work.join(TREE);
         // The same data for every system.
         let mut random = context.seed.stream(&format!("vcs-scaling/{}/{}", self.kind.text(), self.repeat));
-        let timed = |step: Step, name: &str, measured: &mut Measured| {
+        let timed = |step: Step, name: &str, measured: &mut MeasuredCell| {
             self.timed(step, name, spec, context, place).map(|time| measured.steps.extend(time))
         };
         timed(Step::Init, "init", measured)?;
@@ -196,7 +196,7 @@ impl Cell {
         let difference = files::difference(&tree, &place.restored_tree(self.system))?;
         measured.verified = Some(difference.is_none());
         difference.map_or(Ok(()), |message| {
-            Err(Stop::Problem(format!("the restored version differs from the tree: {message}"), Ended::Failed))
+            Err(Stop::Problem(format!("the restored version differs from the tree: {message}"), CellEnd::Failed))
         })
     }
 
@@ -258,7 +258,7 @@ impl StepTime {
         Self { step: step.into(), seconds, user_seconds, system_seconds, peak_bytes: 0, sync_seconds: 0.0 }
     }
 
-    fn add(&mut self, ran: &Ran) {
+    fn add(&mut self, ran: &ProcessResult) {
         self.seconds += ran.seconds;
         self.user_seconds += ran.user_seconds;
         self.system_seconds += ran.system_seconds;
@@ -266,7 +266,7 @@ impl StepTime {
     }
 }
 
-fn problem(ran: &Ran) -> Option<String> {
+fn problem(ran: &ProcessResult) -> Option<String> {
     match &ran.outcome {
         Outcome::Done => None,
         Outcome::Failed(status, output) => Some(format!("ended with status {status}: {output}")),
@@ -276,19 +276,19 @@ fn problem(ran: &Ran) -> Option<String> {
 }
 
 /// Classifies a failed command. A full file system is recognized by the program's message.
-fn ended(step: Step, outcome: &Outcome) -> Ended {
+fn ended(step: Step, outcome: &Outcome) -> CellEnd {
     let is_commit = matches!(step, Step::FirstCommit | Step::SecondCommit);
     match outcome {
-        Outcome::Failed(_, output) if output.contains("No space left on device") => Ended::Cut,
-        Outcome::Failed(..) if is_commit => Ended::Rejected,
-        Outcome::Failed(..) | Outcome::Done => Ended::Failed,
-        Outcome::Killed(_) | Outcome::TimedOut => Ended::Cut,
+        Outcome::Failed(_, output) if output.contains("No space left on device") => CellEnd::Cut,
+        Outcome::Failed(..) if is_commit => CellEnd::Rejected,
+        Outcome::Failed(..) | Outcome::Done => CellEnd::Failed,
+        Outcome::Killed(_) | Outcome::TimedOut => CellEnd::Cut,
     }
 }
 
 /// An early end of a cell, as its result or as the end of the run.
 enum Stop {
-    Problem(String, Ended),
+    Problem(String, CellEnd),
     Failure(Failure),
 }
 
@@ -300,7 +300,7 @@ impl From<Failure> for Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        if error.is_full() { Self::Problem(error.to_string(), Ended::Cut) } else { Self::Failure(error.into()) }
+        if error.is_full() { Self::Problem(error.to_string(), CellEnd::Cut) } else { Self::Failure(error.into()) }
     }
 }
 
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn only_commits_refused_by_their_system_are_rejected() {
         let failed = |message: &str| Outcome::Failed(255, message.into());
-        assert_eq!(ended(Step::FirstCommit, &failed("abort: up to 2 GiB")), Ended::Rejected);
-        assert_eq!(ended(Step::FirstCommit, &failed("write: No space left on device")), Ended::Cut);
-        assert_eq!(ended(Step::SecondCommit, &Outcome::TimedOut), Ended::Cut);
-        assert_eq!(ended(Step::Gc, &failed("no")), Ended::Failed);
+        assert_eq!(ended(Step::FirstCommit, &failed("abort: up to 2 GiB")), CellEnd::Rejected);
+        assert_eq!(ended(Step::FirstCommit, &failed("write: No space left on device")), CellEnd::Cut);
+        assert_eq!(ended(Step::SecondCommit, &Outcome::TimedOut), CellEnd::Cut);
+        assert_eq!(ended(Step::Gc, &failed("no")), CellEnd::Failed);
     }
 }

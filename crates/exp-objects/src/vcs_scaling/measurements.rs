@@ -1,11 +1,11 @@
 //! Values of a cell under the conditions that its claims name.
 
-use super::cell::{CellKind, Ended, Measured};
+use super::cell::{CellEnd, CellKind, MeasuredCell};
 use senesce_core::{Better, Measurement};
 
 const STEPS: [&str; 4] = ["commit1", "commit2", "status1", "status2"];
 
-impl Measured {
+impl MeasuredCell {
     pub(crate) fn is_valid(&self) -> bool {
         self.verified != Some(false)
     }
@@ -39,7 +39,7 @@ impl Measured {
     /// does not count.
     fn commits_that_succeed(&self) -> Option<f64> {
         match self.ended {
-            Some(Ended::Rejected) => Some(0.0),
+            Some(CellEnd::Rejected) => Some(0.0),
             _ => self.step("commit2").map(|_| 100.0),
         }
     }
@@ -62,7 +62,7 @@ pub(super) mod tests {
     use senesce_core::{Level, Verdict};
     use senesce_runner::Run;
 
-    pub(crate) fn cell(system: &str, kind: CellKind, repeat: u64) -> Measured {
+    pub(crate) fn cell(system: &str, kind: CellKind, repeat: u64) -> MeasuredCell {
         let step = |step: &str| StepTime {
             step: step.into(),
             seconds: 1.0,
@@ -71,7 +71,7 @@ pub(super) mod tests {
             peak_bytes: 1,
             sync_seconds: 0.0,
         };
-        Measured {
+        MeasuredCell {
             system: system.into(),
             kind,
             repeat,
@@ -87,8 +87,8 @@ pub(super) mod tests {
         ClaimSet::parse(VcsScaling::CLAIMS, VcsScaling::PUBLISHED).unwrap()
     }
 
-    fn values(cells: &[Measured]) -> Vec<Measurement> {
-        cells.iter().flat_map(Measured::measurements).collect()
+    fn values(cells: &[MeasuredCell]) -> Vec<Measurement> {
+        cells.iter().flat_map(MeasuredCell::measurements).collect()
     }
 
     #[test]
@@ -104,7 +104,7 @@ pub(super) mod tests {
         assert_eq!(untested(&set(), &values(&cells)), Vec::<String>::new());
     }
 
-    fn verdict(id: &str, cells: &[Measured]) -> Verdict {
+    fn verdict(id: &str, cells: &[MeasuredCell]) -> Verdict {
         let found = decide(&set(), &values(cells), &Facts::of(Level::Quick));
         found.into_iter().find(|finding| finding.id == id).unwrap().verdict
     }
@@ -112,9 +112,9 @@ pub(super) mod tests {
     #[test]
     fn cell_cut_by_the_time_limit_does_not_count() {
         let whole = cell("git", CellKind::ManyFiles(100), 0);
-        let cut = Measured { verified: None, ended: Some(Ended::Cut), ..cell("hg", CellKind::ManyFiles(100), 0) };
-        let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
-        let of = |cells: &[Measured]| verdict("every-commit-holds-its-data", cells);
+        let cut = MeasuredCell { verified: None, ended: Some(CellEnd::Cut), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let lost = MeasuredCell { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let of = |cells: &[MeasuredCell]| verdict("every-commit-holds-its-data", cells);
         assert_eq!(of(&[whole.clone(), cut.clone()]), Verdict::Supported);
         assert_eq!(of(&[whole, lost]), Verdict::NotSupported);
         assert_eq!(of(&[cut]), Verdict::NotTestable);
@@ -122,7 +122,7 @@ pub(super) mod tests {
 
     #[test]
     fn store_that_lost_data_has_no_times() {
-        let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let lost = MeasuredCell { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
         let names: Vec<String> = lost.measurements().into_iter().map(|one| one.metric).collect();
         assert_eq!(names, ["commits that succeed", "commits that hold the data"]);
     }
@@ -130,7 +130,7 @@ pub(super) mod tests {
     #[test]
     fn rejected_commit_can_still_hold_the_data() {
         let large = CellKind::FileSize(12 << 30);
-        let mut rejected = Measured { ended: Some(Ended::Rejected), ..cell("git", large, 0) };
+        let mut rejected = MeasuredCell { ended: Some(CellEnd::Rejected), ..cell("git", large, 0) };
         rejected.steps.retain(|step| step.step != "commit2");
         assert_eq!(verdict("git-errs-at-12g", &[rejected.clone()]), Verdict::Supported);
         assert_eq!(verdict("data-intact", &[rejected]), Verdict::Supported);

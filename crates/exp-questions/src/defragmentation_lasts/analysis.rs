@@ -1,8 +1,8 @@
 //! The gain that is left, against the prediction by what survives of the moved files.
 
 use super::arm::Arm;
-use super::image::{Moment, Surviving};
-use super::{Lasted, Spec};
+use super::image::{ImageState, SurvivingFiles};
+use super::{ImageHistory, Spec};
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Measurement, Rows};
 use senesce_stats::{mean, standard_deviation, student};
@@ -37,7 +37,7 @@ struct Point {
     /// Share of the first gain that is left: mean over images, with its interval if there are several.
     left: f64,
     interval: Option<(f64, f64)>,
-    surviving: Surviving,
+    surviving: SurvivingFiles,
 }
 
 impl Point {
@@ -64,7 +64,7 @@ impl System {
 
 /// How well each prediction fits the points of all systems.
 #[derive(Debug, Clone, Serialize)]
-struct Law {
+struct PredictionAnswers {
     systems: usize,
     points: usize,
     near: usize,
@@ -78,7 +78,7 @@ struct Law {
     half_life: f64,
 }
 
-impl Law {
+impl PredictionAnswers {
     fn of(systems: &[System]) -> Option<Self> {
         let tested: Vec<&System> = systems.iter().filter(|system| system.is_tested()).collect();
         let points: Vec<&Point> = tested.iter().flat_map(|system| &system.points).collect();
@@ -103,26 +103,26 @@ impl Law {
 
     /// Returns whether the law holds; `None` if undecided.
     fn holds(&self) -> Option<bool> {
-        self.judge(self.near, self.rms)
+        self.decide(self.near, self.rms)
     }
 
     /// Returns whether the second prediction holds; `None` if undecided.
     fn files_hold(&self) -> Option<bool> {
-        self.judge(self.files_near, self.files_rms)
+        self.decide(self.files_near, self.files_rms)
     }
 
-    fn judge(&self, near: usize, rms: f64) -> Option<bool> {
+    fn decide(&self, near: usize, rms: f64) -> Option<bool> {
         let holds = near as f64 >= MOST * self.points as f64 && rms < self.half_life_rms;
         (self.systems >= LEAST_SYSTEMS).then_some(holds)
     }
 }
 
 /// Returns the images of one system, each with its control, which had the same layout before the treatment.
-fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Lasted)> {
-    let is_alike = |image: &&Lasted| {
+fn pairs<'a>(images: &'a [ImageHistory], one: &'a ImageHistory) -> Vec<(&'a ImageHistory, &'a ImageHistory)> {
+    let is_alike = |image: &&ImageHistory| {
         (image.step.fs, &image.step.profile, image.step.arm) == (one.step.fs, &one.step.profile, one.step.arm)
     };
-    let control = |image: &Lasted| {
+    let control = |image: &ImageHistory| {
         images.iter().find(|other| {
             other.step.arm == Arm::None
                 && other.before.is_some()
@@ -134,7 +134,7 @@ fn pairs<'a>(images: &'a [Lasted], one: &'a Lasted) -> Vec<(&'a Lasted, &'a Last
     images.iter().filter(is_alike).filter_map(|image| Some((image, control(image)?))).collect()
 }
 
-fn systems(images: &[Lasted]) -> Vec<System> {
+fn systems(images: &[ImageHistory]) -> Vec<System> {
     let mut systems: Vec<System> = Vec::new();
     for one in images.iter().filter(|image| image.step.arm != Arm::None) {
         let (fs, profile, arm) = (one.step.fs.to_string(), one.step.profile.clone(), one.step.arm.to_string());
@@ -157,25 +157,25 @@ fn systems(images: &[Lasted]) -> Vec<System> {
 }
 
 /// Returns the reading time that the treatment saves at a moment, as a share of the control's.
-fn gain(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
+fn gain(image: &ImageHistory, control: &ImageHistory, at: usize) -> Option<f64> {
     let (now, untreated) = (image.moments.get(at)?.disk_seconds, control.moments.get(at)?.disk_seconds);
     (untreated > 0.0).then(|| (untreated - now) / untreated)
 }
 
-fn seconds_saved(image: &Lasted, control: &Lasted, at: usize) -> Option<f64> {
+fn seconds_saved(image: &ImageHistory, control: &ImageHistory, at: usize) -> Option<f64> {
     Some(control.moments.get(at)?.disk_seconds - image.moments.get(at)?.disk_seconds)
 }
 
 /// Returns the values of a system at a moment; `None` if a value of an image is missing.
-fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
-    let left = |(image, control): &(&Lasted, &Lasted)| {
+fn point(pairs: &[(&ImageHistory, &ImageHistory)], at: usize) -> Option<Point> {
+    let left = |(image, control): &(&ImageHistory, &ImageHistory)| {
         let left = seconds_saved(image, control, at)? / seconds_saved(image, control, 0)?;
         left.is_finite().then_some(left)
     };
     let left: Vec<f64> = pairs.iter().map(left).collect::<Option<_>>()?;
-    let surviving: Vec<Surviving> =
+    let surviving: Vec<SurvivingFiles> =
         pairs.iter().map(|(image, _)| image.moments.get(at)?.surviving).collect::<Option<_>>()?;
-    let of = |value: fn(&Surviving) -> f64| mean(&surviving.iter().map(value).collect::<Vec<_>>());
+    let of = |value: fn(&SurvivingFiles) -> f64| mean(&surviving.iter().map(value).collect::<Vec<_>>());
     let centre = mean(&left)?;
     let reach = standard_deviation(&left).filter(|_| left.len() > 1).map(|deviation| {
         student::quantile(ERROR / 2.0, left.len() as f64 - 1.0) * deviation / (left.len() as f64).sqrt()
@@ -184,13 +184,13 @@ fn point(pairs: &[(&Lasted, &Lasted)], at: usize) -> Option<Point> {
         overwrites: pairs.first()?.0.moments.get(at)?.overwrites,
         left: centre,
         interval: reach.map(|reach| (centre - reach, centre + reach)),
-        surviving: Surviving { files: of(|left| left.files)?, pairs: of(|left| left.pairs)? },
+        surviving: SurvivingFiles { files: of(|left| left.files)?, pairs: of(|left| left.pairs)? },
     })
 }
 
-pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
+pub(super) fn analyse(spec: &Spec, images: &[ImageHistory]) -> Analysis {
     let systems = systems(images);
-    let law = Law::of(&systems);
+    let law = PredictionAnswers::of(&systems);
     let treated = images.iter().filter(|image| image.step.arm != Arm::None).count();
     let without = treated - systems.iter().map(|system| system.images).sum::<usize>();
     let mut caveats = Vec::new();
@@ -209,14 +209,14 @@ pub(super) fn analyse(spec: &Spec, images: &[Lasted]) -> Analysis {
         result: json!({
             "systems": systems,
             "law": law,
-            "holds": law.as_ref().and_then(Law::holds),
-            "files_hold": law.as_ref().and_then(Law::files_hold),
+            "holds": law.as_ref().and_then(PredictionAnswers::holds),
+            "files_hold": law.as_ref().and_then(PredictionAnswers::files_hold),
             "images": images,
         }),
     }
 }
 
-fn summary(systems: &[System], law: Option<&Law>) -> String {
+fn summary(systems: &[System], law: Option<&PredictionAnswers>) -> String {
     let Some(law) = law else {
         let gained = systems.iter().filter(|system| system.is_tested()).count();
         return match gained {
@@ -224,7 +224,7 @@ fn summary(systems: &[System], law: Option<&Law>) -> String {
             _ => format!("Undecided: {gained} systems gained enough, and values of all their images are missing."),
         };
     };
-    let Law { systems, points, near, rms, files_near, files_rms, half_life_rms, half_life } = law;
+    let PredictionAnswers { systems, points, near, rms, files_near, files_rms, half_life_rms, half_life } = law;
     let verdict = match law.holds() {
         Some(true) => "The gain of a defragmentation lasts as long as the files that it moved.".into(),
         Some(false) => "The survival of the moved files does not predict how long the gain lasts.".into(),
@@ -296,8 +296,8 @@ fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
     }]
 }
 
-pub(super) fn measurements(_spec: &Spec, image: &Lasted) -> Vec<Measurement> {
-    let of = |moment: &Moment| -> Vec<Measurement> {
+pub(super) fn measurements(_spec: &Spec, image: &ImageHistory) -> Vec<Measurement> {
+    let of = |moment: &ImageState| -> Vec<Measurement> {
         let (files, pairs) = (moment.surviving.map(|left| left.files), moment.surviving.map(|left| left.pairs));
         let values = [
             ("disk read", "s", Some(moment.disk_seconds)),
@@ -310,7 +310,11 @@ pub(super) fn measurements(_spec: &Spec, image: &Lasted) -> Vec<Measurement> {
     image.moments.iter().flat_map(of).collect()
 }
 
-fn measurement(image: &Lasted, moment: &Moment, (name, unit, value): (&str, &str, f64)) -> Option<Measurement> {
+fn measurement(
+    image: &ImageHistory,
+    moment: &ImageState,
+    (name, unit, value): (&str, &str, f64),
+) -> Option<Measurement> {
     let step = &image.step;
     let measured = Measurement::new(name, unit, Better::Neither, value).ok()?;
     let measured = measured.under("fs", step.fs.name()).under("profile", &*step.profile);
@@ -320,29 +324,35 @@ fn measurement(image: &Lasted, moment: &Moment, (name, unit, value): (&str, &str
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Lasting, Step};
+    use super::super::{DefragmentationLasts, Step};
     use super::*;
     use senesce_core::Level;
     use senesce_runner::Experiment;
     use senesce_volume::FileSystem;
 
-    fn image((fs, profile): (FileSystem, &str), arm: Arm, seed: u32, seconds: &[f64], survival: &[f64]) -> Lasted {
-        let moment = |(at, (seconds, left)): (usize, (&f64, &f64))| Moment {
+    fn image(
+        (fs, profile): (FileSystem, &str),
+        arm: Arm,
+        seed: u32,
+        seconds: &[f64],
+        survival: &[f64],
+    ) -> ImageHistory {
+        let moment = |(at, (seconds, left)): (usize, (&f64, &f64))| ImageState {
             overwrites: at as f64,
             disk_seconds: *seconds,
             files: 10,
             extents: 10,
             free_extents: None,
-            surviving: Some(Surviving { files: *left, pairs: *left }),
+            surviving: Some(SurvivingFiles { files: *left, pairs: *left }),
             digest: None,
         };
         let step = Step { kernel: "6.12".into(), fs, profile: profile.into(), arm, seed };
         let moments = seconds.iter().zip(survival).enumerate().map(moment).collect();
-        Lasted { step, before: Some(format!("{seed}")), moments }
+        ImageHistory { step, before: Some(format!("{seed}")), moments }
     }
 
     fn spec() -> Spec {
-        Lasting::defaults(Level::Smoke)
+        DefragmentationLasts::defaults(Level::Smoke)
     }
 
     const SYSTEMS: [(FileSystem, &str); 6] = [
@@ -355,7 +365,7 @@ mod tests {
     ];
 
     /// Returns images that save 40 of 100 s at first, and `left` of that at each moment.
-    fn images(left: [f64; 3]) -> Vec<Lasted> {
+    fn images(left: [f64; 3]) -> Vec<ImageHistory> {
         let survival = [1.0, 0.6, 0.2];
         let mut all = Vec::new();
         for (fs, profile) in SYSTEMS {
@@ -391,7 +401,8 @@ mod tests {
     #[test]
     fn few_systems_decide_nothing() {
         for left in [[1.0, 0.62, 0.18], [1.0, 0.1, 0.0]] {
-            let few: Vec<Lasted> = images(left).into_iter().filter(|image| image.step.fs == FileSystem::Ext4).collect();
+            let few: Vec<ImageHistory> =
+                images(left).into_iter().filter(|image| image.step.fs == FileSystem::Ext4).collect();
             let analysis = analyse(&spec(), &few);
             assert!(analysis.result["holds"].is_null() && analysis.result["law"]["points"] == 4, "{}", analysis.result);
         }

@@ -1,7 +1,7 @@
 //! Ages one image, treats it, and ages it further.
 
 use super::arm::{Arm, defragment};
-use super::{Event, Lasted, Lasting, Spec, Step};
+use super::{DefragmentationLasts, Event, ImageHistory, Spec, Step};
 use crate::unsynced::Unsynced;
 use senesce_aging::{
     AgingPlan, Clock, CommitShare, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Planner, Profile, Stop,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// An image at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub(crate) struct ImageState {
     /// Bytes created since the treatment over the size.
     pub overwrites: f64,
     /// Modelled seconds of reading all files once in path order.
@@ -33,13 +33,13 @@ pub(crate) struct Moment {
     pub extents: u64,
     pub free_extents: Option<u64>,
     /// None if no file was moved.
-    pub surviving: Option<Surviving>,
+    pub surviving: Option<SurvivingFiles>,
     pub digest: Option<String>,
 }
 
 /// The moved files that are left.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Surviving {
+pub(crate) struct SurvivingFiles {
     /// Share of the moved files that still exist.
     pub files: f64,
     /// Share of the neighbours in path order, at least one of which was moved, that both exist and are neighbours.
@@ -64,27 +64,27 @@ pub(super) fn plan(spec: &Spec, profile: &str, seed: Seed) -> Result<AgingPlan, 
 ///
 /// # Errors
 /// Any failure of mkfs, mount, the aging, or the tool; a full volume; a warning of the kernel; an interrupt.
-pub(super) fn age(spec: &Spec, step: &Step, context: &mut Context<'_, Lasting>) -> Result<Event, Failure> {
+pub(super) fn age(spec: &Spec, step: &Step, context: &mut Context<'_, DefragmentationLasts>) -> Result<Event, Failure> {
     let seed = context.seed.child(&format!("defragmentation-lasts/{}", step.seed));
     let plan = Arc::new(plan(spec, &step.profile, seed)?);
     let mut planner = plan.operations();
     let mut target = open(&TargetSpec::Memory { size: spec.size.0 }, &OpenOptions::fresh(step.fs))?;
     let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write);
     play(&mut planner, &back_end, spec.overwrites, context)?;
-    let aged = Seen::of(&mut target)?;
+    let aged = ExaminedImage::of(&mut target)?;
     target = treat(step, spec.size.0, target)?;
-    let treated = Seen::of(&mut target)?;
+    let treated = ExaminedImage::of(&mut target)?;
     let moved = treated.moved_since(&aged, step.arm);
     let mut moments = vec![treated.moment(0.0, &treated, &moved)?];
     for moment in &spec.moments {
         let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write).prepared();
         play(&mut planner, &back_end, spec.overwrites + moment, context)?;
-        moments.push(Seen::of(&mut target)?.moment(*moment, &treated, &moved)?);
+        moments.push(ExaminedImage::of(&mut target)?.moment(*moment, &treated, &moved)?);
     }
     fail_on(target.kernel_warnings())?;
     fail_on(senesce_volume::guest::kernel_faults())?;
     target.close()?;
-    Ok(Event::Lasted(Box::new(Lasted { step: step.clone(), before: aged.digest, moments })))
+    Ok(Event::Lasted(Box::new(ImageHistory { step: step.clone(), before: aged.digest, moments })))
 }
 
 /// Executes the plan until `overwrites`, or its end.
@@ -92,7 +92,7 @@ fn play(
     planner: &mut Planner,
     back_end: &DirectoryTarget<'_>,
     overwrites: f64,
-    context: &Context<'_, Lasting>,
+    context: &Context<'_, DefragmentationLasts>,
 ) -> Result<(), Failure> {
     let outcome = execute(planner, back_end, &ExecuteOptions::default(), context.interrupt, &mut |planner, _| {
         if planner.overwrites() < overwrites { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -149,14 +149,14 @@ fn copy_tree(from: &Path, to: &Path, unsynced: &mut Unsynced) -> Result<(), Fail
 }
 
 /// A layout, and the files of the tree in path order.
-struct Seen {
+struct ExaminedImage {
     layout: Layout,
     digest: Option<String>,
     files: FileRuns,
     paths: Vec<PathBuf>,
 }
 
-impl Seen {
+impl ExaminedImage {
     fn of(target: &mut MountedTarget) -> Result<Self, Failure> {
         target.sync()?;
         // The layout that later mounts show: preallocated blocks are free.
@@ -184,9 +184,9 @@ impl Seen {
         all.filter(has_moved).map(|(path, _)| path).collect()
     }
 
-    fn moment(&self, overwrites: f64, treated: &Self, moved: &HashSet<PathBuf>) -> Result<Moment, Failure> {
+    fn moment(&self, overwrites: f64, treated: &Self, moved: &HashSet<PathBuf>) -> Result<ImageState, Failure> {
         let summary = &self.layout.summary;
-        Ok(Moment {
+        Ok(ImageState {
             overwrites,
             disk_seconds: read_seconds(DISK, &self.files)?,
             files: summary.files,
@@ -199,7 +199,7 @@ impl Seen {
 }
 
 /// Returns the shares of moved files and of neighbour pairs that survive. Both lists are sorted.
-fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> Option<Surviving> {
+fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> Option<SurvivingFiles> {
     let exists: HashSet<&PathBuf> = now.iter().collect();
     let pairs_now: HashSet<(&PathBuf, &PathBuf)> = now.iter().zip(now.iter().skip(1)).collect();
     let files: Vec<&PathBuf> = then.iter().filter(|path| moved.contains(*path)).collect();
@@ -210,7 +210,10 @@ fn survival(then: &[PathBuf], now: &[PathBuf], moved: &HashSet<PathBuf>) -> Opti
     }
     let left_files = files.iter().filter(|path| exists.contains(**path)).count();
     let left_pairs = pairs.iter().filter(|pair| pairs_now.contains(pair)).count();
-    Some(Surviving { files: left_files as f64 / files.len() as f64, pairs: left_pairs as f64 / pairs.len() as f64 })
+    Some(SurvivingFiles {
+        files: left_files as f64 / files.len() as f64,
+        pairs: left_pairs as f64 / pairs.len() as f64,
+    })
 }
 
 #[cfg(test)]
@@ -225,7 +228,7 @@ mod tests {
     fn survivors_are_moved_files_and_unbroken_neighbours() {
         let then = paths(&["a", "b", "c", "d"]);
         let all: HashSet<PathBuf> = then.iter().cloned().collect();
-        let is = |files, pairs| Some(Surviving { files, pairs });
+        let is = |files, pairs| Some(SurvivingFiles { files, pairs });
         assert_eq!(survival(&then, &then, &all), is(1.0, 1.0));
         assert_eq!(survival(&then, &paths(&["a", "b", "b2", "c"]), &all), is(0.75, 1.0 / 3.0));
         let one = HashSet::from(["d".into()]);

@@ -3,13 +3,13 @@
 use super::Spec;
 use super::contrast::{Block, ERROR, Effect, Factor, MARGIN, Metric, Workload, blocks, metrics};
 use super::proof::{Proof, Proven, prove};
-use super::work::Measured;
+use super::work::MeasuredState;
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Measurement, Rows, Size};
 use senesce_stats::spearman;
 use serde_json::json;
 
-pub(super) fn analyse(spec: &Spec, states: &[Measured]) -> Analysis {
+pub(super) fn analyse(spec: &Spec, states: &[MeasuredState]) -> Analysis {
     let proven: Vec<Proven<'_>> = blocks(states).into_iter().map(prove).collect();
     let effects: Vec<Effect> = proven.iter().flat_map(effects).collect();
     let proofs: Vec<&Proof> = proven.iter().map(|one| &one.proof).collect();
@@ -30,7 +30,7 @@ pub(super) fn analyse(spec: &Spec, states: &[Measured]) -> Analysis {
 
 /// Names the new files that took more than half of the free space.
 fn too_large<'a>(spec: &'a Spec, proven: &'a Proven<'_>) -> impl Iterator<Item = String> + 'a {
-    let states: Vec<&Measured> = proven.blocks.iter().flat_map(Block::all).collect();
+    let states: Vec<&MeasuredState> = proven.blocks.iter().flat_map(Block::all).collect();
     let lacks = move |size: &&Size| states.iter().any(|one| one.new_files.iter().all(|new| new.size != **size));
     let name = |size: &Size| format!("left out, {}: new files of {size} do not fit", proven.aging);
     spec.file_sizes.iter().filter(lacks).map(name)
@@ -182,7 +182,7 @@ fn figures(spec: &Spec, effects: &[Effect]) -> Vec<Figure> {
     }]
 }
 
-pub(super) fn measurements(one: &Measured) -> Vec<Measurement> {
+pub(super) fn measurements(one: &MeasuredState) -> Vec<Measurement> {
     let of = |metric: Metric| {
         let step = &one.step;
         let Workload(workload, size) = metric.workload;
@@ -200,7 +200,7 @@ pub(super) fn measurements(one: &Measured) -> Vec<Measurement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Age, Aging, FilesOrFreeSpace, Step};
+    use super::super::{Aging, FilesOrFreeSpace, LayoutAge, Step};
     use super::*;
     use senesce_claims::{ClaimSet, untested};
     use senesce_core::{Bytes, Level};
@@ -208,10 +208,10 @@ mod tests {
     use senesce_volume::FileSystem;
     use serde_json::Value;
 
-    fn state(seed: u32, files: Age, free: Age) -> Measured {
+    fn state(seed: u32, files: LayoutAge, free: LayoutAge) -> MeasuredState {
         let aging = Aging { fs: FileSystem::Ext4, profile: "agrawal".into(), fullness: 0.85, overwrites: 4.0 };
         let noise = 1.0 + 0.01 * f64::from(seed % 3);
-        let (old_files, old_free) = (files == Age::Aged, free == Age::Aged);
+        let (old_files, old_free) = (files == LayoutAge::Aged, free == LayoutAge::Aged);
         let pick = |is_old: bool, old: f64, young: f64| noise * if is_old { old } else { young };
         let seconds = |of: f64| json!({"disk": of, "ssd": 1.0});
         let written = |of: f64| json!({"requests": (100.0 * of) as u64, "bytes": 1, "seconds": seconds(of)});
@@ -239,12 +239,14 @@ mod tests {
         serde_json::from_value(measured).expect("a state")
     }
 
-    fn states(seeds: u32) -> Vec<Measured> {
-        let of = |seed| Age::ALL.into_iter().flat_map(move |files| Age::ALL.map(|free| state(seed, files, free)));
+    fn states(seeds: u32) -> Vec<MeasuredState> {
+        let of = |seed| {
+            LayoutAge::ALL.into_iter().flat_map(move |files| LayoutAge::ALL.map(|free| state(seed, files, free)))
+        };
         (0..seeds).flat_map(of).collect()
     }
 
-    fn analysed(states: &[Measured]) -> Analysis {
+    fn analysed(states: &[MeasuredState]) -> Analysis {
         let file_sizes = [16, 64, 4096].map(|kib| Size(Bytes::kib(kib))).to_vec();
         analyse(&Spec { file_sizes, ..FilesOrFreeSpace::defaults(Level::Quick) }, states)
     }
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn seed_with_a_failed_proof_is_named_and_left_out() {
-        type Change = fn(&mut Measured);
+        type Change = fn(&mut MeasuredState);
         let all = states(6);
         let changed = |change: Change| {
             let mut all = all.clone();
@@ -356,8 +358,9 @@ mod tests {
 
     #[test]
     fn measurements_name_their_state_and_size() {
-        let all = measurements(&state(3, Age::Young, Age::Aged));
-        let sizes: Vec<Size> = state(3, Age::Young, Age::Aged).new_files.iter().map(|new| new.size).collect();
+        let all = measurements(&state(3, LayoutAge::Young, LayoutAge::Aged));
+        let sizes: Vec<Size> =
+            state(3, LayoutAge::Young, LayoutAge::Aged).new_files.iter().map(|new| new.size).collect();
         assert_eq!(all.iter().filter(|one| one.metric == "write, disk").count(), sizes.len());
         assert!(all.iter().all(|one| one.image == 3 && one.condition["free"] == "aged"));
     }

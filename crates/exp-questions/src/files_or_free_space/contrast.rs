@@ -1,7 +1,7 @@
 //! Ratios of aged to young, blocked by seed.
 
-use super::work::{Measured, NewFiles, Seconds, Written};
-use super::{Age, Aging};
+use super::work::{MeasuredState, NewFiles, Seconds, Written};
+use super::{Aging, LayoutAge};
 use senesce_core::Size;
 use senesce_stats::verdict::{Decision, Direction, Rule, decide};
 use senesce_stats::{Interval, Mean, Ratio, Unit};
@@ -17,32 +17,32 @@ pub(super) const ERROR: f64 = 0.05;
 pub(super) struct Block<'a> {
     pub seed: u32,
     /// By age of files, and of free space.
-    states: [[&'a Measured; 2]; 2],
+    states: [[&'a MeasuredState; 2]; 2],
 }
 
 impl<'a> Block<'a> {
     /// Returns the block of a seed; `None` if a state is missing.
-    fn of(all: &[&'a Measured], seed: u32) -> Option<Self> {
+    fn of(all: &[&'a MeasuredState], seed: u32) -> Option<Self> {
         let state = |files, free| {
-            let is_it = |one: &&&Measured| (one.step.seed, one.step.files, one.step.free) == (seed, files, free);
+            let is_it = |one: &&&MeasuredState| (one.step.seed, one.step.files, one.step.free) == (seed, files, free);
             all.iter().find(is_it).copied()
         };
-        let pair = |files| Some([state(files, Age::Young)?, state(files, Age::Aged)?]);
-        Some(Self { seed, states: [pair(Age::Young)?, pair(Age::Aged)?] })
+        let pair = |files| Some([state(files, LayoutAge::Young)?, state(files, LayoutAge::Aged)?]);
+        Some(Self { seed, states: [pair(LayoutAge::Young)?, pair(LayoutAge::Aged)?] })
     }
 
-    pub(super) fn state(&self, files: Age, free: Age) -> &'a Measured {
+    pub(super) fn state(&self, files: LayoutAge, free: LayoutAge) -> &'a MeasuredState {
         self.states[files as usize][free as usize]
     }
 
-    pub(super) fn all(&self) -> [&'a Measured; 4] {
+    pub(super) fn all(&self) -> [&'a MeasuredState; 4] {
         let [young, aged] = self.states;
         [young[0], young[1], aged[0], aged[1]]
     }
 }
 
 /// Returns the agings in the order of the record, each with its blocks and the number of seeds that lack a state.
-pub(super) fn blocks(states: &[Measured]) -> Vec<(Aging, Vec<Block<'_>>, usize)> {
+pub(super) fn blocks(states: &[MeasuredState]) -> Vec<(Aging, Vec<Block<'_>>, usize)> {
     let mut agings: Vec<Aging> = Vec::new();
     for one in states {
         if !agings.contains(&one.step.aging) {
@@ -50,7 +50,7 @@ pub(super) fn blocks(states: &[Measured]) -> Vec<(Aging, Vec<Block<'_>>, usize)>
         }
     }
     let of = |aging: Aging| {
-        let all: Vec<&Measured> = states.iter().filter(|one| one.step.aging == aging).collect();
+        let all: Vec<&MeasuredState> = states.iter().filter(|one| one.step.aging == aging).collect();
         let mut seeds: Vec<u32> = all.iter().map(|one| one.step.seed).collect();
         seeds.sort_unstable();
         seeds.dedup();
@@ -83,9 +83,9 @@ impl Factor {
     }
 
     /// Returns the aged and the young value; the other factor counts half each.
-    fn pair(self, block: &Block<'_>, value: &dyn Fn(&Measured) -> Option<f64>) -> Option<(f64, f64)> {
-        use Age::{Aged, Young};
-        let mean = |one: (Age, Age), other: (Age, Age)| {
+    fn pair(self, block: &Block<'_>, value: &dyn Fn(&MeasuredState) -> Option<f64>) -> Option<(f64, f64)> {
+        use LayoutAge::{Aged, Young};
+        let mean = |one: (LayoutAge, LayoutAge), other: (LayoutAge, LayoutAge)| {
             Some((value(block.state(one.0, one.1))? * value(block.state(other.0, other.1))?).sqrt())
         };
         match self {
@@ -100,14 +100,18 @@ impl Factor {
     }
 
     /// Decides on the value, and counts the seeds that have it.
-    pub(super) fn decide(self, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> Option<f64>) -> (Decision, usize) {
+    pub(super) fn decide(
+        self,
+        blocks: &[Block<'_>],
+        value: &dyn Fn(&MeasuredState) -> Option<f64>,
+    ) -> (Decision, usize) {
         let pairs: Vec<(f64, f64)> = blocks.iter().filter_map(|block| self.pair(block, value)).collect();
         let ratio = Ratio::paired(&pairs, Mean::Geometric, Unit::Image);
         (decide(&ratio, Rule { direction: Direction::LowerIsBetter, margin: MARGIN }, ERROR), pairs.len())
     }
 }
 
-type Value = Box<dyn Fn(&Measured) -> Option<f64>>;
+type Value = Box<dyn Fn(&MeasuredState) -> Option<f64>>;
 
 /// A measured value of a state. More is worse in all.
 pub(super) struct Metric {
@@ -125,7 +129,7 @@ impl Metric {
     fn of(
         workload: Workload,
         (value_name, unit): (&'static str, &'static str),
-        value: impl Fn(&Measured) -> Option<f64> + 'static,
+        value: impl Fn(&MeasuredState) -> Option<f64> + 'static,
     ) -> Self {
         Self { workload, value_name, unit, value: Box::new(value) }
     }
@@ -144,11 +148,11 @@ impl Metric {
 pub(super) const WRITE: &str = "write";
 
 /// Returns the metrics of a state, in the order of measuring.
-pub(super) fn metrics(one: &Measured) -> Vec<Metric> {
+pub(super) fn metrics(one: &MeasuredState) -> Vec<Metric> {
     let mut all = of_seconds(Workload("cold read", None), |one| Some(one.cold_read));
     for NewFiles { size, .. } in &one.new_files {
         let size = *size;
-        let found = move |one: &Measured| one.new_files.iter().find(|new| new.size == size).copied();
+        let found = move |one: &MeasuredState| one.new_files.iter().find(|new| new.size == size).copied();
         all.extend(of_new(Workload(WRITE, Some(size)), found));
         all.extend(of_seconds(Workload("read back", Some(size)), move |one| Some(found(one)?.read_back)));
     }
@@ -158,20 +162,20 @@ pub(super) fn metrics(one: &Measured) -> Vec<Metric> {
     all
 }
 
-fn of_seconds(workload: Workload, of: impl Fn(&Measured) -> Option<Seconds> + Copy + 'static) -> Vec<Metric> {
+fn of_seconds(workload: Workload, of: impl Fn(&MeasuredState) -> Option<Seconds> + Copy + 'static) -> Vec<Metric> {
     vec![
         Metric::of(workload, ("disk", "s"), move |one| Some(of(one)?.disk)),
         Metric::of(workload, ("SSD", "s"), move |one| Some(of(one)?.ssd)),
     ]
 }
 
-fn of_written(workload: Workload, of: impl Fn(&Measured) -> Option<Written> + Copy + 'static) -> Vec<Metric> {
+fn of_written(workload: Workload, of: impl Fn(&MeasuredState) -> Option<Written> + Copy + 'static) -> Vec<Metric> {
     let mut all = vec![Metric::of(workload, ("requests", "requests"), move |one| Some(of(one)?.requests as f64))];
     all.extend(of_seconds(workload, move |one| Some(of(one)?.seconds)));
     all
 }
 
-fn of_new(workload: Workload, of: impl Fn(&Measured) -> Option<NewFiles> + Copy + 'static) -> Vec<Metric> {
+fn of_new(workload: Workload, of: impl Fn(&MeasuredState) -> Option<NewFiles> + Copy + 'static) -> Vec<Metric> {
     let mut all = vec![Metric::of(workload, ("extents", "extents"), move |one| Some(of(one)?.extents as f64))];
     all.extend(of_written(workload, move |one| Some(of(one)?.written)));
     all

@@ -1,9 +1,9 @@
 //! Are the states what they are called? In each seed, the held factor is the same; over the seeds, the moved one differs.
 
-use super::Age::{Aged, Young};
 use super::Aging;
+use super::LayoutAge::{Aged, Young};
 use super::contrast::{Block, Factor, MARGIN};
-use super::work::{Free, Measured};
+use super::work::{FreeSpaceSummary, MeasuredState};
 use senesce_stats::{Verdict, mean};
 use serde::Serialize;
 
@@ -71,10 +71,10 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
             reasons.push(format!("effects of {name}, because more extents are not proven ({verdict})"));
         }
     }
-    let average = |of: &dyn Fn(&Measured) -> f64| {
+    let average = |of: &dyn Fn(&MeasuredState) -> f64| {
         mean(&blocks.iter().map(|block| of(block.state(Aged, Aged))).collect::<Vec<_>>())
     };
-    let share = |bytes: u64, one: &Measured| bytes as f64 / one.usable as f64;
+    let share = |bytes: u64, one: &MeasuredState| bytes as f64 / one.usable as f64;
     let proof = Proof {
         aging: aging.to_string(),
         seeds,
@@ -96,7 +96,7 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
 }
 
 /// Returns the aged over the young value of a moved factor, and whether it is larger beyond the spread of seeds.
-fn moved(factor: Factor, blocks: &[Block<'_>], value: &dyn Fn(&Measured) -> f64) -> (String, Option<f64>) {
+fn moved(factor: Factor, blocks: &[Block<'_>], value: &dyn Fn(&MeasuredState) -> f64) -> (String, Option<f64>) {
     let (decision, _) = factor.decide(blocks, &|one| Some(value(one)));
     let word = if decision.verdict == Verdict::Worse { MOVED } else { decision.verdict.word() };
     (word.into(), decision.interval.map(|interval| interval.value))
@@ -107,11 +107,11 @@ fn is_near(one: f64, other: f64) -> bool {
 }
 
 /// Returns whether files that are held are the same for both ages of the free space.
-fn held_files(block: &Block<'_>, same: &dyn Fn(&Measured, &Measured) -> bool) -> bool {
+fn held_files(block: &Block<'_>, same: &dyn Fn(&MeasuredState, &MeasuredState) -> bool) -> bool {
     [Young, Aged].into_iter().all(|files| same(block.state(files, Young), block.state(files, Aged)))
 }
 
-fn held_free(block: &Block<'_>, same: &dyn Fn(&Free, &Free) -> bool) -> bool {
+fn held_free(block: &Block<'_>, same: &dyn Fn(&FreeSpaceSummary, &FreeSpaceSummary) -> bool) -> bool {
     [Young, Aged].into_iter().all(|free| same(&block.state(Young, free).free, &block.state(Aged, free).free))
 }
 
@@ -125,12 +125,12 @@ fn ratios_of_held_extents(block: &Block<'_>) -> [f64; 2] {
 /// Returns the first proof that fails in a seed.
 fn differs_where_held(block: &Block<'_>) -> Option<&'static str> {
     let [first, rest @ ..] = block.all();
-    let near = |of: &dyn Fn(&Measured) -> f64| rest.iter().all(|one| is_near(of(first), of(one)));
+    let near = |of: &dyn Fn(&MeasuredState) -> f64| rest.iter().all(|one| is_near(of(first), of(one)));
     let is_aged_alike = first.base.is_some() && rest.iter().all(|one| one.base == first.base);
     let has_same_files = rest.iter().all(|one| one.tree.files == first.tree.files);
     // By bytes: XFS cannot fill the last blocks of an allocation group, which are extents of one block here or there.
-    let same_free = |one: &Free, other: &Free| is_near(one.mean_extent, other.mean_extent);
-    let same_files = |one: &Measured, other: &Measured| {
+    let same_free = |one: &FreeSpaceSummary, other: &FreeSpaceSummary| is_near(one.mean_extent, other.mean_extent);
+    let same_files = |one: &MeasuredState, other: &MeasuredState| {
         is_near(one.tree.gaps as f64, other.tree.gaps as f64) && is_near(one.cold_read.disk, other.cold_read.disk)
     };
     let proofs = [

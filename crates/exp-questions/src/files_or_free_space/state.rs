@@ -5,7 +5,7 @@
 //! is deleted (aged free space), or as much of the ballast (young free space).
 
 use super::tree::{BALLAST, FILLER, PLUG, Tree};
-use super::{Age, Aging, FilesOrFreeSpace, Spec, Step};
+use super::{Aging, FilesOrFreeSpace, LayoutAge, Spec, Step};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use senesce_aging::{
@@ -94,7 +94,7 @@ impl State {
         state.tree = Tree::list(state.target.mount_point())?;
         shorten(&state.target.mount_point().join(BALLAST), free)?;
         state.settle()?;
-        if step.files == Age::Young {
+        if step.files == LayoutAge::Young {
             state.tree.delete(state.target.mount_point())?;
             // Deleted blocks are free after a commit, and after XFS has inactivated the inodes.
             state.settle()?;
@@ -108,11 +108,11 @@ impl State {
     }
 
     /// Frees the same number of bytes in all states.
-    fn release(&self, free: Age) -> Result<(), Failure> {
+    fn release(&self, free: LayoutAge) -> Result<(), Failure> {
         let point = self.target.mount_point();
         let (ballast, filler) = (point.join(BALLAST), point.join(FILLER));
         let bytes = allocated(&ballast)?.min(allocated(&filler)?);
-        let path = if free == Age::Aged { filler } else { ballast };
+        let path = if free == LayoutAge::Aged { filler } else { ballast };
         match allocated(&path)? - bytes {
             0 => fs::remove_file(&path).map_err(failed("delete", &path)),
             rest => shorten(&path, rest),

@@ -20,10 +20,10 @@ fn is_of_tree(path: &Path) -> bool {
 
 /// Paths in order, a directory before its entries.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Tree(Vec<Entry>);
+pub(super) struct Tree(Vec<TreeEntry>);
 
 #[derive(Debug, PartialEq)]
-struct Entry {
+struct TreeEntry {
     /// Relative to the root.
     path: PathBuf,
     /// Bytes of a file; `None`: a directory.
@@ -42,7 +42,7 @@ impl Tree {
     }
 
     pub(super) fn delete(&self, root: &Path) -> Result<(), Failure> {
-        for Entry { path, bytes } in self.0.iter().rev() {
+        for TreeEntry { path, bytes } in self.0.iter().rev() {
             await_middle_of_tick();
             let path = root.join(path);
             match bytes {
@@ -57,7 +57,7 @@ impl Tree {
     /// Writes files of the same sizes in path order.
     pub(super) fn write(&self, root: &Path) -> Result<(), Failure> {
         let mut unsynced = Unsynced::default();
-        for Entry { path, bytes } in &self.0 {
+        for TreeEntry { path, bytes } in &self.0 {
             let path = root.join(path);
             match bytes {
                 Some(bytes) => {
@@ -71,7 +71,7 @@ impl Tree {
     }
 }
 
-fn list_below(root: &Path, folder: &Path, entries: &mut Vec<Entry>) -> Result<(), Failure> {
+fn list_below(root: &Path, folder: &Path, entries: &mut Vec<TreeEntry>) -> Result<(), Failure> {
     let full = root.join(folder);
     let names = fs::read_dir(&full)
         .and_then(|found| found.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>());
@@ -85,7 +85,7 @@ fn list_below(root: &Path, folder: &Path, entries: &mut Vec<Entry>) -> Result<()
             continue;
         }
         let bytes = found.is_file().then_some(found.len());
-        entries.push(Entry { path: path.clone(), bytes });
+        entries.push(TreeEntry { path: path.clone(), bytes });
         if found.is_dir() {
             list_below(root, &path, entries)?;
         }
@@ -118,7 +118,7 @@ fn write_all(mut file: File, mut bytes: u64) -> std::io::Result<()> {
 
 /// Extents of files, gaps between them in path order, and a hash of their places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Places {
+pub(crate) struct ExtentStatistics {
     pub files: u64,
     pub bytes: u64,
     pub extents: u64,
@@ -128,7 +128,7 @@ pub(crate) struct Places {
     pub hash: u64,
 }
 
-impl Places {
+impl ExtentStatistics {
     pub(super) fn of(runs: &FileRuns) -> Self {
         let (mut places, mut hasher, mut last) = (Self::default(), DefaultHasher::new(), None);
         for file in runs.by_path() {

@@ -1,7 +1,7 @@
 //! Measures a state: a cold read, then new files of each size, overwrites, and slow appends.
 
 use super::state::{State, examine, free_bytes};
-use super::tree::{Places, overwrite_file, write_file};
+use super::tree::{ExtentStatistics, overwrite_file, write_file};
 use super::{Event, FilesOrFreeSpace, Spec, Step};
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure, Size};
@@ -24,14 +24,14 @@ const QUEUE: u32 = 32;
 
 /// A state and its measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredState {
     pub step: Step,
     /// Digest of the layout that was aged and filled, the same in all four states.
     pub base: Option<String>,
     /// Free bytes of the empty file system.
     pub usable: u64,
-    pub tree: Places,
-    pub free: Free,
+    pub tree: ExtentStatistics,
+    pub free: FreeSpaceSummary,
     pub cold_read: Seconds,
     pub new_files: Vec<NewFiles>,
     /// Every fourth file in path order.
@@ -41,7 +41,7 @@ pub(crate) struct Measured {
 
 /// The free space of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Free {
+pub(crate) struct FreeSpaceSummary {
     pub bytes: u64,
     pub extents: u64,
     /// Mean size of the free extent that holds a free byte; extents of a power of two count as their mean.
@@ -50,7 +50,7 @@ pub(crate) struct Free {
     pub places: u64,
 }
 
-impl Free {
+impl FreeSpaceSummary {
     fn of(free: &FreeSpace) -> Self {
         let squares = free.buckets.iter().map(|bucket| (bucket.blocks as f64).powi(2) / bucket.extents as f64);
         let mean_extent = squares.sum::<f64>() / free.free_blocks.max(1) as f64 * free.block_size as f64;
@@ -104,16 +104,16 @@ pub(crate) struct NewFiles {
 pub(super) fn measure(spec: &Spec, step: &Step, context: &mut Context<'_, FilesOrFreeSpace>) -> Result<Event, Failure> {
     let mut state = State::make(spec, step, context)?;
     let layout = examine(state.target.mount_point())?;
-    let free = layout.summary.free_space.as_ref().map(Free::of);
+    let free = layout.summary.free_space.as_ref().map(FreeSpaceSummary::of);
     let free = free.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the free space is unknown"))?;
     let runs = layout.runs.unwrap_or_default();
     let new_files = spec.file_sizes.iter().filter(|size| size.bytes() <= 2 * free.bytes / SHARE);
     let new_files = new_files.map(|size| write_new(&mut state, *size)).collect::<Result<_, _>>()?;
-    let measured = Measured {
+    let measured = MeasuredState {
         step: step.clone(),
         base: state.base.clone(),
         usable: state.usable,
-        tree: Places::of(&runs),
+        tree: ExtentStatistics::of(&runs),
         free,
         cold_read: Seconds::of_reading(&runs)?,
         new_files,
@@ -145,7 +145,7 @@ fn in_folder(state: &mut State, size: Size, work: &dyn Fn(&Path) -> Result<(), F
     let written = traced(state, || work(&folder))?;
     state.settle()?;
     let runs = examine(&folder)?.runs.unwrap_or_default();
-    let Places { files, extents, .. } = Places::of(&runs);
+    let ExtentStatistics { files, extents, .. } = ExtentStatistics::of(&runs);
     let read_back = Seconds::of_reading(&runs)?;
     fs::remove_dir_all(&folder).map_err(failed("delete", &folder))?;
     state.settle()?;

@@ -1,6 +1,6 @@
 //! Chooses blocks to read, and times the reads.
 
-use super::{BLOCK, Prepared};
+use super::{BLOCK, PreparedFile};
 use hdrhistogram::Histogram;
 use rand::Rng;
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Aim {
+pub(super) struct ReadTarget {
     pub block: u64,
     pub cold: bool,
 }
@@ -28,26 +28,26 @@ pub(super) struct Reads {
 }
 
 /// Chooses the blocks to read: cold ones with the given probability, else blocks in memory.
-pub(super) fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) -> Vec<Aim> {
+pub(super) fn choose(prepared: &PreparedFile, percent: f64, reads: u64, seed: Seed) -> Vec<ReadTarget> {
     let mut rng = seed.stream("tier/coldness");
     let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
     let mut aim = || {
         let wanted = below(1_000_000) < (percent * 10_000.0) as u64;
         let cold = if wanted { !prepared.cold.is_empty() } else { prepared.resident.is_empty() };
         let list = if cold { &prepared.cold } else { &prepared.resident };
-        Aim { block: list[below(list.len() as u64) as usize], cold }
+        ReadTarget { block: list[below(list.len() as u64) as usize], cold }
     };
     (0..reads).map(|_| aim()).collect()
 }
 
 /// Counts the first uses of cold blocks. On ext4 a block is fetched at its first use and stays in memory.
-pub(super) fn first_uses(aims: &[Aim]) -> u64 {
+pub(super) fn first_uses(aims: &[ReadTarget]) -> u64 {
     aims.iter().filter(|aim| aim.cold).map(|aim| aim.block).collect::<HashSet<u64>>().len() as u64
 }
 
 /// Times every read. On a tier file system the reads bypass the kernel's page cache, which would hide the tiers. Its counter,
 /// read between the reads, shows which of them fetched.
-pub(super) fn read_blocks(path: &Path, fs: Option<&TierFs>, aims: &[Aim]) -> Result<Reads, Failure> {
+pub(super) fn read_blocks(path: &Path, fs: Option<&TierFs>, aims: &[ReadTarget]) -> Result<Reads, Failure> {
     let mut options = OpenOptions::new();
     options.read(true);
     if fs.is_some() {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn share_of_cold_blocks_is_as_requested() {
-        let prepared = Prepared { path: "x".into(), resident: (0..100).collect(), cold: (100..300).collect() };
+        let prepared = PreparedFile { path: "x".into(), resident: (0..100).collect(), cold: (100..300).collect() };
         let cold = |percent| {
             let aims = choose(&prepared, percent, 10_000, Seed(1));
             assert!(aims.iter().all(|aim| aim.cold == (aim.block >= 100)));
@@ -89,7 +89,7 @@ mod tests {
         };
         assert_eq!((cold(0.0), cold(100.0)), (0, 10_000));
         assert!((2700..3300).contains(&cold(30.0)));
-        let aims = [1, 100, 100, 101].map(|block| Aim { block, cold: block >= 100 });
+        let aims = [1, 100, 100, 101].map(|block| ReadTarget { block, cold: block >= 100 });
         assert_eq!(first_uses(&aims), 2);
     }
 }

@@ -4,7 +4,9 @@ use super::interleave::AGAIN;
 use super::results::Value;
 use senesce_core::{Mark, Series, Table};
 use senesce_stats::verdict::FAMILY_ERROR;
-use senesce_stats::{Decision, Direction, Mean, Middle, Ratio, Rule, Unit, Verdict, decide_all, median, middle};
+use senesce_stats::{
+    Decision, Direction, Mean, MedianEstimate, Ratio, Rule, Unit, Verdict, decide_all, median, middle,
+};
 use serde_json::json;
 
 /// A cost up to this share counts as no cost.
@@ -13,10 +15,10 @@ const NO_COST: f64 = 0.05;
 pub(crate) struct Cost {
     pub condition: String,
     /// Anticache over bpfs mode, within a round.
-    pub ratio: Option<Middle>,
+    pub ratio: Option<MedianEstimate>,
     pub decision: Decision,
     /// Bpfs mode over itself: the noise of the machine.
-    pub again: Option<Middle>,
+    pub again: Option<MedianEstimate>,
     pub again_decision: Decision,
 }
 
@@ -29,7 +31,7 @@ pub(crate) struct Costs {
 impl Costs {
     pub(crate) fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
         let rule = Rule { direction: Direction::LowerIsBetter, margin: NO_COST };
-        let judged = |subject: &str| -> (Vec<Option<Middle>>, Vec<Decision>) {
+        let judged = |subject: &str| -> (Vec<Option<MedianEstimate>>, Vec<Decision>) {
             let pairs: Vec<_> = conditions.iter().map(|condition| pairs(condition, subject, values)).collect();
             let family: Vec<_> =
                 pairs.iter().map(|pairs| (Ratio::paired(pairs, Mean::Geometric, Unit::Round), rule)).collect();
@@ -93,7 +95,7 @@ impl Costs {
         ];
         let mut table = Table::new("ratio", "Ratios within a round, compared together", &columns);
         for cost in &self.all {
-            let cells = |ratio: &Option<Middle>, decision: &Decision| {
+            let cells = |ratio: &Option<MedianEstimate>, decision: &Decision| {
                 let interval = decision.interval.map(|one| format!("{:.2} to {:.2}", one.low, one.high));
                 [json!(ratio.map(|ratio| ratio.value)), json!(interval), json!(decision.text())]
             };
@@ -104,7 +106,7 @@ impl Costs {
     }
 
     pub(crate) fn series(&self) -> [Series; 2] {
-        let series = |name: &str, pick: fn(&Cost) -> Option<Middle>| {
+        let series = |name: &str, pick: fn(&Cost) -> Option<MedianEstimate>| {
             let mut series = Series { name: name.into(), mark: Mark::Measured, ..Series::default() };
             for (index, ratio) in self.all.iter().map(pick).enumerate() {
                 let Some(ratio) = ratio else { continue };

@@ -25,7 +25,7 @@ pub enum Event {
     },
 }
 
-pub(crate) struct Turns<'a> {
+pub(crate) struct InterleavedRound<'a> {
     pub kinds: &'a [SubjectKind],
     pub setup: &'a Setup,
     pub key: &'a str,
@@ -52,7 +52,7 @@ impl Reading {
 }
 
 /// Returns the turns: index of a subject, and the name of its values.
-pub(crate) fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
+pub(crate) fn iterations(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
     if kinds.contains(&SubjectKind::Anticache) {
         turns.extend(kinds.iter().position(|kind| *kind == SubjectKind::Bpfs).map(|index| (index, AGAIN)));
@@ -60,7 +60,7 @@ pub(crate) fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     turns
 }
 
-impl Turns<'_> {
+impl InterleavedRound<'_> {
     /// Runs one round on fresh file systems: calls `measure` with a subject and the index of a condition, and records the
     /// values. The order of the turns is random for each condition.
     pub(crate) fn round<R: Run<Event = Event>>(
@@ -92,7 +92,7 @@ impl Turns<'_> {
     ) -> Result<(), Failure> {
         for (index, (condition, word)) in self.conditions.iter().enumerate() {
             context.progress.position(index as u64, condition);
-            let mut order = turns(self.kinds);
+            let mut order = iterations(self.kinds);
             shuffle(&mut order, context.seed, &format!("tier/order/{round}/{condition}"));
             for (place, name) in order {
                 context.check_interrupt()?;
@@ -122,12 +122,12 @@ mod tests {
     use senesce_tierfs::cold::Latency;
 
     /// A round of one turn, in which the user requests an interrupt.
-    struct Stopped;
+    struct InterruptedRound;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     struct Spec {}
 
-    impl Run for Stopped {
+    impl Run for InterruptedRound {
         const KIND: &'static str = "stopped";
         type Spec = Spec;
         type Event = NoEvent;
@@ -145,7 +145,8 @@ mod tests {
             let (size, disk, interrupt) = (Size(Bytes::mib(1)), Disk::default(), context.interrupt);
             let setup = setup(size, size, Span::from_millis(1), 1, (Latency::HDD, &disk));
             let conditions = [("4K".to_string(), "4096".to_string())];
-            let turns = Turns { kinds: &[SubjectKind::Bpfs], setup: &setup, key: "size", conditions: &conditions };
+            let turns =
+                InterleavedRound { kinds: &[SubjectKind::Bpfs], setup: &setup, key: "size", conditions: &conditions };
             turns.take(*round, context, |_, _| {
                 interrupt.request();
                 Ok(vec![Reading::new("latency", "us", 1.0)])
@@ -158,18 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_turn_is_not_recorded() {
+    fn interrupted_iteration_is_not_recorded() {
         let (directory, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
         let path = directory.path().join("run");
         let how = Conduct { interrupt: &interrupt, ..Conduct::quietly(&path) };
-        assert_eq!(conduct::<Stopped>(&Spec {}, Seed(1), &how).unwrap().state, State::Interrupted);
+        assert_eq!(conduct::<InterruptedRound>(&Spec {}, Seed(1), &how).unwrap().state, State::Interrupted);
         let record = Record::open(&path).unwrap();
-        assert!(Recorded::<Stopped>::of(&record).unwrap().measurements().next().is_none());
+        assert!(Recorded::<InterruptedRound>::of(&record).unwrap().measurements().next().is_none());
     }
 
     #[test]
-    fn bpfs_mode_has_a_second_turn_with_anticache() {
-        assert_eq!(turns(&[SubjectKind::Anticache, SubjectKind::Bpfs]), [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]);
-        assert_eq!(turns(&[SubjectKind::Bpfs, SubjectKind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
+    fn bpfs_mode_has_a_second_iteration_with_anticache() {
+        assert_eq!(
+            iterations(&[SubjectKind::Anticache, SubjectKind::Bpfs]),
+            [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]
+        );
+        assert_eq!(iterations(&[SubjectKind::Bpfs, SubjectKind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
     }
 }

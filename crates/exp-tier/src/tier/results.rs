@@ -3,7 +3,7 @@
 use super::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Measurement, Series, Table};
-use senesce_stats::{Middle, middle};
+use senesce_stats::{MedianEstimate, middle};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl Medians {
     }
 
     /// Returns the median over the rounds, with its interval if there are enough rounds.
-    pub(crate) fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
+    pub(crate) fn estimate(&self, condition: &str, subject: &str) -> Option<MedianEstimate> {
         middle(self.values(condition, subject))
     }
 

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::disk::Disk;
-use super::interleave::{AGAIN, Event, Reading, Turns};
+use super::interleave::{AGAIN, Event, InterleavedRound, Reading};
 use super::peaks::{self, Peaks};
 use super::results::{Medians, Value};
 use super::subject::{Subject, SubjectKind};
@@ -147,7 +147,7 @@ impl<W: Writes> Run for Sizes<W> {
         let disk = (spec.cold_latency.model, &spec.disk);
         let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, disk);
         let kinds = SubjectKind::in_order(&spec.subjects);
-        let turns = Turns { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions };
+        let turns = InterleavedRound { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions };
         turns.round(*round, context, |subject, size| {
             let calls = if subject.kind == SubjectKind::Ext4Hdd { CALLS_ON_A_DRIVE } else { options.calls };
             let calls = calls.min(options.calls);

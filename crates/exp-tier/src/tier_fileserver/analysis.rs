@@ -1,6 +1,6 @@
 //! Table, figure and findings of the file server.
 
-use super::{Played, Spec};
+use super::{PersonalityRun, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Rows, Series, Table};
@@ -9,9 +9,9 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
 use serde_json::{Value, json};
 
-pub(crate) fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
+pub(crate) fn analyse(runs: &[PersonalityRun], spec: &Spec) -> Analysis {
     let names = names(runs);
-    let of = |name: &str, value: fn(&Played) -> f64| average(runs, name, &value);
+    let of = |name: &str, value: fn(&PersonalityRun) -> f64| average(runs, name, &value);
     let table = Rows::of(&names)
         .column("file system", |name| name)
         .column("operations/s", |name| of(name, |run| run.ops_per_second))
@@ -20,7 +20,7 @@ pub(crate) fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
         .column("fetched (blocks)", |name| of(name, |run| run.fetched as f64))
         .column("runs", |name| runs.iter().filter(|run| run.condition == **name).count())
         .table("fileserver", "The fileserver personality, means over the rounds");
-    let judged = judged(runs);
+    let judged = compare_with_bpfs(runs);
     Analysis {
         title: "A file server by the share of its data that stays in memory".into(),
         summary: "Operations per second as Filebench counts them.".into(),
@@ -44,7 +44,7 @@ pub(crate) fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
 const NO_COST: f64 = 0.03;
 
 /// Compares every condition with bpfs mode in the same round, as one family that includes bpfs mode against itself.
-fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
+fn compare_with_bpfs(runs: &[PersonalityRun]) -> Vec<(String, Decision)> {
     let names: Vec<String> = names(runs).into_iter().filter(|name| name != SubjectKind::Bpfs.name()).collect();
     let rule = Rule { direction: Direction::HigherIsBetter, margin: NO_COST };
     let family: Vec<_> =
@@ -52,8 +52,8 @@ fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
     names.into_iter().zip(decide_all(&family, FAMILY_ERROR)).collect()
 }
 
-fn pairs(runs: &[Played], condition: &str) -> Vec<(f64, f64)> {
-    let pair = |run: &Played| {
+fn pairs(runs: &[PersonalityRun], condition: &str) -> Vec<(f64, f64)> {
+    let pair = |run: &PersonalityRun| {
         let base = runs.iter().find(|base| base.condition == SubjectKind::Bpfs.name() && base.round == run.round)?;
         Some((run.ops_per_second, base.ops_per_second))
     };
@@ -70,7 +70,7 @@ fn costs_table(judged: &[(String, Decision)]) -> Table {
         .table("against-bpfs", title)
 }
 
-fn names(runs: &[Played]) -> Vec<String> {
+fn names(runs: &[PersonalityRun]) -> Vec<String> {
     let mut keys: Vec<(bool, u64, String)> = runs
         .iter()
         .map(|run| {
@@ -83,11 +83,11 @@ fn names(runs: &[Played]) -> Vec<String> {
     keys.into_iter().map(|(_, _, name)| name).collect()
 }
 
-fn average(runs: &[Played], name: &str, value: &dyn Fn(&Played) -> f64) -> Option<f64> {
+fn average(runs: &[PersonalityRun], name: &str, value: &dyn Fn(&PersonalityRun) -> f64) -> Option<f64> {
     mean(&runs.iter().filter(|run| run.condition == name).map(value).collect::<Vec<_>>())
 }
 
-fn figure(runs: &[Played], spec: &Spec) -> Figure {
+fn figure(runs: &[PersonalityRun], spec: &Spec) -> Figure {
     let percents: Vec<f64> = names(runs)
         .iter()
         .filter_map(|name| runs.iter().find(|run| run.condition == *name)?.threshold_percent)
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn conditions_are_listed_by_threshold() {
-        let run = |condition: &str, threshold_percent| Played {
+        let run = |condition: &str, threshold_percent| PersonalityRun {
             round: 0,
             condition: condition.into(),
             threshold_percent,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn loss_is_reported_within_rounds_and_few_rounds_have_no_verdict() {
-        let run = |condition: &str, round: u64, factor: f64| Played {
+        let run = |condition: &str, round: u64, factor: f64| PersonalityRun {
             round,
             condition: condition.into(),
             threshold_percent: (condition != "bpfs").then_some(100.0),
@@ -159,10 +159,10 @@ mod tests {
             files: 0,
         };
         let words = |factor: f64, rounds: u64| {
-            let runs: Vec<Played> = (0..rounds)
+            let runs: Vec<PersonalityRun> = (0..rounds)
                 .flat_map(|round| [run("bpfs", round, 1.0), run("anticache 100 %", round, factor)])
                 .collect();
-            judged(&runs)[0].1.verdict.word()
+            compare_with_bpfs(&runs)[0].1.verdict.word()
         };
         assert_eq!((words(0.8, 6), words(0.99, 6), words(0.8, 3)), ("worse", "equivalent", "not-testable"));
     }

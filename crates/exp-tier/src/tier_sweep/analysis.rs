@@ -4,7 +4,7 @@ use super::{AGAIN, Cell, Spec};
 use senesce_core::Rows;
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series};
-use senesce_stats::{Middle, mean, middle};
+use senesce_stats::{MedianEstimate, mean, middle};
 use serde_json::json;
 
 pub(crate) fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
@@ -79,7 +79,7 @@ fn against(cells: &[Cell], kinds: &[Cell], spec: &Spec) -> Vec<Option<f64>> {
     kinds.iter().map(ratio).collect()
 }
 
-fn rate(cells: &[Cell], kind: &Cell) -> Option<Middle> {
+fn rate(cells: &[Cell], kind: &Cell) -> Option<MedianEstimate> {
     middle(&same(cells, kind).map(|cell| cell.ops_per_second).collect::<Vec<_>>())
 }
 

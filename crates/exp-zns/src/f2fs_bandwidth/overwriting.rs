@@ -20,12 +20,12 @@ const BLOCKS_PER_SYNC: u64 = 32;
 const POINTS: u64 = 100;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct WriterFiles {
     writers: u64,
     blocks_per_file: u64,
 }
 
-impl Shape {
+impl WriterFiles {
     pub(crate) fn of(spec: &Spec, drive_size: Bytes) -> Self {
         let writers = u64::from(spec.writers);
         let bytes = drive_size.0 as f64 * spec.fullness;
@@ -42,11 +42,11 @@ impl Shape {
     }
 
     /// Returns the bytes of `overwrites` passes over all files.
-    pub(crate) fn wanted_bytes(self, overwrites: f64) -> u64 {
-        self.blocks_wanted(overwrites) * self.writers * BLOCK
+    pub(crate) fn bytes_for(self, overwrites: f64) -> u64 {
+        self.blocks_for(overwrites) * self.writers * BLOCK
     }
 
-    fn blocks_wanted(self, overwrites: f64) -> u64 {
+    fn blocks_for(self, overwrites: f64) -> u64 {
         ((self.blocks_per_writer() as f64 * overwrites) as u64).max(1)
     }
 
@@ -80,7 +80,7 @@ pub(crate) struct WriteProgress {
 }
 
 struct Shared {
-    shape: Shape,
+    shape: WriterFiles,
     blocks: u64,
     blocks_each: u64,
     begin: Instant,
@@ -94,7 +94,7 @@ struct Shared {
 /// failure stops the writers.
 pub(crate) fn run(
     writers: &[Writer],
-    shape: Shape,
+    shape: WriterFiles,
     wanted_bytes: u64,
     begin: Instant,
     seed: Seed,
@@ -196,7 +196,7 @@ mod tests {
     use senesce_core::Level;
     use senesce_runner::Experiment;
 
-    fn writers(folder: &Path, shape: Shape) -> Vec<Writer> {
+    fn writers(folder: &Path, shape: WriterFiles) -> Vec<Writer> {
         let file = |name: String| {
             let path = folder.join(name);
             let file = File::create(&path).unwrap();
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn every_block_is_written_once_per_pass() {
         let folder = tempfile::tempdir().unwrap();
-        let shape = Shape { writers: 3, blocks_per_file: 17 };
+        let shape = WriterFiles { writers: 3, blocks_per_file: 17 };
         let writers = writers(folder.path(), shape);
         let mut stated = Vec::new();
-        let wanted = shape.wanted_bytes(1.0);
+        let wanted = shape.bytes_for(1.0);
         assert_eq!(wanted, shape.bytes().0);
         let begin = Instant::now();
         run(&writers, shape, wanted, begin, Seed(1), |course| {
@@ -234,31 +234,31 @@ mod tests {
     #[test]
     fn failing_writer_stops_all() {
         let folder = tempfile::tempdir().unwrap();
-        let shape = Shape { writers: 2, blocks_per_file: 100 };
+        let shape = WriterFiles { writers: 2, blocks_per_file: 100 };
         let mut writers = writers(folder.path(), shape);
         let path = writers[1][0].0.clone();
         writers[1][0] = (path.clone(), File::open(&path).unwrap());
-        let ended = run(&writers, shape, shape.wanted_bytes(1e6), Instant::now(), Seed(1), |_| Ok(())).unwrap_err();
+        let ended = run(&writers, shape, shape.bytes_for(1e6), Instant::now(), Seed(1), |_| Ok(())).unwrap_err();
         assert!(ended.to_string().contains("write"), "{ended}");
     }
 
     #[test]
     fn failing_progress_callback_stops_writers() {
         let folder = tempfile::tempdir().unwrap();
-        let shape = Shape { writers: 2, blocks_per_file: 100 };
+        let shape = WriterFiles { writers: 2, blocks_per_file: 100 };
         let writers = writers(folder.path(), shape);
         let stop = |course: Option<WriteProgress>| match course {
             Some(_) => Err(Failure::new(ExitCode::Interrupted, "enough")),
             None => Ok(()),
         };
-        let ended = run(&writers, shape, shape.wanted_bytes(1000.0), Instant::now(), Seed(1), stop).unwrap_err();
+        let ended = run(&writers, shape, shape.bytes_for(1000.0), Instant::now(), Seed(1), stop).unwrap_err();
         assert_eq!(ended.exit_code(), ExitCode::Interrupted);
     }
 
     #[test]
     fn the_paper_scale_has_the_published_shape() {
         let spec = F2fsBandwidth::defaults(Level::Paper);
-        let shape = Shape::of(&spec, Bytes::mib(904 * 1077));
+        let shape = WriterFiles::of(&spec, Bytes::mib(904 * 1077));
         assert_eq!(shape.writers * FILES_PER_WRITER, 80);
         let gib = shape.bytes().0 as f64 / (1u64 << 30) as f64;
         assert!((gib - 720.0).abs() < 0.5, "{gib}");

@@ -1,6 +1,6 @@
 //! Makes F2FS, fills it and overwrites the files. In the guest it records the requests to the drives.
 
-use super::overwriting::{self, Shape, WriteProgress};
+use super::overwriting::{self, WriteProgress, WriterFiles};
 use super::{DriveResult, Event, F2fsBandwidth, Recorded, Sample, Spec};
 use crate::on_model::{HostSpeed, MachineRole, Recording, Role, now_ns};
 use senesce_core::failure::failed;
@@ -61,7 +61,7 @@ fn overwrite(
     context: &mut Context<'_, F2fsBandwidth>,
 ) -> Result<(u64, u64), Failure> {
     let root = target.directory().path().to_path_buf();
-    let shape = Shape::of(spec, drive_size);
+    let shape = WriterFiles::of(spec, drive_size);
     let stat = rustix::fs::statvfs(&root).map_err(|errno| failed("inspect", &root)(errno.into()))?;
     let available = Bytes(stat.f_bavail * stat.f_frsize);
     if shape.bytes() > available {
@@ -76,7 +76,7 @@ fn overwrite(
     context.progress.say(&format!("{name}: lay out files of {}", shape.bytes()));
     let writers = shape.lay_out(&root, context)?;
     target.sync()?;
-    let wanted = shape.wanted_bytes(spec.overwrites);
+    let wanted = shape.bytes_for(spec.overwrites);
     context.progress.phase(&format!("writing on the {name} drive"), wanted, "bytes");
     let heartbeat = Heartbeat::begin();
     let (begin, begin_ns) = (Instant::now(), now_ns());

@@ -37,11 +37,11 @@ fn of_actor(actor: &Value) -> Vec<Measurement> {
     let made = counts.flat_map(|(metric, unit, better, value, _)| {
         value.as_f64().and_then(|value| Measurement::new(metric, unit, better, value).ok())
     });
-    made.map(|one| judged(one).under("actor", condition("name")).under("op", condition("op"))).collect()
+    made.map(|one| mark_primary(one).under("actor", condition("name")).under("op", condition("op"))).collect()
 }
 
 /// Marks primary metrics as in `bench`: throughput stands for bandwidth, and the 99th percentile for the tail.
-fn judged(one: Measurement) -> Measurement {
+fn mark_primary(one: Measurement) -> Measurement {
     let is_primary = ["throughput", "mean latency", "p99 latency"].contains(&one.metric.as_str());
     if is_primary { one.primary() } else { one }
 }

@@ -1,9 +1,9 @@
 //! Converts the block traces of several drives to the commands of the simulated drive.
 
-use super::recording::{Role, Traced, TracedDrive};
+use super::recording::{Role, TracedDrive, TracedDrives};
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::BlockTrace;
-use senesce_volume::trace::{Operation as Asked, Request, ZoneAction};
+use senesce_volume::trace::{Operation as RequestedEnd, Request, ZoneAction};
 use senesce_zoned::replay::{Recorded, Work};
 use senesce_zoned::{Geometry, Operation};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(crate) struct Commands {
 ///
 /// # Errors
 /// A trace with missing requests, or a command to the zoned drive of unknown kind.
-pub(crate) fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
+pub(crate) fn commands(traced: &TracedDrives, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
     let mut all = Commands::default();
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
     for (drive, trace) in traced.drives.iter().zip(traces) {
@@ -61,22 +61,22 @@ impl Commands {
         times: Recorded,
     ) -> Result<(), Failure> {
         if drive.role == Role::Metadata {
-            self.elsewhere_bytes += if request.operation == Asked::Write { request.bytes() } else { 0 };
+            self.elsewhere_bytes += if request.operation == RequestedEnd::Write { request.bytes() } else { 0 };
             self.list.push(times);
             return Ok(());
         }
         let operation = match (request.operation, drive.role) {
-            (Asked::Read, _) => Operation::Read,
-            (Asked::Write, Role::Zoned) if request.append => Operation::Append,
-            (Asked::Write, _) => Operation::Write,
-            (Asked::Zone(action), _) => return self.zone(action, request, geometry, times),
+            (RequestedEnd::Read, _) => Operation::Read,
+            (RequestedEnd::Write, Role::Zoned) if request.append => Operation::Append,
+            (RequestedEnd::Write, _) => Operation::Write,
+            (RequestedEnd::Zone(action), _) => return self.zone(action, request, geometry, times),
             // Commands of the driver itself, such as a zone report. An unrecorded zone action shows up as a refused
             // command of the model or in the final zones.
-            (Asked::Other, Role::Zoned) if request.sectors == 0 => return self.nothing("command", times),
-            (Asked::Other, Role::Zoned) => return Err(unknown(request)),
-            (Asked::Flush, _) => return self.nothing("flush", times),
-            (Asked::Discard, _) => return self.nothing("discard", times),
-            (Asked::Other, _) => return self.nothing("other", times),
+            (RequestedEnd::Other, Role::Zoned) if request.sectors == 0 => return self.nothing("command", times),
+            (RequestedEnd::Other, Role::Zoned) => return Err(unknown(request)),
+            (RequestedEnd::Flush, _) => return self.nothing("flush", times),
+            (RequestedEnd::Discard, _) => return self.nothing("discard", times),
+            (RequestedEnd::Other, _) => return self.nothing("other", times),
         };
         // Some kernels record a flush with a sector.
         if request.sectors == 0 {

@@ -1,6 +1,6 @@
 //! A simulated drive with the size and zones of the emulated one.
 
-use super::recording::{Role, Traced, Zones};
+use super::recording::{Role, TracedDrives, Zones};
 use super::{CONVENTIONAL_MODEL, ZONED_MODEL};
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_zoned::sim::model::Model;
@@ -11,7 +11,7 @@ use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 ///
 /// # Errors
 /// A recording without such a drive, or a drive whose shape the model does not support.
-pub(crate) fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
+pub(crate) fn simulated(traced: &TracedDrives, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
     let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
     let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;
     let path = HostPath::None;

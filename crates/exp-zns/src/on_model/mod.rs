@@ -10,10 +10,10 @@ mod timed;
 use senesce_claims::Facts;
 
 pub(crate) use host::{HostSpeed, MachineRole, OVERWRITING};
-pub(crate) use recording::{Recording, Role, Traced, now_ns};
+pub(crate) use recording::{Recording, Role, TracedDrives, now_ns};
 #[cfg(test)]
 pub(crate) use recording::{TracedDrive, Zones};
-pub(crate) use timed::{Host, Timed, hosts, time};
+pub(crate) use timed::{Host, TimedReplay, hosts, time};
 
 pub(crate) const ZONED_MODEL: &str = "zn540";
 pub(crate) const CONVENTIONAL_MODEL: &str = "nvme-a";

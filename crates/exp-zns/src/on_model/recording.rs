@@ -60,7 +60,7 @@ pub(crate) struct TracedDrive {
 
 /// All drives of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Traced {
+pub(crate) struct TracedDrives {
     /// Start of the measurement, in nanoseconds of the same clock.
     pub begin_ns: u64,
     /// End of the measurement, in nanoseconds of the same clock.
@@ -68,7 +68,7 @@ pub(crate) struct Traced {
     pub drives: Vec<TracedDrive>,
 }
 
-impl Traced {
+impl TracedDrives {
     pub(crate) fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
         let holds =
             |folder: &PathBuf| self.drives.iter().all(|drive| folder.join(&drive.file).symlink_metadata().is_ok());
@@ -97,7 +97,7 @@ impl Recording {
 
     /// Stops the recording and writes the requests to files `NAME-ROLE.blocks` in `folder`. Sync all writes first.
     /// `measured` is the start and end of the measurement ([`now_ns`]).
-    pub(crate) fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
+    pub(crate) fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<TracedDrives, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {
             let (start_ns, bytes) = (session.start_ns(), device.size().0);
@@ -114,7 +114,7 @@ impl Recording {
             });
             drives.push(TracedDrive { role, file, start_ns, bytes, zones });
         }
-        Ok(Traced { begin_ns: measured.0, end_ns: measured.1, drives })
+        Ok(TracedDrives { begin_ns: measured.0, end_ns: measured.1, drives })
     }
 }
 

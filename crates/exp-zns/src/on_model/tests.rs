@@ -3,7 +3,7 @@ use super::drives::simulated;
 use super::*;
 use senesce_core::Seed;
 use senesce_volume::BlockTrace;
-use senesce_volume::trace::{Operation as Asked, Request, ZoneAction};
+use senesce_volume::trace::{Operation as RequestedEnd, Request, ZoneAction};
 use senesce_zoned::replay::Work;
 use senesce_zoned::{Geometry, LbaFormat, Operation, ZonedDevice};
 use std::path::Path;
@@ -28,10 +28,10 @@ fn geometry() -> Geometry {
 }
 
 fn write(number: u64, block: u64) -> Request {
-    request(number, Asked::Write, block, 32)
+    request(number, RequestedEnd::Write, block, 32)
 }
 
-fn request(number: u64, operation: Asked, block: u64, blocks: u32) -> Request {
+fn request(number: u64, operation: RequestedEnd, block: u64, blocks: u32) -> Request {
     let (issue_ns, latency_ns) = (number * 1_000_000, Some(100_000));
     Request { issue_ns, latency_ns, ..Request::new(operation, block * 8, blocks * 8) }
 }
@@ -62,15 +62,15 @@ fn zone_that_changes_between_readings_may_have_any_pointer_between() {
     assert!(problems(&[(1, 64)]).contains("the write pointers of 1 zones"));
 }
 
-fn recording(drives: Vec<TracedDrive>) -> Traced {
-    Traced { begin_ns: 500, end_ns: 500 + 60_000_000_000, drives }
+fn recording(drives: Vec<TracedDrive>) -> TracedDrives {
+    TracedDrives { begin_ns: 500, end_ns: 500 + 60_000_000_000, drives }
 }
 
 fn trace(requests: Vec<Request>) -> BlockTrace {
     BlockTrace::from_requests("sdx", 1 << 30, requests)
 }
 
-fn timed(drives: Vec<TracedDrive>, traces: &[BlockTrace], hosts: &[(Host, f64)]) -> Vec<Timed> {
+fn timed(drives: Vec<TracedDrive>, traces: &[BlockTrace], hosts: &[(Host, f64)]) -> Vec<TimedReplay> {
     let folder = tempfile::tempdir().unwrap();
     for (drive, trace) in drives.iter().zip(traces) {
         trace.save(&folder.path().join(&drive.file)).unwrap();
@@ -80,17 +80,17 @@ fn timed(drives: Vec<TracedDrive>, traces: &[BlockTrace], hosts: &[(Host, f64)])
 
 #[test]
 fn every_request_becomes_its_command() {
-    let append = Request { append: true, ..request(1, Asked::Write, 2 * ZONE + 96, 32) };
+    let append = Request { append: true, ..request(1, RequestedEnd::Write, 2 * ZONE + 96, 32) };
     let requests = vec![
         write(0, 0),
         append,
-        request(2, Asked::Read, 8, 1),
-        request(3, Asked::Zone(ZoneAction::Reset), ZONE, 0),
-        request(4, Asked::Zone(ZoneAction::Finish), 2 * ZONE, 0),
-        request(5, Asked::Flush, 0, 0),
-        request(6, Asked::Zone(ZoneAction::ResetAll), 0, 0),
+        request(2, RequestedEnd::Read, 8, 1),
+        request(3, RequestedEnd::Zone(ZoneAction::Reset), ZONE, 0),
+        request(4, RequestedEnd::Zone(ZoneAction::Finish), 2 * ZONE, 0),
+        request(5, RequestedEnd::Flush, 0, 0),
+        request(6, RequestedEnd::Zone(ZoneAction::ResetAll), 0, 0),
     ];
-    let metadata = trace(vec![write(0, 7), request(9, Asked::Discard, 0, 8)]);
+    let metadata = trace(vec![write(0, 7), request(9, RequestedEnd::Discard, 0, 8)]);
     let traced = recording(vec![drive(Role::Metadata, None), zoned(&[])]);
     let all = commands(&traced, &[metadata, trace(requests)], &geometry()).unwrap();
     let asked: Vec<_> = all.asked.iter().map(|(name, of)| (*name, of.0, of.1)).collect();
@@ -113,7 +113,7 @@ fn large_requests_are_split_at_zones_and_transfer_limit() {
     let (device, _) = simulated(&traced, Seed(1)).unwrap();
     let geometry = device.geometry();
     let border = geometry.zone_blocks * u64::from(geometry.block_bytes) / 4096;
-    let requests = vec![request(0, Asked::Write, border - 64, 64 + 512)];
+    let requests = vec![request(0, RequestedEnd::Write, border - 64, 64 + 512)];
     let all = commands(&traced, &[trace(requests)], geometry).unwrap();
     let commands: Vec<(u32, u32)> = all
         .list
@@ -130,7 +130,7 @@ fn large_requests_are_split_at_zones_and_transfer_limit() {
 #[test]
 fn data_transfers_of_unknown_kind_are_refused() {
     let of = |blocks| {
-        commands(&recording(vec![zoned(&[])]), &[trace(vec![request(0, Asked::Other, 0, blocks)])], &geometry())
+        commands(&recording(vec![zoned(&[])]), &[trace(vec![request(0, RequestedEnd::Other, 0, blocks)])], &geometry())
     };
     let failure = of(1).unwrap_err();
     assert!(failure.to_string().contains("nvme_setup_cmd"), "{failure}");
@@ -173,7 +173,7 @@ fn drive_without_requests_has_no_rate() {
     assert_eq!((found[0].seconds, found[0].rate(7.0)), (0.0, None));
     assert!((found[1].seconds - 60.0).abs() < 1e-9 && found[1].rate(7.0).is_none());
     let text = serde_json::to_string(&found[0]).unwrap();
-    assert_eq!(&serde_json::from_str::<Timed>(&text).unwrap(), &found[0]);
+    assert_eq!(&serde_json::from_str::<TimedReplay>(&text).unwrap(), &found[0]);
 }
 
 #[test]

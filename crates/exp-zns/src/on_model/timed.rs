@@ -2,7 +2,7 @@
 
 use super::commands::{Commands, commands};
 use super::drives::{simulated, unequal_zones};
-use super::recording::Traced;
+use super::recording::TracedDrives;
 use senesce_core::failure::failed;
 use senesce_core::{Failure, Seed, input};
 use senesce_volume::BlockTrace;
@@ -26,7 +26,7 @@ pub(crate) enum Host {
 
 /// A recording replayed on a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Timed {
+pub(crate) struct TimedReplay {
     /// The assumed host.
     pub host: Host,
     /// The factor on the guest's own time.
@@ -58,12 +58,12 @@ pub(crate) struct Timed {
 /// # Errors
 /// Files that are missing, damaged or invalid; commands of unknown kind; the errors of [`replay`].
 pub(crate) fn time(
-    traced: &Traced,
+    traced: &TracedDrives,
     folder: &Path,
     hosts: &[(Host, f64)],
     moments_ns: &[u64],
     seed: Seed,
-) -> Result<Vec<Timed>, Failure> {
+) -> Result<Vec<TimedReplay>, Failure> {
     let traces: Vec<BlockTrace> =
         traced.drives.iter().map(|drive| load(folder, &drive.file)).collect::<Result<_, _>>()?;
     let (device, _) = simulated(traced, seed)?;
@@ -86,12 +86,12 @@ pub(crate) fn hosts(scaled: Option<f64>) -> Vec<(Host, f64)> {
 }
 
 fn one(
-    traced: &Traced,
+    traced: &TracedDrives,
     all: &Commands,
     (host, host_share): (Host, f64),
     moments: &[u64],
     seed: Seed,
-) -> Result<Timed, Failure> {
+) -> Result<TimedReplay, Failure> {
     let (mut device, zones) = simulated(traced, seed)?;
     let replayed = replay(&mut device, &all.list, host_share)?;
     let mut problems = disagreements(all, &replayed);
@@ -108,7 +108,7 @@ fn one(
     let [begin, end] = [all.measured.0, all.measured.1].map(|index| replayed.times[index].submitted_ns);
     let since = |at_ns: &u64| on_model(*at_ns).saturating_sub(begin) as f64 * 1e-9;
     let owned = |(name, count): (&&'static str, &u64)| ((*name).to_string(), *count);
-    Ok(Timed {
+    Ok(TimedReplay {
         host,
         host_share,
         seconds: end.saturating_sub(begin) as f64 * 1e-9,
@@ -158,7 +158,7 @@ fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
     problems
 }
 
-impl Timed {
+impl TimedReplay {
     /// Divides the bytes written on all drives by `bytes` requested.
     pub(crate) fn write_amplification(&self, bytes: u64) -> f64 {
         let of = |name: &str| self.kinds.get(name).map_or(0, |kind| kind.bytes);

@@ -1,6 +1,6 @@
 //! Compares results with published values: errors and order by group, with the bound of each group.
 
-use super::measure::Measured;
+use super::measure::DeviceValues;
 use senesce_core::{Failure, Rows, Table, published};
 use serde::Serialize;
 use serde_json::json;
@@ -71,7 +71,7 @@ pub struct Group {
     pub kept: bool,
 }
 
-pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failure> {
+pub fn compare(measured: &DeviceValues, text: &str) -> Result<Vec<Comparison>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let found = values.into_iter().filter_map(|value| {
         let ours = measured.get(&value.condition, &value.metric)?;
@@ -159,7 +159,7 @@ pub fn group_table(groups: &[Group]) -> Table {
         .table("groups", "Error against the published drive, by group")
 }
 
-pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
+pub fn table(comparison: &[Comparison], measured: &DeviceValues) -> Table {
     let context = comparison.iter().any(|point| point.context);
     let last = if context { "difference (%)" } else { "error (%)" };
     let title = match context {

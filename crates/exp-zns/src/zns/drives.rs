@@ -3,7 +3,7 @@
 use super::measure::Point;
 use senesce_core::{Environment, Failure};
 use senesce_zoned::job::{CheckedJob, Zones, check};
-use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::survey::{DriveNature, Survey};
 use senesce_zoned::{Geometry, ZonedError};
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Drives {
             return Err(Failure::usage(format!("{} has no zones: --device names the zoned drive", zoned.name)));
         }
         if let Some(other) = &conventional
-            && (other.nature == Nature::Simulated) != (zoned.nature == Nature::Simulated)
+            && (other.nature == DriveNature::Simulated) != (zoned.nature == DriveNature::Simulated)
         {
             return Err(Failure::usage(format!(
                 "{} is {} and {} is {}: their times are not comparable; use another --conventional, or none",

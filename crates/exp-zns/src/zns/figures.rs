@@ -2,7 +2,7 @@
 
 use super::compare::Comparison;
 use super::condition::Condition;
-use super::measure::Measured;
+use super::measure::DeviceValues;
 use senesce_core::{Axis, Better, Figure, FigureKind, Mark, Series};
 
 pub(crate) struct Line<'a> {
@@ -29,7 +29,7 @@ pub(crate) struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    pub(crate) fn draw(self, lines: &[Line<'_>], measured: &Measured, comparison: &[Comparison]) -> Figure {
+    pub(crate) fn draw(self, lines: &[Line<'_>], measured: &DeviceValues, comparison: &[Comparison]) -> Figure {
         let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
         let mut series = Vec::new();
         for line in lines {

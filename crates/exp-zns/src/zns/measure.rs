@@ -100,7 +100,7 @@ pub(crate) fn run_on(
     let result = session.run(&point.job, &options).map_err(|error| at_point(&point.key, error))?;
     result.lost.map_or(Ok(()), Err)?;
     if let Some(refused) = result.actors.iter().find(|actor| actor.tally.error_count() > 0) {
-        return Err(disturbed(&point.key, refused));
+        return Err(refused_commands(&point.key, refused));
     }
     let mut warnings = point.adapted.clone();
     warnings.extend(result.warnings.iter().cloned());
@@ -109,7 +109,7 @@ pub(crate) fn run_on(
 
 /// Reports refused commands. A drive refuses commands of a planned point only if another process changed the zones or a
 /// zone failed.
-fn disturbed(key: &str, actor: &ActorResult) -> Failure {
+fn refused_commands(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
         "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its zones with `senesce zoned list \
          DEVICE list`, and give the same command again",
@@ -132,7 +132,7 @@ pub fn run_point(
 
 /// All values of a record, with the repetitions of a point combined.
 #[derive(Debug, Clone, Default)]
-pub struct Measured {
+pub struct DeviceValues {
     pub device: String,
     pub simulated: bool,
     drives: Vec<Used>,
@@ -141,7 +141,7 @@ pub struct Measured {
     warnings: BTreeMap<String, usize>,
 }
 
-impl Measured {
+impl DeviceValues {
     pub fn of<'a>(
         environment: &Environment,
         points: impl Iterator<Item = &'a Values>,
@@ -261,7 +261,7 @@ mod tests {
             values
         };
         let of = |all: &[Values], name: &str| {
-            Measured::on(Vec::new(), all.iter(), std::iter::empty()).get("op=read,qd=1", name)
+            DeviceValues::on(Vec::new(), all.iter(), std::iter::empty()).get("op=read,qd=1", name)
         };
         assert_eq!(of(&[values(0.0, 0.0)], "lat_mean_us"), None);
         let mixed = [values(0.0, 0.0), values(10.0, 80.0)];
@@ -279,13 +279,13 @@ mod tests {
             values
         };
         let all = [values(9037.0, 5.0, 20.0), values(9076.0, 6.0, 20.0), values(9013.0, 10.0, 20.0)];
-        let measured = Measured::on(Vec::new(), all.iter(), std::iter::empty());
+        let measured = DeviceValues::on(Vec::new(), all.iter(), std::iter::empty());
         let get = |name: &str| measured.get("op=finish,blocks=1", name);
         assert_eq!((get("lat_max_us"), get("writer_lat_max_us")), (Some(9076.0), Some(9076.0)));
         assert_eq!((get("count"), get("writer_count"), get("errors")), (Some(60.0), Some(60.0), Some(3.0)));
         assert_eq!(get("lat_p99_us"), Some(7.0));
-        let said = |measured: &Measured| measured.caveats().iter().any(|words| words.starts_with("3 repetitions"));
+        let said = |measured: &DeviceValues| measured.caveats().iter().any(|words| words.starts_with("3 repetitions"));
         assert!(said(&measured));
-        assert!(!said(&Measured::on(Vec::new(), all[..1].iter(), std::iter::empty())));
+        assert!(!said(&DeviceValues::on(Vec::new(), all[..1].iter(), std::iter::empty())));
     }
 }

@@ -13,7 +13,7 @@ pub mod values;
 use clap::ValueEnum;
 use compare::Comparison;
 use drives::Drives;
-use measure::{Measured, Point};
+use measure::{DeviceValues, Point};
 pub use parameters::{GridSpec, Parameters};
 pub(crate) use parameters::{LoadSpec, once};
 pub use run::{Event, Zns, facts_of, measurements_of};
@@ -86,9 +86,9 @@ pub trait ZnsStudy: 'static {
         Ok(Vec::new())
     }
 
-    fn derived(_measured: &Measured) -> Vec<Derived> {
+    fn derived(_measured: &DeviceValues) -> Vec<Derived> {
         Vec::new()
     }
 
-    fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure>;
+    fn figures(measured: &DeviceValues, comparison: &[Comparison]) -> Vec<Figure>;
 }

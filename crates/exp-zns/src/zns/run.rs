@@ -2,7 +2,7 @@
 
 use super::compare;
 use super::drives::{Drives, Fitting, Used, checked, used};
-use super::measure::{self, Measured, Point};
+use super::measure::{self, DeviceValues, Point};
 use super::values::{Values, measurement};
 use super::{Parameters, ZnsStudy};
 use crate::job::cost::of_job;
@@ -11,7 +11,7 @@ use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed,
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_zoned::hardware::Leftover;
 use senesce_zoned::session::Session;
-use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::survey::{DriveNature, Survey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ fn point_of(words: &str) -> (&str, u32) {
 
 /// Returns an upper bound of the bytes that a point writes on a real drive, and an estimate of its seconds.
 fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
-    if drive.nature == Nature::Simulated {
+    if drive.nature == DriveNature::Simulated {
         return (Bytes(0), 0.0);
     }
     checked(point, drive).map_or((Bytes(0), 0.0), |(checked, geometry)| of_job(&checked, &geometry))
@@ -62,7 +62,7 @@ fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
 
 fn script_cost<S: ZnsStudy>(spec: &S::Spec, drive: &Survey) -> (Bytes, f64) {
     match drive.nature {
-        Nature::Simulated => (Bytes(0), 0.0),
+        DriveNature::Simulated => (Bytes(0), 0.0),
         _ => S::script_cost(spec, drive, &drive.in_blocks(script_block_bytes(drive)).0),
     }
 }
@@ -173,7 +173,7 @@ impl<S: ZnsStudy> Run for Zns<S> {
             Event::Warning { text, .. } => Some(text.as_str()),
             _ => None,
         });
-        let measured = Measured::of(&recorded.environment, points(recorded), warnings);
+        let measured = DeviceValues::of(&recorded.environment, points(recorded), warnings);
         let comparison = compare::compare(&measured, S::PUBLISHED)?;
         let groups = compare::groups(&comparison);
         let mut tables = Vec::new();
@@ -217,7 +217,7 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
     let repetitions: BTreeSet<u32> = points.iter().map(|values| values.repetition).collect();
     for repetition in repetitions {
         let of_it = points.iter().filter(|values| values.repetition == repetition);
-        let measured = Measured::on(drives.to_vec(), of_it, std::iter::empty());
+        let measured = DeviceValues::on(drives.to_vec(), of_it, std::iter::empty());
         let derived = S::derived(&measured).into_iter();
         found.extend(
             derived

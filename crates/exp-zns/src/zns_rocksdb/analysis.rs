@@ -1,7 +1,7 @@
 //! Rates, latencies, write amplification and space, with the published values.
 
 use super::ZnsRocksdb;
-use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
+use super::bench::{BENCHMARKS, BenchmarkRun, KEY_BYTES, VALUE_BYTES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Rows, Table};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const EMULATED: &str = "drives emulated by QEMU in the guest";
 
-pub(crate) fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
+pub(crate) fn analyse(measured: Vec<BenchmarkRun>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
     let measured = last_of_each(measured);
     let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
     let device = if emulated { EMULATED } else { "drives of this machine" };
@@ -29,8 +29,8 @@ pub(crate) fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Res
 }
 
 /// Keeps the last values of each setup, because an interrupted setup starts again.
-fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
-    let mut kept: Vec<Measured> = Vec::new();
+fn last_of_each(all: Vec<BenchmarkRun>) -> Vec<BenchmarkRun> {
+    let mut kept: Vec<BenchmarkRun> = Vec::new();
     for one in all {
         kept.retain(|other| (&other.setup, &other.benchmark, other.repeat) != (&one.setup, &one.benchmark, one.repeat));
         kept.push(one);
@@ -38,7 +38,7 @@ fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
     kept
 }
 
-fn setups(measured: &[Measured]) -> Vec<&str> {
+fn setups(measured: &[BenchmarkRun]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for one in measured {
         if !names.contains(&one.setup.as_str()) {
@@ -48,13 +48,13 @@ fn setups(measured: &[Measured]) -> Vec<&str> {
     names
 }
 
-fn rate_of(measured: &[Measured], setup: &str, benchmark: &str) -> Option<f64> {
+fn rate_of(measured: &[BenchmarkRun], setup: &str, benchmark: &str) -> Option<f64> {
     let of_it = measured.iter().filter(|one| one.setup == setup && one.benchmark == benchmark);
     let rates: Vec<f64> = of_it.map(|one| one.ops_per_second).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a Measured> {
+fn of<'a>(measured: &'a [BenchmarkRun], setup: &str, benchmark: &str) -> Option<&'a BenchmarkRun> {
     measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
 }
 
@@ -83,11 +83,11 @@ struct Amplification {
 }
 
 /// Computes the amplification for the fill and the overwrite, which write a known number of keys.
-fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
+fn amplifications(measured: &[BenchmarkRun], keys: u64) -> Vec<Amplification> {
     setups(measured)
         .into_iter()
         .filter_map(|setup| {
-            let parts: Vec<&Measured> =
+            let parts: Vec<&BenchmarkRun> =
                 BENCHMARKS[..2].iter().filter_map(|benchmark| of(measured, setup, benchmark)).collect();
             let user: u64 = parts.iter().map(|part| part.user_bytes).sum();
             let drive: u64 = parts.iter().map(|part| part.drive_bytes).sum();
@@ -105,7 +105,7 @@ fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
         .collect()
 }
 
-fn figures(measured: &[Measured], amplification: &[Amplification], device: &str) -> Vec<Figure> {
+fn figures(measured: &[BenchmarkRun], amplification: &[Amplification], device: &str) -> Vec<Figure> {
     let bars = |names: Vec<String>, label: &str, series: Vec<Series>, x: &str| FigureKind::Bars {
         x: Axis::categories(x, names),
         y: Axis::linear(label).from_zero(),
@@ -162,7 +162,7 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
     ]
 }
 
-fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
+fn rates(measured: &[BenchmarkRun], published: &[PublishedValue]) -> Table {
     let mut table = Rows::of(measured)
         .column("setup", |one| &one.setup)
         .column("benchmark", |one| &one.benchmark)
@@ -202,8 +202,8 @@ fn amplification_table(amplification: &[Amplification]) -> Table {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
-        Measured {
+    pub(crate) fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> BenchmarkRun {
+        BenchmarkRun {
             setup: setup.into(),
             benchmark: benchmark.into(),
             repeat: 0,
@@ -239,7 +239,7 @@ pub(super) mod tests {
     fn last_attempt_counts_and_figure_shows_the_mean() {
         let all = last_of_each(vec![
             measured("f2fs-zns", "overwrite", 1.0),
-            Measured { repeat: 1, ..measured("f2fs-zns", "overwrite", 5.0) },
+            BenchmarkRun { repeat: 1, ..measured("f2fs-zns", "overwrite", 5.0) },
             measured("f2fs-zns", "overwrite", 3.0),
         ]);
         assert_eq!(all.len(), 2);

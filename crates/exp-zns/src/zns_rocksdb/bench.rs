@@ -26,7 +26,7 @@ pub(crate) const VALUE_BYTES: u64 = 800;
 
 /// One benchmark on one setup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Measured {
+pub(crate) struct BenchmarkRun {
     /// The setup with the database.
     pub setup: String,
     /// One of [`BENCHMARKS`].
@@ -108,7 +108,7 @@ fn measure(
     let writes = output::percentiles(&text, "rocksdb.db.write.micros");
     let written =
         ["wal", "flush.write", "compact.write"].map(|name| output::ticker(&text, &format!("rocksdb.{name}.bytes")));
-    let measured = Measured {
+    let measured = BenchmarkRun {
         setup: setup.into(),
         benchmark: name.into(),
         repeat,

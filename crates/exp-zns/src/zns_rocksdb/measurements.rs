@@ -1,7 +1,7 @@
 //! The values of a benchmark under the conditions that its claims name.
 
 use super::Event;
-use super::bench::Measured;
+use super::bench::BenchmarkRun;
 use crate::on_model::Host;
 use senesce_core::{Better, Measurement};
 
@@ -26,7 +26,7 @@ pub(crate) fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
     }
 }
 
-impl Measured {
+impl BenchmarkRun {
     /// Returns rate and latencies; nothing for operations that did not run.
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let rate = (self.operations > 0).then_some((RATE, "operations/s", self.ops_per_second));
@@ -70,7 +70,7 @@ mod tests {
             for benchmark in BENCHMARKS {
                 for repeat in 0..repeats {
                     let rate = rate * (1.0 + f64::from(repeat) * 1e-3);
-                    let mut one = Measured { repeat, ..measured(setup, benchmark, rate) };
+                    let mut one = BenchmarkRun { repeat, ..measured(setup, benchmark, rate) };
                     (one.reads, one.writes) = (Some(latency), Some(latency));
                     found.extend(one.measurements());
                 }

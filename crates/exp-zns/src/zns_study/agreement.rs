@@ -1,6 +1,6 @@
 //! Checks that a result belongs to the point that its path names, and is plausible.
 
-use super::keys::{Holds, PublishedFile, Stated};
+use super::keys::{FileContent, PointParameters, PublishedFile};
 use senesce_runs::import::fio::format::{Direction, Job, Output};
 use senesce_runs::import::fio::impossible;
 
@@ -18,12 +18,12 @@ pub(crate) fn check(place: &PublishedFile, output: &Output) -> Result<(), String
             return Err(format!("its path says 0 {what}, which cannot be"));
         }
     }
-    let is_alone = place.kind == Holds::Grid;
+    let is_alone = place.kind == FileContent::Grid;
     option(output, "bs", stated.bs, is_alone, bytes)?;
     option(output, "iodepth", stated.depth, is_alone, |text| text.parse().ok())
 }
 
-pub(crate) fn check_alone(stated: Stated, directions: &[&Direction]) -> Result<(), String> {
+pub(crate) fn check_single(stated: PointParameters, directions: &[&Direction]) -> Result<(), String> {
     let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
     let each = moved / operations;
@@ -84,7 +84,7 @@ mod tests {
         let place = place(path);
         check(&place, &output)?;
         let directions: Vec<&Direction> = output.jobs.iter().flat_map(|job| &job.directions).collect();
-        if place.kind == Holds::Grid { check_alone(place.stated.unwrap(), &directions) } else { Ok(()) }
+        if place.kind == FileContent::Grid { check_single(place.stated.unwrap(), &directions) } else { Ok(()) }
     }
 
     #[test]

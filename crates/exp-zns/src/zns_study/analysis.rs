@@ -3,7 +3,7 @@
 use super::{Event, ZnsStudyImport};
 use crate::zns::compare::{Comparison, compare, group_table, groups, table};
 use crate::zns::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used};
-use crate::zns::measure::Measured;
+use crate::zns::measure::DeviceValues;
 use crate::zns::values::Values;
 use crate::zns::{ZnsStudy, facts_of, measurements_of};
 use senesce_claims::{ClaimSet, Facts, decide};
@@ -18,7 +18,7 @@ struct Study {
     published: &'static str,
     claims: &'static str,
     measurements: fn(&[Used], &[Values]) -> Vec<Measurement>,
-    figures: fn(&Measured, &[Comparison]) -> Vec<Figure>,
+    figures: fn(&DeviceValues, &[Comparison]) -> Vec<Figure>,
 }
 
 const fn study<S: ZnsStudy>() -> Study {
@@ -80,7 +80,7 @@ fn drives_of(device: &str) -> Vec<Used> {
 /// Adds the analysis of one device; returns its part of the result.
 fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Result<Value, Failure> {
     let drives = drives_of(device);
-    let measured = Measured::on(drives.clone(), points.iter(), std::iter::empty());
+    let measured = DeviceValues::on(drives.clone(), points.iter(), std::iter::empty());
     let word = if device.is_empty() { "no-device" } else { device };
     let mut all = Vec::new();
     for study in STUDIES {
@@ -138,7 +138,7 @@ fn findings(study: &Study, drives: &[Used], points: &[Values]) -> Result<Vec<Fin
     Ok(found.into_iter().filter(|finding| finding.verdict != Verdict::NotTestable).collect())
 }
 
-fn own_values(measured: &Measured) -> Table {
+fn own_values(measured: &DeviceValues) -> Table {
     let columns = ["point", "1/s", "MiB/s", "mean (us)", "p95 (us)"];
     let mut table = Table::new("points", "All imported points", &columns);
     for values in measured.all() {

@@ -1,9 +1,9 @@
 //! Gathers the contents of a tree's files by device and point.
 
 use super::Event;
-use super::agreement::{check, check_alone};
+use super::agreement::{check, check_single};
 use super::files::ArtifactFile;
-use super::keys::{Holds, PublishedFile, operation_key, place, printable, word};
+use super::keys::{FileContent, PublishedFile, operation_key, place, printable, word};
 use super::text::{BySecond, bandwidth_log, operations};
 use crate::zns::values::Values;
 use crate::zns_rocksdb::output::{percentiles, throughput};
@@ -26,7 +26,7 @@ struct Run {
 }
 
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredTree {
     points: BTreeMap<Key, Values>,
     operations: BTreeMap<Key, Latency>,
     logs: BTreeMap<Key, Vec<[BySecond; 2]>>,
@@ -42,7 +42,7 @@ pub(crate) struct Gathered {
     pub checksum: u32,
 }
 
-impl Gathered {
+impl GatheredTree {
     pub(crate) fn take(&mut self, found: ArtifactFile) {
         let found = ArtifactFile { path: printable(&found.path), ..found };
         let content = match found.content {
@@ -64,14 +64,14 @@ impl Gathered {
             return Err("it is empty".into());
         }
         let place = place(path);
-        if let Holds::Database(run) = place.kind {
+        if let FileContent::Database(run) = place.kind {
             self.results += 1;
             return self.take_database(&place, run, text);
         }
         if !place.key.starts_with("file=") {
             self.refuse_copy(path, &place, text)?;
         }
-        if let (Holds::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
+        if let (FileContent::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
             self.take_log(path, &place, log);
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Gathered {
             self.results += 1;
             return self.take_fio(path, &place, &parse(text)?);
         }
-        let operations = operations(text).ok_or_else(|| what_it_is(path, text))?;
+        let operations = operations(text).ok_or_else(|| description(path, text))?;
         self.refuse_copy(path, &place, text)?;
         if operations.is_cut {
             let why = "its last line is cut off and was not read; the others were";
@@ -133,14 +133,14 @@ impl Gathered {
             all.filter(|direction| direction.name != "mixed" && wanted(direction.name)).collect()
         };
         match place.kind {
-            Holds::Grid => {
+            FileContent::Grid => {
                 let reads = place.key.contains("read");
                 let all = of(&|name| name == if reads { "read" } else { "write" });
-                place.stated.map_or(Ok(()), |stated| check_alone(stated, &all))?;
+                place.stated.map_or(Ok(()), |stated| check_single(stated, &all))?;
                 put(self.entry(path, place, ""), "", &all)
                     .ok_or("it holds no I/O of the operation that its path names".into())
             }
-            Holds::Beside => {
+            FileContent::Beside => {
                 let entry = self.entry(path, place, "");
                 let read = put(entry, "", &of(&|name| name == "read"));
                 let written = put(entry, "writer_", &of(&|name| name == "write"));
@@ -249,7 +249,7 @@ fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
     first.iter().filter_map(sum).collect()
 }
 
-fn what_it_is(path: &str, text: &str) -> String {
+fn description(path: &str, text: &str) -> String {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let known = match ending {
         "py" | "sh" | "c" | "h" | "bt" | "ipynb" => "a program, no result",

@@ -7,14 +7,14 @@ pub(crate) struct PublishedFile {
     /// The folder of the measured device; empty if the path names none.
     pub device: String,
     pub key: String,
-    pub kind: Holds,
+    pub kind: FileContent,
     /// Parameters in the path of a point of the grid.
-    pub stated: Option<Stated>,
+    pub stated: Option<PointParameters>,
 }
 
 /// Parameters of a point that its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stated {
+pub(crate) struct PointParameters {
     pub bs: u64,
     /// Requests in flight per job.
     pub depth: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Stated {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum FileContent {
     /// A point of the fio grid: all jobs combined.
     Grid,
     Beside,
@@ -49,12 +49,12 @@ pub(crate) fn place(path: &str) -> PublishedFile {
     let heavy = || named("heavy").map(|at| heavy(&parts[at..]));
     let long = || long(&parts);
     if let Some(key) = rate.or_else(heavy).or_else(long) {
-        return PublishedFile { device, key, kind: Holds::Beside, stated: None };
+        return PublishedFile { device, key, kind: FileContent::Beside, stated: None };
     }
     if let Some((key, run)) = named("zbdbench").and_then(|at| database(&parts[at + 1..])) {
-        return PublishedFile { device, key, kind: Holds::Database(run), stated: None };
+        return PublishedFile { device, key, kind: FileContent::Database(run), stated: None };
     }
-    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, stated: None }
+    PublishedFile { device, key: format!("file={}", word(path)), kind: FileContent::Named, stated: None }
 }
 
 pub(crate) fn word(text: &str) -> String {
@@ -86,16 +86,16 @@ fn grid(parts: &[&str]) -> Option<PublishedFile> {
         (_, false) => "none",
     };
     let (kind, op) = match known {
-        "write" | "append" | "randread" => (Holds::Grid, known),
-        "read" => (Holds::Grid, "seqread"),
-        _ => (Holds::Named, *op),
+        "write" | "append" | "randread" => (FileContent::Grid, known),
+        "read" => (FileContent::Grid, "seqread"),
+        _ => (FileContent::Named, *op),
     };
     let key = match *format {
         "lbaf0" => grid_key(op, bs, depth, zones, path, 512),
         "lbaf2" => grid_key(op, bs, depth, zones, path, 4096),
         other => format!("op={op},bs={bs},qd={depth},zones={zones},path={path},lbaf={other}"),
     };
-    Some(PublishedFile { device: (*device).into(), key, kind, stated: Some(Stated { bs, depth, zones }) })
+    Some(PublishedFile { device: (*device).into(), key, kind, stated: Some(PointParameters { bs, depth, zones }) })
 }
 
 /// Parses `zns_append_250_16`: drive, kind of write, MiB/s, depth of the reader. Without a drive the result was not
@@ -244,37 +244,42 @@ mod tests {
             let PublishedFile { device, key, kind, .. } = place(path);
             (device, key, kind)
         };
-        let is = |path: &str, device: &str, key: &str, kind: Holds| {
+        let is = |path: &str, device: &str, key: &str, kind: FileContent| {
             assert_eq!(of(path), (device.to_string(), key.to_string(), kind), "{path}");
         };
         let key = "op=append,bs=4096,qd=8,zones=1,path=direct,lbaf=4096";
-        is("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json", "zns-a", key, Holds::Grid);
+        is("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json", "zns-a", key, FileContent::Grid);
         let key = "op=write,bs=512,qd=1,zones=4,path=mq-deadline,lbaf=512";
-        is("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json", "zns-a", key, Holds::Grid);
+        is("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json", "zns-a", key, FileContent::Grid);
         let key = "op=write,bs=512,qd=1,zones=4,path=none,lbaf=512";
-        is("io_uring/nvme-b/lbaf0/write/512bs/4zone/1.json", "nvme-b", key, Holds::Grid);
+        is("io_uring/nvme-b/lbaf0/write/512bs/4zone/1.json", "nvme-b", key, FileContent::Grid);
         let key = "op=writerand,bs=131072,qd=1,zones=4,path=none,lbaf=lbaf3";
-        is("io_uring/nvme-a/lbaf3/writerand/128Kbs/4zone/1.json", "nvme-a", key, Holds::Named);
+        is("io_uring/nvme-a/lbaf3/writerand/128Kbs/4zone/1.json", "nvme-a", key, FileContent::Named);
         let key = "drive=zoned,op=append,rate=250,qd=16";
-        is("data/custom/zns-a/rate_inteference/zns_append_250_16", "zns-a", key, Holds::Beside);
-        is("custom/rate_interference/zns_append_250_16/out.json", "rate_interference", key, Holds::Beside);
+        is("data/custom/zns-a/rate_inteference/zns_append_250_16", "zns-a", key, FileContent::Beside);
+        is("custom/rate_interference/zns_append_250_16/out.json", "rate_interference", key, FileContent::Beside);
         let key = "drive=unlabelled,op=write,rate=0,qd=1";
-        is("custom/zns-a/rate_inteference/0_1", "zns-a", key, Holds::Beside);
-        is("custom/zns-a/heavy/zns_0_bw.1.log", "zns-a", "drive=zoned,rate=0", Holds::Beside);
-        is("custom/zns-a/long2/zns_append_128_250.json", "zns-a", "drive=zoned,rate=250,qd=128", Holds::Beside);
-        is("custom/zns-a/long3/nvme_128_0.json", "zns-a", "drive=conventional,rate=none,qd=128", Holds::Beside);
-        is("custom/zns-a/long2/16.json", "zns-a", "drive=conventional,rate=0,qd=16", Holds::Beside);
-        is("custom/zns-a/long/finallyzns_bw.3.log", "zns-a", "drive=zoned,rate=0", Holds::Beside);
+        is("custom/zns-a/rate_inteference/0_1", "zns-a", key, FileContent::Beside);
+        is("custom/zns-a/heavy/zns_0_bw.1.log", "zns-a", "drive=zoned,rate=0", FileContent::Beside);
+        is("custom/zns-a/long2/zns_append_128_250.json", "zns-a", "drive=zoned,rate=250,qd=128", FileContent::Beside);
+        is("custom/zns-a/long3/nvme_128_0.json", "zns-a", "drive=conventional,rate=none,qd=128", FileContent::Beside);
+        is("custom/zns-a/long2/16.json", "zns-a", "drive=conventional,rate=0,qd=16", FileContent::Beside);
+        is("custom/zns-a/long/finallyzns_bw.3.log", "zns-a", "drive=zoned,rate=0", FileContent::Beside);
         is(
             "custom/zns-a/long2/zns_append_1_{rate}.json",
             "zns-a",
             "file=custom/zns-a/long2/zns_append_1_{rate}",
-            Holds::Named,
+            FileContent::Named,
         );
         let key = "xfs-conventional readwhilewriting-limited";
-        is("data/zbdbench/xfs/readwhilewriting_writelimit_2.txt", "", key, Holds::Database(1));
-        is("data/inteference/mixratio/50_nvme_8.json", "", "file=data/inteference/mixratio/50_nvme_8", Holds::Named);
-        is("README.md", "", "file=README.md", Holds::Named);
+        is("data/zbdbench/xfs/readwhilewriting_writelimit_2.txt", "", key, FileContent::Database(1));
+        is(
+            "data/inteference/mixratio/50_nvme_8.json",
+            "",
+            "file=data/inteference/mixratio/50_nvme_8",
+            FileContent::Named,
+        );
+        is("README.md", "", "file=README.md", FileContent::Named);
     }
 
     #[test]

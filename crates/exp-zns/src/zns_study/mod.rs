@@ -11,7 +11,7 @@ use crate::zns::values::Values;
 pub use text::{bandwidth_log, operations};
 
 use files::{ArtifactFile, above, walk};
-use gathered::Gathered;
+use gathered::GatheredTree;
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_runner::{Imported, ImportedRun, Recorded, import};
 use senesce_runs::import::{ImportedFile, Importer};
@@ -49,7 +49,7 @@ impl Importer for ZnsStudyImport {
     }
 
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredTree::default();
         let above = above(source);
         walk(source, &mut |found| {
             gathered.take(ArtifactFile { path: format!("{above}{}", found.path), ..found });

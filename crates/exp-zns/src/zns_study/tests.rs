@@ -41,7 +41,7 @@ fn tree_with_archives_becomes_points_with_published_values() {
     let recorded = Recorded::<ZnsStudyImport>::of(&record).unwrap();
     let points =
         recorded.events().filter_map(|event| if let Event::Point(values) = event { Some(values) } else { None });
-    let measured = crate::zns::measure::Measured::of(&record.environment, points, std::iter::empty());
+    let measured = crate::zns::measure::DeviceValues::of(&record.environment, points, std::iter::empty());
     let append = "op=append,bs=4096,qd=1,zones=1,path=direct,lbaf=4096";
     assert_eq!(measured.get(append, "lat_mean_us"), Some(14.834));
     assert_eq!(measured.get("drive=zoned,op=write,rate=250,qd=16", "iops"), Some(109232.9));

@@ -10,13 +10,13 @@ use senesce_core::failure::Classify;
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Plan, Seed};
 use senesce_runner::{Context, Planned, Recorded, Run, new_plan};
 use senesce_zoned::ZonedError;
-use senesce_zoned::fit::block::{self, Block, Fitted, FittedConstant, Known, Observations, Pass};
+use senesce_zoned::fit::block::{self, Block, FittedBlock, FittedConstant, FittedUncertainty, Observations, Pass};
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::probe::Values;
 use senesce_zoned::hardware::Leftover;
 use senesce_zoned::session::Session;
 use senesce_zoned::sim::model::Model;
-use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::survey::{DriveNature, Survey};
 use serde::{Deserialize, Serialize};
 use source::{Source, cost};
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl ZonedModel {
                 if points.len() > 1 { ", ..." } else { "" }
             ));
         }
-        if self.source.survey.as_ref().is_some_and(|survey| survey.nature == Nature::Emulated) {
+        if self.source.survey.as_ref().is_some_and(|survey| survey.nature == DriveNature::Emulated) {
             context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");
         }
         Ok(())
@@ -240,7 +240,7 @@ impl ZonedModel {
         // The second pass may determine constants that the first one leaves open.
         let known = known(context.recorded());
         let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
-        let Fitted { constants, settled } = block::fit(&model, &block, &observations, pass, seed)?;
+        let FittedBlock { constants, settled } = block::fit(&model, &block, &observations, pass, seed)?;
         for FittedConstant { key, start, value, deviation, correlations } in constants {
             context.record(Event::Constant { name: key, block: name.into(), start, value, deviation, correlations });
         }
@@ -287,8 +287,8 @@ fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Val
     })
 }
 
-fn known(recorded: &Recorded<ZonedModel>) -> Known {
-    let mut known = Known::default();
+fn known(recorded: &Recorded<ZonedModel>) -> FittedUncertainty {
+    let mut known = FittedUncertainty::default();
     for event in recorded.events() {
         if let Event::Constant { name, deviation: Some(deviation), correlations, .. } = event {
             known.add(name, *deviation, correlations);

@@ -9,7 +9,7 @@ use senesce_zoned::fit::fit_data::{self, FitData};
 use senesce_zoned::fit::probe::{Probe, Work};
 use senesce_zoned::job::check;
 use senesce_zoned::sim::model::Model;
-use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::survey::{DriveNature, Survey};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -133,7 +133,9 @@ impl Source {
 
 /// Returns an upper bound of the bytes that a point writes, and a rough estimate of its seconds.
 pub(super) fn cost(probe: &Probe, survey: &Survey) -> (Bytes, f64) {
-    let (Work::Job(job), false) = (&probe.work, survey.nature == Nature::Simulated) else { return (Bytes(0), 0.1) };
+    let (Work::Job(job), false) = (&probe.work, survey.nature == DriveNature::Simulated) else {
+        return (Bytes(0), 0.1);
+    };
     let checked = check(job, &survey.geometry, &survey.zones);
     checked.map_or((Bytes(0), 0.0), |checked| of_job(&checked, &survey.geometry))
 }

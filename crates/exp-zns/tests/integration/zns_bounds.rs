@@ -6,7 +6,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, Finding, Level, Record, Seed, Verdict};
 use senesce_exp_zns::zns::compare::{Group, compare, groups};
 use senesce_exp_zns::zns::drives::{Drives, used};
-use senesce_exp_zns::zns::measure::{Measured, run_point};
+use senesce_exp_zns::zns::measure::{DeviceValues, run_point};
 use senesce_exp_zns::zns::values::Values;
 use senesce_exp_zns::zns::{Event, Grid, GridSpec, Parameters, Zns, ZnsStudy, facts_of, measurements_of};
 use senesce_exp_zns::zns_bandwidth::ZnsBandwidth;
@@ -54,7 +54,7 @@ fn measure<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64) ->
     (drives.facts(), values)
 }
 
-fn hold<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64, expected: &[&str]) -> Measured {
+fn hold<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64, expected: &[&str]) -> DeviceValues {
     let (environment, values) = measure::<S>(spec, read_seconds, write_seconds);
     check::<S>(&environment, &values, expected)
 }
@@ -65,8 +65,8 @@ fn findings<S: ZnsStudy>(environment: &Environment, values: &[Values]) -> Vec<Fi
     decide(&set, &measurements_of::<S>(&used(environment), values), &facts)
 }
 
-fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[&str]) -> Measured {
-    let measured = Measured::of(environment, values.iter(), std::iter::empty());
+fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[&str]) -> DeviceValues {
+    let measured = DeviceValues::of(environment, values.iter(), std::iter::empty());
     let found = groups(&compare(&measured, S::PUBLISHED).unwrap());
     let report: Vec<String> = found.iter().map(describe).collect();
     eprintln!("{}:\n{}", S::ID, report.join("\n"));

@@ -18,14 +18,14 @@ pub struct PoolJob<R: Run> {
     pub spec: R::Spec,
 }
 
-type Ended<R> = (<R as Run>::Step, Result<Vec<<R as Run>::Event>, Failure>);
+type EndedStep<R> = (<R as Run>::Step, Result<Vec<<R as Run>::Event>, Failure>);
 
 /// Guests of a run. Those still running at its end are waited for.
 pub struct GuestPool<R: Run> {
     running: Vec<(R::Step, JoinHandle<()>)>,
-    ended: Vec<Ended<R>>,
-    sender: Sender<Ended<R>>,
-    receiver: Receiver<Ended<R>>,
+    ended: Vec<EndedStep<R>>,
+    sender: Sender<EndedStep<R>>,
+    receiver: Receiver<EndedStep<R>>,
 }
 
 impl<R: Run> Default for GuestPool<R> {

@@ -40,7 +40,7 @@ pub(super) const FOLDERS: [&str; 12] =
 pub(super) const ACCOUNTS: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct BindMount {
     pub from: PathBuf,
     pub to: PathBuf,
     pub writable: bool,
@@ -71,7 +71,7 @@ pub(super) struct Confinement {
     pub root: PathBuf,
     /// The kernel's folder for the file of its memory, and its home.
     pub temporary: PathBuf,
-    pub shown: Vec<Shown>,
+    pub shown: Vec<BindMount>,
     /// Files of the tree with their content.
     pub files: Vec<(PathBuf, String)>,
     /// The kernel and its arguments.

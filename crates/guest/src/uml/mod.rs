@@ -20,7 +20,7 @@ pub use userland::packaged_programs;
 use crate::error::{GuestError, scratch_error};
 use crate::guest::{JOB, JOB_VARIABLE, Job};
 use crate::kernel::Kernel;
-use confine::{Confinement, Shown};
+use confine::{BindMount, Confinement};
 use senesce_core::machine::host_user_parameter;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -146,11 +146,11 @@ impl UmlMachine<'_> {
         })
     }
 
-    fn shown(&self, job: &Path) -> Vec<Shown> {
-        let read = |path: &PathBuf| Shown { from: path.clone(), to: path.clone(), writable: false };
-        let kernel = Shown { from: self.kernel.image(), to: KERNEL.into(), writable: false };
-        let modules = Shown { from: self.kernel.folder.join("boot"), to: MODULES.into(), writable: false };
-        let write = |(from, to): &(PathBuf, PathBuf)| Shown { from: from.clone(), to: to.clone(), writable: true };
+    fn shown(&self, job: &Path) -> Vec<BindMount> {
+        let read = |path: &PathBuf| BindMount { from: path.clone(), to: path.clone(), writable: false };
+        let kernel = BindMount { from: self.kernel.image(), to: KERNEL.into(), writable: false };
+        let modules = BindMount { from: self.kernel.folder.join("boot"), to: MODULES.into(), writable: false };
+        let write = |(from, to): &(PathBuf, PathBuf)| BindMount { from: from.clone(), to: to.clone(), writable: true };
         let job = (self.method == Method::Landlock).then(|| read(&job.to_path_buf()));
         let readable = self.readable.iter().map(read).chain(job);
         readable.chain([kernel, modules]).chain(self.shares.iter().map(write)).collect()

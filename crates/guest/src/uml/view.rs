@@ -1,7 +1,7 @@
 //! The tree of files that a user-mode kernel sees, made of mounts of the host.
 
 use super::confine::{
-    ACCOUNTS, Confinement, DEVICES, ENTROPY, FOLDERS, PROGRAM, SETTINGS, SYSTEM, Shown, below, wrong,
+    ACCOUNTS, BindMount, Confinement, DEVICES, ENTROPY, FOLDERS, PROGRAM, SETTINGS, SYSTEM, below, wrong,
 };
 use crate::guest::folder_at;
 use rustix::fs::{CWD, Mode};
@@ -46,7 +46,7 @@ pub(super) fn sources(confinement: &Confinement) -> Result<Vec<Source>, String> 
     let mut sources: Vec<Source> = devices.map(|path| source(&path, &path, Access::Device, false)).collect();
     sources.extend(system.map(|path| source(path, path, Access::Read, false)));
     sources.push(source(&program, Path::new(PROGRAM), Access::Read, true));
-    sources.extend(confinement.shown.iter().map(|Shown { from, to, writable }| {
+    sources.extend(confinement.shown.iter().map(|BindMount { from, to, writable }| {
         source(from, to, if *writable { Access::Write } else { Access::Read }, true)
     }));
     Ok(sources)

@@ -116,7 +116,7 @@ struct Groups {
 }
 
 /// The first error of a group.
-struct Wrong {
+struct GroupError {
     group: u64,
     /// It affects the block bitmap.
     of_free_space: bool,
@@ -169,19 +169,19 @@ impl Groups {
         part(low) | if self.geometry.descriptor_size >= 64 { part(high) << (8 * bytes) } else { 0 }
     }
 
-    fn wrong(&self, device: &File, groups: impl Iterator<Item = u64>) -> io::Result<Vec<Wrong>> {
+    fn wrong(&self, device: &File, groups: impl Iterator<Item = u64>) -> io::Result<Vec<GroupError>> {
         let mut found = Vec::new();
         for group in groups {
             let descriptor = self.descriptor(device, group)?;
             if !self.is_sound(group, &descriptor) {
                 let text = format!("the descriptor of group {group} is damaged: its checksum is wrong");
-                found.push(Wrong { group, of_free_space: true, text });
+                found.push(GroupError { group, of_free_space: true, text });
                 continue;
             }
             for bitmap in self.bitmaps(group, &descriptor) {
                 if let Some(problem) = self.problem(device, &bitmap)? {
                     let text = format!("the {} bitmap of group {group} is damaged: {problem}", bitmap.name);
-                    found.push(Wrong { group, of_free_space: bitmap.name == BLOCK, text });
+                    found.push(GroupError { group, of_free_space: bitmap.name == BLOCK, text });
                     break;
                 }
             }

@@ -5,7 +5,7 @@ use super::writing::SparseWriter;
 use super::{Store, make_directory, space};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
-use senesce_core::beneath::{self, Attributes, Beneath};
+use senesce_core::beneath::{self, Attributes, ConfinedDirectory};
 use senesce_core::failure::errno_message;
 use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// A file that could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct UnrestoredFile {
     pub path: String,
     pub problem: String,
 }
@@ -30,7 +30,7 @@ pub struct CheckoutReport {
     /// Bytes of these files, including holes.
     pub bytes: u64,
     /// Files that could not be restored; nothing of them is left at the destination.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<UnrestoredFile>,
     /// Files and directories whose setuid, setgid or sticky bits were omitted.
     pub stripped: u64,
     /// Problems of the snapshot itself; entries on damaged lines are lost without a name.
@@ -39,7 +39,7 @@ pub struct CheckoutReport {
     pub elapsed_seconds: f64,
     /// Set if too much time was lost to a stop: the elapsed seconds are invalid then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_lost: Option<senesce_core::heartbeat::Lost>,
+    pub time_lost: Option<senesce_core::heartbeat::LostTime>,
 }
 
 /// Attributes restored in addition to content, owner (as root), permissions and times.
@@ -68,15 +68,15 @@ pub fn checkout(
     }
     space::check(&snapshot, destination)?;
     progress.phase("checkout", snapshot.entries.len() as u64, "entries");
-    let beneath = Beneath::open(destination).map_err(io("open directory", destination))?;
+    let beneath = ConfinedDirectory::open(destination).map_err(io("open directory", destination))?;
     let (done, stripped) = (AtomicU64::new(0), AtomicU64::new(0));
     let writer = Writer { store, beneath, options, progress, interrupt, done, stripped };
     let is = |wanted: fn(&EntryKind) -> bool| snapshot.entries.iter().filter(move |entry| wanted(&entry.kind));
     let directories: Vec<&SnapshotEntry> = is(|kind| matches!(kind, EntryKind::Directory)).collect();
-    let mut lost: Vec<Lost> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
+    let mut lost: Vec<UnrestoredFile> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
     let files: Vec<&SnapshotEntry> = is(|kind| matches!(kind, EntryKind::File { .. })).collect();
-    let outcomes: Vec<Result<u64, Lost>> = files.par_iter().map(|entry| writer.file(entry)).collect();
-    let links: Vec<Lost> =
+    let outcomes: Vec<Result<u64, UnrestoredFile>> = files.par_iter().map(|entry| writer.file(entry)).collect();
+    let links: Vec<UnrestoredFile> =
         is(|kind| matches!(kind, EntryKind::Link { .. })).filter_map(|entry| writer.link(entry)).collect();
     if interrupt.requested() {
         return Err(StoreError::Interrupted);
@@ -109,7 +109,7 @@ pub fn checkout(
 
 struct Writer<'a> {
     store: &'a Store,
-    beneath: Beneath,
+    beneath: ConfinedDirectory,
     options: CheckoutOptions,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
@@ -118,7 +118,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn directory(&self, entry: &SnapshotEntry) -> Option<Lost> {
+    fn directory(&self, entry: &SnapshotEntry) -> Option<UnrestoredFile> {
         if self.interrupt.requested() {
             return None;
         }
@@ -127,7 +127,7 @@ impl Writer<'_> {
         made.err()
     }
 
-    fn file(&self, entry: &SnapshotEntry) -> Result<u64, Lost> {
+    fn file(&self, entry: &SnapshotEntry) -> Result<u64, UnrestoredFile> {
         if self.interrupt.requested() {
             return Ok(0);
         }
@@ -145,7 +145,7 @@ impl Writer<'_> {
         Ok(bytes)
     }
 
-    fn content(&self, entry: &SnapshotEntry, file: File) -> Result<u64, Lost> {
+    fn content(&self, entry: &SnapshotEntry, file: File) -> Result<u64, UnrestoredFile> {
         let EntryKind::File { size, objects, holes, .. } = &entry.kind else { return Ok(0) };
         let mut writer = SparseWriter::new(&file, *size, holes).map_err(|problem| lost(entry, problem))?;
         for run in objects {
@@ -160,7 +160,7 @@ impl Writer<'_> {
         Ok(written)
     }
 
-    fn link(&self, entry: &SnapshotEntry) -> Option<Lost> {
+    fn link(&self, entry: &SnapshotEntry) -> Option<UnrestoredFile> {
         let EntryKind::Link { to } = &entry.kind else { return None };
         if self.interrupt.requested() {
             return None;
@@ -174,7 +174,7 @@ impl Writer<'_> {
         make().err()
     }
 
-    fn finish_directory(&self, entry: &SnapshotEntry) -> Option<Lost> {
+    fn finish_directory(&self, entry: &SnapshotEntry) -> Option<UnrestoredFile> {
         // Failures to create it were already reported.
         let path = entry.safe_path()?;
         self.beneath.set_directory(&path, &self.attributes(entry)).err().map(|error| not_set(entry, &error))
@@ -196,14 +196,14 @@ impl Writer<'_> {
     }
 }
 
-fn place(entry: &SnapshotEntry) -> Result<PathBuf, Lost> {
+fn place(entry: &SnapshotEntry) -> Result<PathBuf, UnrestoredFile> {
     entry.safe_path().ok_or_else(|| lost(entry, "its path leads out of the destination"))
 }
 
-fn not_set(entry: &SnapshotEntry, error: &std::io::Error) -> Lost {
+fn not_set(entry: &SnapshotEntry, error: &std::io::Error) -> UnrestoredFile {
     lost(entry, format!("set owner, mode and times: {}", errno_message(error)))
 }
 
-fn lost(entry: &SnapshotEntry, problem: impl ToString) -> Lost {
-    Lost { path: entry.path.clone(), problem: problem.to_string() }
+fn lost(entry: &SnapshotEntry, problem: impl ToString) -> UnrestoredFile {
+    UnrestoredFile { path: entry.path.clone(), problem: problem.to_string() }
 }

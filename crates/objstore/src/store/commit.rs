@@ -2,9 +2,9 @@ use super::loose::LooseWriter;
 use super::pack::Pack;
 use super::sink::Sink;
 use super::snapshot::{self, Header, escape};
-use super::staging::Placed;
+use super::staging::PublishedFiles;
 use super::walk::walk;
-use super::workers::{Done, Workers};
+use super::workers::{WorkerResult, Workers};
 use super::{Layout, Store, sync_directory, write_durably};
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
@@ -54,7 +54,7 @@ pub struct CommitReport {
     pub elapsed_seconds: f64,
     /// Set if too much time was lost to a stop: the elapsed seconds are invalid then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_lost: Option<senesce_core::heartbeat::Lost>,
+    pub time_lost: Option<senesce_core::heartbeat::LostTime>,
     /// Part after the last object was written: syncing, renaming, writing the snapshot.
     pub finish_seconds: f64,
     /// Objects slower than the requested limit.
@@ -81,7 +81,7 @@ pub fn commit(
         return Err(StoreError::NoSource(source.into()));
     }
     let _lock = store.lock()?;
-    let placed = Placed::default();
+    let placed = PublishedFiles::default();
     let job = Job { source, options, progress, interrupt, placed: &placed, started };
     let outcome = job.run(store);
     if let Err(error) = &outcome {
@@ -97,7 +97,7 @@ pub(super) struct Job<'a> {
     pub options: &'a CommitOptions,
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
-    pub placed: &'a Placed,
+    pub placed: &'a PublishedFiles,
     pub started: Instant,
 }
 
@@ -111,11 +111,11 @@ impl Job<'_> {
         self.progress.phase("list", 0, "entries");
         let (items, others) = walk(self.source, store.path(), self.interrupt)?;
         self.progress.phase("commit", items.len() as u64, "entries");
-        let Done { sinks, entries, mut report, damaged } = Workers::new(store, &items, self).run()?;
+        let WorkerResult { sinks, entries, mut report, damaged } = Workers::new(store, &items, self).run()?;
         let copied = Instant::now();
         let packs = self.publish(store, sinks)?;
         let text = snapshot::encode(&self.header(store, number), &entries);
-        self.go_on()?;
+        self.check_interrupt()?;
         write_durably(&store.snapshot_path(number), &store.path.join("staging/snapshot"), &text)?;
         report.snapshot = number;
         report.left_out = others.iter().map(|path| escape(path)).collect();
@@ -136,7 +136,7 @@ impl Job<'_> {
         }
     }
 
-    fn go_on(&self) -> Result<(), StoreError> {
+    fn check_interrupt(&self) -> Result<(), StoreError> {
         if self.interrupt.requested() { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 
@@ -144,7 +144,7 @@ impl Job<'_> {
     fn publish(&self, store: &Store, sinks: Vec<Sink<'_>>) -> Result<Vec<PathBuf>, StoreError> {
         let (mut writers, mut packs) = (Vec::new(), Vec::new());
         for sink in sinks {
-            self.go_on()?;
+            self.check_interrupt()?;
             match sink {
                 Sink::Loose(writer) => writers.push(writer),
                 Sink::Pack(sink) => packs.extend(sink.finish()?),

@@ -9,7 +9,7 @@
 //! files in `staging`, renamed into place.
 
 use super::FOLDER_MODE;
-use super::staging::Placed;
+use super::staging::PublishedFiles;
 use crate::error::{StoreError, io};
 use crate::object_id::ObjectId;
 use crate::scheme::Scheme;
@@ -31,7 +31,7 @@ const LEAST_UNNAMED_BATCH: usize = 2048;
 
 /// An object without a name in the store.
 #[derive(Debug)]
-struct Staged {
+struct StagedObject {
     id: ObjectId,
     /// The unnamed file; `None` for one in `staging`.
     file: Option<OwnedFd>,
@@ -39,7 +39,7 @@ struct Staged {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum LooseObjectState {
     Whole,
     Damaged,
     Absent,
@@ -53,13 +53,13 @@ pub(super) struct LooseWriter<'a> {
     objects: PathBuf,
     objects_fd: OwnedFd,
     scheme: Scheme,
-    staged: Vec<Staged>,
+    staged: Vec<StagedObject>,
     staged_bytes: u64,
     /// Maximum number of unnamed files; 0 to stage by name.
     unnamed_batch: usize,
     /// Whether objects from earlier commits may exist.
     look_for_old: bool,
-    placed: &'a Placed,
+    placed: &'a PublishedFiles,
 }
 
 impl<'a> LooseWriter<'a> {
@@ -70,7 +70,7 @@ impl<'a> LooseWriter<'a> {
         threads: usize,
         scheme: Scheme,
         look_for_old: bool,
-        placed: &'a Placed,
+        placed: &'a PublishedFiles,
     ) -> Result<Self, StoreError> {
         let staging = store.join("staging").join(number.to_string());
         fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))?;
@@ -90,22 +90,22 @@ impl<'a> LooseWriter<'a> {
         })
     }
 
-    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
+    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> LooseObjectState {
         if !self.look_for_old {
-            return Held::Absent;
+            return LooseObjectState::Absent;
         }
         let path = self.scheme.path(&id.hex());
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.objects_fd, &*path, flags, Mode::empty()) {
             Ok(file) => {
                 if is_content(File::from(file), data) {
-                    Held::Whole
+                    LooseObjectState::Whole
                 } else {
-                    Held::Damaged
+                    LooseObjectState::Damaged
                 }
             }
-            Err(Errno::NOENT | Errno::NOTDIR) => Held::Absent,
-            Err(_) => Held::Damaged,
+            Err(Errno::NOENT | Errno::NOTDIR) => LooseObjectState::Absent,
+            Err(_) => LooseObjectState::Damaged,
         }
     }
 
@@ -129,7 +129,7 @@ impl<'a> LooseWriter<'a> {
                 None
             }
         };
-        self.staged.push(Staged { id, file, replaces });
+        self.staged.push(StagedObject { id, file, replaces });
         self.staged_bytes += data.len() as u64;
         let batch = if self.unnamed_batch > 0 { self.unnamed_batch } else { BATCH_OBJECTS };
         if self.staged.len() >= batch || self.staged_bytes >= BATCH_BYTES {
@@ -182,7 +182,7 @@ impl<'a> LooseWriter<'a> {
             let outcome = folder.and_then(|folder| self.name(staged, number, &folder, name));
             outcome.map_err(|errno| io("put in place", &self.objects.join(&path))(errno))?;
             // An object that replaces another belongs to an earlier snapshot.
-            Placed::add(&self.placed.objects, (!staged.replaces).then_some(staged.id));
+            PublishedFiles::add(&self.placed.objects, (!staged.replaces).then_some(staged.id));
         }
         self.staged_bytes = 0;
         Ok(())
@@ -209,7 +209,7 @@ impl<'a> LooseWriter<'a> {
         Ok(folder)
     }
 
-    fn name(&self, staged: &Staged, number: usize, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    fn name(&self, staged: &StagedObject, number: usize, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let Some(file) = &staged.file else {
             return rustix::fs::renameat(&self.staging_fd, number.to_string(), folder, name);
         };
@@ -327,17 +327,17 @@ mod tests {
             fs::create_dir(directory.path().join(folder)).unwrap();
         }
         let id = crate::HashAlgorithm::Sha1.name(b"whole");
-        let placed = Placed::default();
+        let placed = PublishedFiles::default();
         let mut writer = LooseWriter::new(directory.path(), 0, 1, Scheme::GIT, true, &placed).unwrap();
-        assert_eq!(writer.holds(&id, b"whole"), Held::Absent);
+        assert_eq!(writer.holds(&id, b"whole"), LooseObjectState::Absent);
         writer.put(id, b"whole", false).unwrap();
         writer.publish().unwrap();
-        assert_eq!(writer.holds(&id, b"whole"), Held::Whole);
+        assert_eq!(writer.holds(&id, b"whole"), LooseObjectState::Whole);
         let path = directory.path().join("objects").join(Scheme::GIT.path(&id.hex()));
         fs::remove_file(&path).unwrap();
         for damaged in ["torn", "wHole", "whole and more"] {
             fs::write(&path, damaged).unwrap();
-            assert_eq!(writer.holds(&id, b"whole"), Held::Damaged, "{damaged}");
+            assert_eq!(writer.holds(&id, b"whole"), LooseObjectState::Damaged, "{damaged}");
         }
         // A thread without the capability to link by descriptor, like every non-root thread (kernels before 6.10 return ENOENT
         // then).

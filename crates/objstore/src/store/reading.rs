@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn go_on() -> Result<(), StoreError> {
+    fn never_stop() -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -146,7 +146,7 @@ mod tests {
                 (0..times).for_each(|_| joined.extend_from_slice(chunk));
                 Ok(())
             };
-            let reading = reader().read(&path, || (), put, go_on).unwrap();
+            let reading = reader().read(&path, || (), put, never_stop).unwrap();
             assert!(joined == data && reading.size == size as u64 && !reading.changed, "{size}");
         }
     }
@@ -162,7 +162,7 @@ mod tests {
             grow(&path);
             Ok(())
         };
-        let reading = reader().read(&path, || attempts += 1, put, go_on).unwrap();
+        let reading = reader().read(&path, || attempts += 1, put, never_stop).unwrap();
         assert!(reading.changed);
         assert_eq!(attempts, ATTEMPTS);
     }
@@ -180,7 +180,7 @@ mod tests {
             joined.borrow_mut().extend_from_slice(chunk);
             Ok(())
         };
-        let reading = reader().read(&path, || joined.borrow_mut().clear(), put, go_on).unwrap();
+        let reading = reader().read(&path, || joined.borrow_mut().clear(), put, never_stop).unwrap();
         assert!(!reading.changed);
         assert_eq!(joined.into_inner(), vec![2; 4000]);
     }
@@ -192,7 +192,7 @@ mod tests {
             chunks.extend(std::iter::repeat_n(chunk.to_vec(), times as usize));
             Ok(())
         };
-        let reading = FileReader::new(spec.parse().unwrap()).read(path, || (), &mut put, go_on).unwrap();
+        let reading = FileReader::new(spec.parse().unwrap()).read(path, || (), &mut put, never_stop).unwrap();
         (chunks, reading)
     }
 
@@ -233,7 +233,7 @@ mod tests {
                 (bytes, calls) = (bytes + chunk.len() as u64 * times, calls + 1);
                 Ok(())
             };
-            let reading = FileReader::new(spec.parse().unwrap()).read(&path, || (), put, go_on).unwrap();
+            let reading = FileReader::new(spec.parse().unwrap()).read(&path, || (), put, never_stop).unwrap();
             assert_eq!((bytes, reading.size, reading.holes), (SIZE, SIZE, vec![(0, SIZE)]), "{spec}");
             assert!(calls < 10, "{spec}: {calls}");
         }

@@ -1,9 +1,9 @@
 //! Object writer of one thread of a commit.
 
 use super::commit::CommitOptions;
-use super::loose::{self, Held, LooseWriter};
+use super::loose::{self, LooseObjectState, LooseWriter};
 use super::pack::{self, PackWriter};
-use super::staging::Placed;
+use super::staging::PublishedFiles;
 use super::{Layout, Store};
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
@@ -19,7 +19,7 @@ impl<'a> Sink<'a> {
         store: &Store,
         number: usize,
         options: &CommitOptions,
-        placed: &'a Placed,
+        placed: &'a PublishedFiles,
     ) -> Result<Self, StoreError> {
         let look_for_old = loose::any(&store.path.join("objects"))?;
         let (threads, scheme) = (options.threads, store.settings.scheme);
@@ -32,7 +32,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
+    pub(crate) fn holds(&self, id: &ObjectId, data: &[u8]) -> LooseObjectState {
         match self {
             Self::Loose(loose) => loose.holds(id, data),
             Self::Pack(sink) => sink.loose.holds(id, data),
@@ -56,7 +56,7 @@ pub(super) struct PackSink<'a> {
     loose: LooseWriter<'a>,
     open: Option<PackWriter>,
     full: Vec<PathBuf>,
-    placed: &'a Placed,
+    placed: &'a PublishedFiles,
 }
 
 impl PackSink<'_> {
@@ -75,7 +75,7 @@ impl PackSink<'_> {
     fn close(&mut self) -> Result<(), StoreError> {
         if let Some(writer) = self.open.take() {
             let pack = writer.finish(&self.store.join("packs"))?;
-            Placed::add(&self.placed.packs, [pack.clone()]);
+            PublishedFiles::add(&self.placed.packs, [pack.clone()]);
             self.full.push(pack);
         }
         Ok(())

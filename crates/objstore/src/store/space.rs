@@ -19,12 +19,12 @@ const BYTES_PER_NAME: u64 = 128;
 const MOST_OF_DIRECTORY: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Need {
+struct SpaceNeed {
     bytes: u64,
     inodes: u64,
 }
 
-impl Need {
+impl SpaceNeed {
     fn of(snapshot: &Snapshot, block: u64) -> Self {
         let mut need = Self::default();
         let mut directories = HashSet::new();
@@ -63,11 +63,11 @@ fn note_directories(entry: &SnapshotEntry, directories: &mut HashSet<u64>) {
 /// Refuses a snapshot that exceeds the free space of the destination, before anything is written.
 pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), StoreError> {
     let host = rustix::fs::statvfs(destination).map_err(io("determine the space in", destination))?;
-    fits(Need::of(snapshot, host.f_frsize.min(MOST_OF_DIRECTORY)), &host)
+    fits(SpaceNeed::of(snapshot, host.f_frsize.min(MOST_OF_DIRECTORY)), &host)
         .map_err(|(needed, free)| missing(&format!("{} for the checkout", destination.display()), needed, free))
 }
 
-fn fits(need: Need, host: &StatVfs) -> Result<(), (String, String)> {
+fn fits(need: SpaceNeed, host: &StatVfs) -> Result<(), (String, String)> {
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize));
     match () {
         // Some file systems do not report sizes, for example one in memory without a limit.
@@ -128,11 +128,11 @@ mod tests {
         let file = |size| EntryKind::File { size, objects: Vec::new(), holes: Vec::new(), changed: false };
         let link = EntryKind::Link { to: "x".into() };
         let entries = [("a", EntryKind::Directory), ("a/f", file(10)), ("b/c/d/l", link), ("b/g", file(u64::MAX))];
-        let found = Need::of(&snapshot(&entries), 4096);
-        assert_eq!(found, Need { bytes: u64::MAX, inodes: 3 + 4 });
-        assert_eq!(Need::of(&snapshot(&entries[..3]), 4096), Need { bytes: 10 + 4 * 4096, inodes: 2 + 4 });
+        let found = SpaceNeed::of(&snapshot(&entries), 4096);
+        assert_eq!(found, SpaceNeed { bytes: u64::MAX, inodes: 3 + 4 });
+        assert_eq!(SpaceNeed::of(&snapshot(&entries[..3]), 4096), SpaceNeed { bytes: 10 + 4 * 4096, inodes: 2 + 4 });
         let long = "d/".repeat(2000) + "f";
-        assert_eq!(Need::of(&snapshot(&[(&long, file(0))]), 4096).inodes, 2001);
+        assert_eq!(SpaceNeed::of(&snapshot(&[(&long, file(0))]), 4096).inodes, 2001);
     }
 
     #[test]
@@ -146,12 +146,12 @@ mod tests {
     fn file_system_without_inode_count_has_enough() {
         let mut host = rustix::fs::statvfs("/").unwrap();
         (host.f_bavail, host.f_frsize, host.f_files, host.f_favail) = (10, 4096, 0, 0);
-        assert!(fits(Need { bytes: 40_960, inodes: 1000 }, &host).is_ok());
-        assert!(fits(Need { bytes: 40_961, inodes: 1 }, &host).is_err());
+        assert!(fits(SpaceNeed { bytes: 40_960, inodes: 1000 }, &host).is_ok());
+        assert!(fits(SpaceNeed { bytes: 40_961, inodes: 1 }, &host).is_err());
         host.f_blocks = 0;
-        assert!(fits(Need { bytes: 40_961, inodes: 1 }, &host).is_ok());
+        assert!(fits(SpaceNeed { bytes: 40_961, inodes: 1 }, &host).is_ok());
         (host.f_files, host.f_favail) = (100, 50);
-        assert!(fits(Need { bytes: 0, inodes: 50 }, &host).is_ok());
-        assert!(fits(Need { bytes: 0, inodes: 51 }, &host).is_err());
+        assert!(fits(SpaceNeed { bytes: 0, inodes: 50 }, &host).is_ok());
+        assert!(fits(SpaceNeed { bytes: 0, inodes: 51 }, &host).is_err());
     }
 }

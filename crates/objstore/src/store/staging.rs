@@ -11,12 +11,12 @@ use std::sync::Mutex;
 
 /// Published objects and packs of a commit before its snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PublishedFiles {
     pub packs: Mutex<Vec<PathBuf>>,
     pub objects: Mutex<Vec<ObjectId>>,
 }
 
-impl Placed {
+impl PublishedFiles {
     pub(crate) fn add<T>(list: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
         list.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(more);
     }
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Removes staged files of a failed commit; if the disk is full, also its published objects and packs.
-    pub(super) fn clean_up(&self, placed: Placed, error: &StoreError) {
+    pub(super) fn clean_up(&self, placed: PublishedFiles, error: &StoreError) {
         if error.is_full() {
             placed.remove(self);
         }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// An object whose content does not match its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Damaged {
+pub struct DamagedObject {
     pub object: ObjectId,
     /// File and position.
     pub place: String,
@@ -37,7 +37,7 @@ pub struct VerifyReport {
     /// Their bytes.
     pub bytes: u64,
     pub snapshots: u64,
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<DamagedObject>,
     /// Objects that a snapshot needs and the store does not have.
     pub missing: Vec<ObjectId>,
     pub affected_files: Vec<AffectedFile>,
@@ -103,7 +103,7 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
 }
 
 enum Finding {
-    Damaged(Damaged),
+    Damaged(DamagedObject),
     Problem(String),
 }
 
@@ -149,7 +149,7 @@ impl CopyLocation {
                 format!("its {} bytes do not have its name", data.len())
             }
         };
-        Some(Finding::Damaged(Damaged { object: self.id(), place: self.words(store), problem }))
+        Some(Finding::Damaged(DamagedObject { object: self.id(), place: self.words(store), problem }))
     }
 
     /// Reports an object that is readable only while the index of its pack is intact.

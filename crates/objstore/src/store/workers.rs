@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::commit::{CommitReport, Job, SlowObject};
-use super::loose::Held;
+use super::loose::LooseObjectState;
 use super::reading::FileReader;
 use super::sink::Sink;
 use super::snapshot::{self, EntryKind, SnapshotEntry, escape};
@@ -32,7 +32,7 @@ pub(super) struct Workers<'a> {
     stop: AtomicBool,
 }
 
-pub(super) struct Done<'a> {
+pub(super) struct WorkerResult<'a> {
     pub sinks: Vec<Sink<'a>>,
     pub entries: Vec<SnapshotEntry>,
     pub report: CommitReport,
@@ -56,7 +56,7 @@ impl<'a> Workers<'a> {
         Self { store, items, job, seen, damaged: Mutex::default(), next, bytes, names: Names::new(), stop }
     }
 
-    pub(crate) fn run(self) -> Result<Done<'a>, StoreError> {
+    pub(crate) fn run(self) -> Result<WorkerResult<'a>, StoreError> {
         let (threads, workers) = (self.job.options.threads.max(1), &self);
         let outcomes: Vec<Result<WorkerDone<'a>, StoreError>> = std::thread::scope(|scope| {
             let (alive, ended) = channel::<()>();
@@ -92,7 +92,7 @@ impl<'a> Workers<'a> {
         }
     }
 
-    fn merge(self, workers: impl Iterator<Item = WorkerDone<'a>>) -> Done<'a> {
+    fn merge(self, workers: impl Iterator<Item = WorkerDone<'a>>) -> WorkerResult<'a> {
         let mut report = CommitReport { objects: self.seen.count(), ..CommitReport::default() };
         let (mut sinks, mut entries) = (Vec::new(), Vec::new());
         for worker in workers {
@@ -110,7 +110,7 @@ impl<'a> Workers<'a> {
         entries.sort_by_key(|(index, _)| *index);
         report.slow_objects.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
         let damaged = self.damaged.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Done { sinks, entries: entries.into_iter().map(|(_, entry)| entry).collect(), report, damaged }
+        WorkerResult { sinks, entries: entries.into_iter().map(|(_, entry)| entry).collect(), report, damaged }
     }
 
     fn show(&self) {
@@ -183,7 +183,7 @@ impl Worker<'_, '_> {
             workers.bytes.fetch_add(chunk.len() as u64 * times, Ordering::Relaxed);
             workers.put(sink, id, chunk, report)
         };
-        let reading = reader.read(path, || objects.borrow_mut().clear(), put, || workers.go_on())?;
+        let reading = reader.read(path, || objects.borrow_mut().clear(), put, || workers.check_stop())?;
         workers.names.take(path, reading.holes.len() as u64)?;
         self.report.files += 1;
         self.report.bytes += reading.size;
@@ -197,7 +197,7 @@ impl Worker<'_, '_> {
 }
 
 impl Workers<'_> {
-    fn go_on(&self) -> Result<(), StoreError> {
+    fn check_stop(&self) -> Result<(), StoreError> {
         if self.stop.load(Ordering::Relaxed) { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 
@@ -213,31 +213,31 @@ impl Workers<'_> {
             return Ok(());
         }
         let packed = self.packed(&id, chunk);
-        if packed == Held::Whole {
+        if packed == LooseObjectState::Whole {
             return Ok(());
         }
         let loose = sink.holds(&id, chunk);
-        if loose == Held::Whole {
+        if loose == LooseObjectState::Whole {
             return Ok(());
         }
         report.new_objects += 1;
         report.new_bytes += chunk.len() as u64;
-        report.damaged_objects += u64::from(packed == Held::Damaged || loose == Held::Damaged);
-        self.timed_put(sink, id, chunk, loose == Held::Damaged, report)
+        report.damaged_objects += u64::from(packed == LooseObjectState::Damaged || loose == LooseObjectState::Damaged);
+        self.timed_put(sink, id, chunk, loose == LooseObjectState::Damaged, report)
     }
 
     /// Checks whether a pack holds these bytes under this name. Records packs that hold others.
-    fn packed(&self, id: &ObjectId, chunk: &[u8]) -> Held {
-        let mut held = Held::Absent;
+    fn packed(&self, id: &ObjectId, chunk: &[u8]) -> LooseObjectState {
+        let mut held = LooseObjectState::Absent;
         for (pack, entry) in self.store.copies(id) {
             let file = &self.store.packs[pack];
             let is_whole = entry.length as usize == chunk.len()
                 && file.has_header(&entry)
                 && file.read(&entry).is_ok_and(|found| found == chunk);
             if is_whole {
-                return Held::Whole;
+                return LooseObjectState::Whole;
             }
-            held = Held::Damaged;
+            held = LooseObjectState::Damaged;
             self.damaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(pack);
         }
         held

@@ -4,5 +4,5 @@ pub mod files;
 pub(crate) mod process;
 pub(crate) mod system;
 
-pub use process::{Outcome, Ran, run};
+pub use process::{Outcome, ProcessResult, run};
 pub use system::{Repository, Step, System};

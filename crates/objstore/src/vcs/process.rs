@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct ProcessResult {
     /// Wall-clock time from start to end.
     pub seconds: f64,
     /// User CPU time, including waited-for children.
@@ -42,7 +42,7 @@ pub struct Ran {
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Runs a command in its own process group. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
-pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Ran, StoreError> {
+pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<ProcessResult, StoreError> {
     let program = Path::new(command.get_program()).to_path_buf();
     let mut output = tempfile().map_err(io("make a temporary file for the output of", &program))?;
     let copy = |file: &std::fs::File| file.try_clone().map_err(io("duplicate the output of", &program));
@@ -64,7 +64,7 @@ pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Res
             (None, signal) => Outcome::Killed(signal.unwrap_or(0)),
         }
     };
-    Ok(Ran {
+    Ok(ProcessResult {
         seconds,
         user_seconds: usage.user.as_secs_f64(),
         system_seconds: usage.system.as_secs_f64(),
@@ -119,7 +119,7 @@ fn last_lines(output: &mut std::fs::File) -> String {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, limit: Duration) -> Ran {
+    fn shell(script: &str, limit: Duration) -> ProcessResult {
         run(Command::new("sh").args(["-c", script]), limit, &Interrupt::new()).unwrap()
     }
 

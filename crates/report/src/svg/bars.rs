@@ -1,7 +1,7 @@
 //! Grouped bars with their values written on them.
 
 use super::frame::{self, ExtraSpace, Frame, Sample};
-use super::paint::{self, Look};
+use super::paint::{self, SeriesStyle};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, lines, text};
 use crate::number;
@@ -13,15 +13,15 @@ const SINGLE: usize = 12;
 struct Bar<'a> {
     series: &'a Series,
     index: usize,
-    look: &'a Look,
+    look: &'a SeriesStyle,
     left: f64,
     width: f64,
 }
 
 pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, series: &[Series]) -> Vec<String> {
-    let looks = paint::looks(series);
+    let looks = paint::series_styles(series);
     if frame::needs_legend(series, &looks) {
-        let entries: Vec<(String, Look)> =
+        let entries: Vec<(String, SeriesStyle)> =
             series.iter().zip(&looks).map(|(one, look)| (frame::legend_name(one, look), look.clone())).collect();
         frame::legend(canvas, &entries, Sample::Fill);
     }

@@ -2,7 +2,7 @@
 
 use super::frame::{self, Sample};
 use super::item::Paint;
-use super::paint::{self, COLOURS, Look};
+use super::paint::{self, COLOURS, SeriesStyle};
 use super::{Anchor, Canvas, n, text};
 use senesce_core::analysis::CellRow;
 
@@ -17,8 +17,8 @@ pub(super) fn draw(
     unit: &str,
 ) -> Vec<String> {
     let em = canvas.em();
-    let entries: Vec<(String, Look)> =
-        legend.iter().enumerate().map(|(index, name)| (name.clone(), look(index))).collect();
+    let entries: Vec<(String, SeriesStyle)> =
+        legend.iter().enumerate().map(|(index, name)| (name.clone(), style(index))).collect();
     frame::legend(canvas, &entries, Sample::Fill);
     canvas.disown();
     let grid = Grid::fit(canvas, rows, !heads.is_empty());
@@ -48,8 +48,8 @@ fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
 
 /// Returns the look of a legend entry. Adjacent entries also differ in hatching; with more entries than colours,
 /// colours repeat with another hatching.
-fn look(index: usize) -> Look {
-    Look {
+fn style(index: usize) -> SeriesStyle {
+    SeriesStyle {
         class: format!("s{}", index % COLOURS),
         dash: &[],
         mark: 0,
@@ -172,7 +172,7 @@ fn draw_run(canvas: &mut Canvas, row: &CellRow, grid: &Grid, run: &Run, legend: 
     if run.cell < 0 || used <= 0.0 {
         return;
     }
-    let look = look(run.cell as usize);
+    let look = style(run.cell as usize);
     canvas.path(&look.class, &Paint::filled(None), &boxes(y + grid.height - used, used), &text);
     if look.hatch > 0 && grid.height > em * 0.3 {
         let stroke = canvas.stroke(0.7);

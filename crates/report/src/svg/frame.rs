@@ -1,7 +1,7 @@
 //! Common parts of figures with two axes: labels, legend, margins, grid, ticks.
 
 use super::item::Paint;
-use super::paint::{self, Look};
+use super::paint::{self, SeriesStyle};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, better_mark, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
@@ -203,7 +203,7 @@ fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
 }
 
 /// Returns the name of a series with its provenance, unless the name contains it.
-pub(crate) fn legend_name(series: &Series, look: &Look) -> String {
+pub(crate) fn legend_name(series: &Series, look: &SeriesStyle) -> String {
     let said = |word: &str| series.name.to_lowercase().contains(word);
     if look.provenance.is_empty()
         || said(look.provenance)
@@ -215,11 +215,11 @@ pub(crate) fn legend_name(series: &Series, look: &Look) -> String {
     }
 }
 
-pub(crate) fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
+pub(crate) fn needs_legend(series: &[Series], looks: &[SeriesStyle]) -> bool {
     series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
 }
 
-pub(crate) fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
+pub(crate) fn legend(canvas: &mut Canvas, entries: &[(String, SeriesStyle)], sample: Sample) {
     let em = canvas.em();
     let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
     let (mut x, mut lines) = (0.0, 1.0);
@@ -243,7 +243,7 @@ pub(crate) fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sa
 }
 
 /// Draws one sample of a look, centred on `y`.
-pub(crate) fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: f64, width: f64) {
+pub(crate) fn draw_sample(canvas: &mut Canvas, look: &SeriesStyle, sample: Sample, x: f64, y: f64, width: f64) {
     let em = canvas.em();
     if sample == Sample::Fill {
         let side = em * 0.85;
@@ -259,12 +259,12 @@ pub(crate) fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f
     }
 }
 
-pub(crate) fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
+pub(crate) fn line_paint(canvas: &Canvas, look: &SeriesStyle) -> Paint {
     let dashes = look.dash.iter().map(|tenths| f64::from(*tenths) * canvas.em() / 10.0).collect();
     Paint { dashes, ..canvas.stroke(1.4) }
 }
 
-pub(crate) fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
+pub(crate) fn draw_mark(canvas: &mut Canvas, look: &SeriesStyle, x: f64, y: f64, radius: f64, hover: &str) {
     let class = format!("{} {}", look.class, if look.hollow { "o" } else { "m" });
     let stroke = canvas.stroke(if look.hollow { 1.0 } else { 0.6 });
     let radius = if look.hollow { radius } else { radius + canvas.em() * 0.05 };
@@ -272,7 +272,7 @@ pub(crate) fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius
 }
 
 /// Draws a rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
-pub(crate) fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
+pub(crate) fn fill(canvas: &mut Canvas, look: &SeriesStyle, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
     let em = canvas.em();
     let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));
     let paint = match look.provenance {

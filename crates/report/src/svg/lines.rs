@@ -2,7 +2,7 @@
 
 use super::frame::{self, ExtraSpace, Frame, Sample};
 use super::item::Paint;
-use super::paint::{self, Look};
+use super::paint::{self, SeriesStyle};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
@@ -23,11 +23,11 @@ pub(super) fn draw(
     joined: bool,
 ) -> Vec<String> {
     let em = canvas.em();
-    let looks = paint::looks(series);
-    let entries: Vec<(String, Look)> =
+    let looks = paint::series_styles(series);
+    let entries: Vec<(String, SeriesStyle)> =
         series.iter().zip(&looks).map(|(one, look)| (frame::legend_name(one, look), look.clone())).collect();
     let named = frame::needs_legend(series, &looks);
-    let at_ends = joined && named && fits_beside(canvas, &entries);
+    let at_ends = joined && named && fits_next_to(canvas, &entries);
     if named && !at_ends {
         frame::legend(canvas, &entries, if joined { Sample::Line } else { Sample::Mark });
     }
@@ -50,7 +50,7 @@ pub(super) fn draw(
     frame::omitted_note(omitted)
 }
 
-fn fits_beside(canvas: &Canvas, entries: &[(String, Look)]) -> bool {
+fn fits_next_to(canvas: &Canvas, entries: &[(String, SeriesStyle)]) -> bool {
     let longest = entries.iter().map(|(name, _)| text::width(name, canvas.em())).fold(0.0, f64::max);
     entries.len() <= 7 && canvas.format.width >= canvas.em() * 50.0 && longest <= canvas.format.width * 0.24
 }
@@ -85,7 +85,7 @@ fn draw_series(
     frame: &Frame,
     axes: (&Axis, &Axis),
     series: &Series,
-    look: &Look,
+    look: &SeriesStyle,
     joined: bool,
 ) -> usize {
     let places: Vec<Option<(f64, f64)>> =
@@ -136,7 +136,7 @@ fn draw_line_marks(
     canvas: &mut Canvas,
     axes: (&Axis, &Axis),
     series: &Series,
-    look: &Look,
+    look: &SeriesStyle,
     places: &[Option<(f64, f64)>],
 ) {
     let em = canvas.em();
@@ -162,7 +162,7 @@ fn draw_scatter_marks(
     canvas: &mut Canvas,
     axes: (&Axis, &Axis),
     series: &Series,
-    look: &Look,
+    look: &SeriesStyle,
     places: &[Option<(f64, f64)>],
 ) {
     let em = canvas.em();
@@ -189,7 +189,7 @@ fn draw_scatter_marks(
 }
 
 /// Intervals: whiskers for few points, a band along a dense line.
-fn draw_intervals(canvas: &mut Canvas, frame: &Frame, series: &Series, look: &Look, joined: bool) {
+fn draw_intervals(canvas: &mut Canvas, frame: &Frame, series: &Series, look: &SeriesStyle, joined: bool) {
     let ends: Vec<(f64, f64, f64)> = (0..series.points.len())
         .filter_map(|index| {
             let (low, high) = frame::interval(series, index)?;
@@ -218,7 +218,7 @@ pub(super) fn whisker(x: f64, low: f64, high: f64, half: f64) -> String {
 }
 
 /// Draws names at the ends of their lines, moved apart if they would touch.
-fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[(String, Look)]) {
+fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[(String, SeriesStyle)]) {
     let em = canvas.em();
     let gap = em * 1.25;
     let mut labels: Vec<(f64, usize)> = series

@@ -134,7 +134,7 @@ fn colour_classes() -> impl Iterator<Item = String> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct SeriesStyle {
     pub class: String,
     /// Dashes of its line in tenths of the font size; empty for a solid line.
     pub dash: &'static [u8],
@@ -148,7 +148,7 @@ pub(crate) struct Look {
 
 /// Returns the looks of all series of a figure. Own measurements share one sequence of colours, and so do predictions:
 /// the k-th prediction has the colour of the k-th measurement. Published values are grey.
-pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
+pub(crate) fn series_styles(series: &[Series]) -> Vec<SeriesStyle> {
     let (mut ours, mut published, mut predicted) = (0, 0, 0);
     let predictions = series.iter().filter(|one| one.mark == Mark::Predicted).count();
     let next = |counter: &mut usize| {
@@ -158,20 +158,22 @@ pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
     series
         .iter()
         .map(|one| match one.mark {
-            Mark::Measured => look(next(&mut ours), &[], false, 0, ""),
-            Mark::Modelled => look(next(&mut ours), &[7, 3], true, 1, "modelled"),
-            Mark::Published => Look { class: "sp".into(), ..look(next(&mut published), &[4, 3], true, 0, "published") },
+            Mark::Measured => style(next(&mut ours), &[], false, 0, ""),
+            Mark::Modelled => style(next(&mut ours), &[7, 3], true, 1, "modelled"),
+            Mark::Published => {
+                SeriesStyle { class: "sp".into(), ..style(next(&mut published), &[4, 3], true, 0, "published") }
+            }
             Mark::Predicted => {
                 let index = next(&mut predicted);
                 let class = if predictions == 1 { "s7".into() } else { format!("s{}", index % COLOURS) };
-                Look { class, ..look(index, &[1, 3], true, 2, "target") }
+                SeriesStyle { class, ..style(index, &[1, 3], true, 2, "target") }
             }
         })
         .collect()
 }
 
-fn look(index: usize, dash: &'static [u8], hollow: bool, hatch: usize, provenance: &'static str) -> Look {
-    Look {
+fn style(index: usize, dash: &'static [u8], hollow: bool, hatch: usize, provenance: &'static str) -> SeriesStyle {
+    SeriesStyle {
         class: format!("s{}", index % COLOURS),
         dash,
         mark: (index + index / COLOURS) % 6,

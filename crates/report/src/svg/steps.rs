@@ -2,15 +2,15 @@
 
 use super::frame::{self, ExtraSpace, Frame, Sample};
 use super::item::Paint;
-use super::paint::{self, Look};
+use super::paint::{self, SeriesStyle};
 use super::scale::AxisScale;
 use super::{Canvas, lines, n};
 use senesce_core::analysis::{Axis, Figure, Mark, Scale, Series};
 
 pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, series: &[Series]) -> Vec<String> {
-    let looks = paint::looks(series);
+    let looks = paint::series_styles(series);
     if frame::needs_legend(series, &looks) {
-        let entries: Vec<(String, Look)> =
+        let entries: Vec<(String, SeriesStyle)> =
             series.iter().zip(&looks).map(|(one, look)| (frame::legend_name(one, look), look.clone())).collect();
         frame::legend(canvas, &entries, Sample::Plain);
     }
@@ -45,7 +45,7 @@ fn with_first_bin(x: &Axis, series: &[Series]) -> Axis {
 
 /// Draws one outline; the last point only ends the last step. A first edge at zero begins at the left end of a
 /// logarithmic axis.
-fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series: &Series, look: &Look) -> usize {
+fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series: &Series, look: &SeriesStyle) -> usize {
     let mut outline = String::new();
     let mut omitted = 0;
     let mut hits = Vec::new();

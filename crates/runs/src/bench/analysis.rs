@@ -2,7 +2,7 @@
 
 use super::ranks::RankRepetitions;
 use super::{MeasuredColdRead, Results};
-use senesce_core::heartbeat::Lost;
+use senesce_core::heartbeat::LostTime;
 use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Rows, Series, Table};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
@@ -281,7 +281,7 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
     analysis.result = all.benchmark();
 }
 
-fn is_lost(analysis: &mut Analysis, number: usize, lost: Option<Lost>) -> bool {
+fn is_lost(analysis: &mut Analysis, number: usize, lost: Option<LostTime>) -> bool {
     analysis.caveats.extend(lost.map(|lost| format!("repetition {} does not count: {lost}", number + 1)));
     lost.is_some()
 }

@@ -25,7 +25,7 @@ fn rows<const N: usize>(values: Values<N>, repetition: usize) -> impl Iterator<I
     made.map(move |one| Measurement { repetition: repetition as u32, ..one })
 }
 
-fn judged(one: Measurement, primary: &[&str]) -> Measurement {
+fn mark_primary(one: Measurement, primary: &[&str]) -> Measurement {
     if primary.contains(&one.metric.as_str()) { one.primary() } else { one }
 }
 
@@ -41,7 +41,7 @@ fn workload(repetitions: &[Repetition]) -> Vec<Measurement> {
         ];
         let p99 = one.p99_us.map(|p99_us| [("p99 latency", "us", Lower, p99_us)]);
         let whole = rows(whole, number).chain(p99.into_iter().flat_map(|p99| rows(p99, number)));
-        found.extend(whole.map(|one| judged(one, &["throughput", "mean latency", "p99 latency"])));
+        found.extend(whole.map(|one| mark_primary(one, &["throughput", "mean latency", "p99 latency"])));
         for (name, flowop) in one.flowops.iter().filter(|(_, flowop)| flowop.count > 0) {
             let values = [
                 ("flowop throughput", "operations/s", Higher, flowop.ops_per_second),
@@ -79,7 +79,7 @@ fn calls(results: &[CallResult]) -> Vec<Measurement> {
             ("p99.99 latency", "us", Lower, size.p9999_us),
         ];
         let primary = ["mean latency", "p99 latency"];
-        let under = |one: Measurement| judged(one, &primary).under("bytes per call", size.bytes.to_string());
+        let under = |one: Measurement| mark_primary(one, &primary).under("bytes per call", size.bytes.to_string());
         found.extend(rows(values, number).map(under));
     }
     found

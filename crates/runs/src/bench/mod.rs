@@ -21,7 +21,7 @@ use senesce_core::{Analysis, Bytes, ExitCode, Failure, Measurement, Plan, Seed};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, interrupted};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TraceSession, open};
 use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
-use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, Finished, Options, Repetition, Workload};
+use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, FinishedBench, Options, Repetition, Workload};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ pub enum Event {
 
 pub enum Bench {
     Alone(Box<MountedTarget<ClaimedDirectory>>, AppliedLimits),
-    Together(Box<ranks::Lead>),
+    Together(Box<ranks::LeadRank>),
 }
 
 impl Run for Bench {
@@ -95,7 +95,7 @@ impl Run for Bench {
 
     fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         if let Some(cluster) = Cluster::among(context.peers) {
-            return Ok(Self::Together(Box::new(ranks::Lead::begin(spec, cluster, context)?)));
+            return Ok(Self::Together(Box::new(ranks::LeadRank::begin(spec, cluster, context)?)));
         }
         let limits = spec.limits().apply()?;
         let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
@@ -106,7 +106,7 @@ impl Run for Bench {
 
     fn step(&mut self, spec: &Spec, number: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         match self {
-            Self::Alone(target, _) => Alone { spec, target, context }.repetition(*number),
+            Self::Alone(target, _) => SingleRankBench { spec, target, context }.repetition(*number),
             Self::Together(lead) => lead.repetition(*number, context),
         }
     }
@@ -141,13 +141,13 @@ impl Run for Bench {
     }
 }
 
-struct Alone<'a, 'b> {
+struct SingleRankBench<'a, 'b> {
     spec: &'a Spec,
     target: &'a mut MountedTarget<ClaimedDirectory>,
     context: &'a mut Context<'b, Bench>,
 }
 
-impl Alone<'_, '_> {
+impl SingleRankBench<'_, '_> {
     fn repetition(&mut self, number: u64) -> Result<(), Failure> {
         match self.spec.subject(self.context.seed)? {
             Subject::Workload(workload, options) => {
@@ -197,7 +197,7 @@ impl Alone<'_, '_> {
         if options.execution == Execution::System {
             self.drop_caches(workload.filesets.iter().all(|fileset| !fileset.cached))?;
         }
-        let Finished { repetition, histograms } = prepared.run(self.target.directory(), progress, interrupt)?;
+        let FinishedBench { repetition, histograms } = prepared.run(self.target.directory(), progress, interrupt)?;
         for (name, histogram) in &histograms {
             let file = format!("{}-{}", number + 1, name.replace('/', "_"));
             self.context.write_histogram(&file, histogram)?;

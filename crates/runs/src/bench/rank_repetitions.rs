@@ -1,7 +1,7 @@
 //! The result of every rank in a repetition, and its consistency with the whole.
 
 use hdrhistogram::Histogram;
-use senesce_workload::{Finished, Repetition};
+use senesce_workload::{FinishedBench, Repetition};
 use serde::{Deserialize, Serialize};
 
 /// The result of one rank in one repetition.
@@ -47,7 +47,7 @@ impl RankRepetitions {
         .collect()
     }
 
-    pub(super) fn contradiction(&self, whole: &Finished) -> Option<String> {
+    pub(super) fn contradiction(&self, whole: &FinishedBench) -> Option<String> {
         let counted = |name: &str| {
             let of_rank = |row: &RankRepetition| {
                 row.result.flowops.iter().find(|(known, _)| known == name).map(|(_, one)| one.count)
@@ -94,7 +94,7 @@ mod tests {
         let whole = |latencies: u64| {
             let mut histogram = Histogram::new(3).unwrap();
             histogram.record_n(1000, latencies).unwrap();
-            Finished { repetition: Repetition::default(), histograms: vec![("read".into(), histogram)] }
+            FinishedBench { repetition: Repetition::default(), histograms: vec![("read".into(), histogram)] }
         };
         assert_eq!(rows.contradiction(&whole(7)), None);
         let said = rows.contradiction(&whole(6)).unwrap();

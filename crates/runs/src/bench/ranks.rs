@@ -15,7 +15,7 @@ use senesce_core::{ExitCode, Failure, Progress, Record, Seed, Silent};
 use senesce_runner::{Conduct, Context, Outcome, conduct, interrupted};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec, open};
 use senesce_workload::together::merge;
-use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, Repetition, Workload};
+use senesce_workload::{Bench as Prepared, Execution, FinishedBench, Length, Options, Repetition, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,12 +102,12 @@ fn follow(spec: &Spec, seed: Seed, cluster: &Cluster, interrupt: &Interrupt) -> 
     Ok(())
 }
 
-pub struct Lead {
+pub struct LeadRank {
     target: MountedTarget,
     rank: Rank,
 }
 
-impl Lead {
+impl LeadRank {
     pub(super) fn begin(spec: &Spec, cluster: &Cluster, context: &mut Context<'_, Bench>) -> Result<Self, Failure> {
         let mut witness = context.witness()?;
         cluster.on_end(Box::new(move |ending| {
@@ -167,7 +167,7 @@ struct Rank {
 struct RankDone {
     prepared: PreparedFacts,
     note: Option<&'static str>,
-    whole: Option<(RankRepetitions, Finished)>,
+    whole: Option<(RankRepetitions, FinishedBench)>,
 }
 
 impl Rank {
@@ -199,7 +199,7 @@ impl Rank {
         interrupt: &Interrupt,
     ) -> Result<RankDone, Failure> {
         let options = of_repetition(self.options, number);
-        let together = Together { rank: self, cluster, progress, interrupt };
+        let together = CoordinatedBench { rank: self, cluster, progress, interrupt };
         let prepared = together.prepare(options)?;
         let populate_seconds = together.longest(prepared.populate_seconds)?;
         let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds };
@@ -231,20 +231,20 @@ impl Rank {
     }
 }
 
-struct Together<'a> {
+struct CoordinatedBench<'a> {
     rank: &'a Rank,
     cluster: &'a Cluster,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
 }
 
-impl Together<'_> {
-    fn agree(&self) -> Result<Moment, Failure> {
+impl CoordinatedBench<'_> {
+    fn agree(&self) -> Result<AgreedMoment, Failure> {
         let offsets = self.cluster.clock_offsets()?;
         let stated = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
         let (offsets, at) = self.cluster.broadcast(Some(&stated).filter(|_| self.cluster.is_first()))?;
         let (offset, error) = offsets.get(self.cluster.rank() as usize).copied().unwrap_or_default();
-        Ok(Moment { at, offset, error })
+        Ok(AgreedMoment { at, offset, error })
     }
 
     fn longest(&self, seconds: f64) -> Result<f64, Failure> {
@@ -297,7 +297,7 @@ impl Together<'_> {
         Ok(note)
     }
 
-    fn gather_finished(&self, finished: Finished) -> Result<Option<Vec<Finished>>, Failure> {
+    fn gather_finished(&self, finished: FinishedBench) -> Result<Option<Vec<FinishedBench>>, Failure> {
         let unreadable = |what: String| Failure::new(ExitCode::RunFailed, format!("histograms of a rank: {what}"));
         let mut packed: Vec<(String, Vec<u8>)> = Vec::new();
         for (name, histogram) in &finished.histograms {
@@ -312,20 +312,20 @@ impl Together<'_> {
                 Ok((name, read.map_err(|error| unreadable(error.to_string()))?))
             };
             let histograms = packed.into_iter().map(histogram).collect::<Result<_, Failure>>()?;
-            Ok(Finished { repetition, histograms })
+            Ok(FinishedBench { repetition, histograms })
         };
         all.into_iter().map(unpack).collect::<Result<Vec<_>, Failure>>().map(Some)
     }
 }
 
 /// The agreed moment by the clock of rank 0, and this rank's clock offset.
-struct Moment {
+struct AgreedMoment {
     at: f64,
     offset: f64,
     error: f64,
 }
 
-impl Moment {
+impl AgreedMoment {
     fn seconds_since(&self) -> f64 {
         epoch_seconds() - self.offset - self.at
     }

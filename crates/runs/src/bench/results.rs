@@ -3,7 +3,7 @@
 use super::ranks::RankRepetitions;
 use super::spec::Spec;
 use super::{Bench, Event, MeasuredColdRead, PreparedFacts};
-use senesce_core::heartbeat::Lost;
+use senesce_core::heartbeat::LostTime;
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_runner::{Recorded, Run};
 use senesce_workload::micro::{CallResult, FileOpsResult};
@@ -94,7 +94,7 @@ fn push<T>(found: &mut Vec<T>, one: T, is_interrupted: impl Fn(&T) -> bool) {
     found.push(one);
 }
 
-fn with_validity(mut value: Value, lost: Option<Lost>) -> Value {
+fn with_validity(mut value: Value, lost: Option<LostTime>) -> Value {
     value["valid"] = json!(lost.is_none());
     value["reason"] = json!(lost.map(|lost| lost.to_string()));
     value

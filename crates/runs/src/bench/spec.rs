@@ -23,7 +23,7 @@ pub struct Spec {
     /// The ranks that run it; none: one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Ranks>,
-    pub how: How,
+    pub how: BenchOptions,
 }
 
 /// Concurrent ranks of a workload.
@@ -82,7 +82,7 @@ fn some_time(text: &str) -> Result<Span, String> {
 /// The options that determine a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct How {
+pub struct BenchOptions {
     /// Multiply the size of file sets
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.0..=f64::MAX), help_heading = "Workload")]
     pub scale: f64,
@@ -206,7 +206,7 @@ pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
     text.map(Some).map_err(|error| Failure::usage(format!("read workload file {workload}: {error}")))
 }
 
-impl How {
+impl BenchOptions {
     pub fn subject(&self, workload: &str, text: Option<&str>, seed: Seed) -> Result<Subject, Failure> {
         Ok(match workload {
             "append" => self.calls(WriteMode::Append, seed)?,

@@ -15,13 +15,13 @@ use std::time::Duration;
 /// The parameters of the planned analyses: other analyses of the same rounds would spend the whole error probability
 /// once more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct AnalysisParameters {
     max_time: Span,
     /// The limit of the gate, in full.
     gate: Option<String>,
 }
 
-impl Asked {
+impl AnalysisParameters {
     const FILE: &str = "asked.json";
 
     pub(super) fn of(max_time: Duration, gate: Option<f64>) -> Self {
@@ -62,7 +62,7 @@ impl Asked {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for AnalysisParameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--max-time '{}'", self.max_time)?;
         match &self.gate {
@@ -170,27 +170,29 @@ mod tests {
     fn analysed_rounds_refuse_other_parameters() {
         let directory = tempfile::tempdir().unwrap();
         let hour = Duration::from_secs(3600);
-        let asked = Asked::of(hour, Some(0.1 + 0.2));
-        let refused = |asked: &Asked| {
+        let asked = AnalysisParameters::of(hour, Some(0.1 + 0.2));
+        let refused = |asked: &AnalysisParameters| {
             let times = RoundTimes::read(directory.path()).unwrap();
             asked.check(directory.path(), &times).err().map(|failure| failure.to_string()).unwrap_or_default()
         };
         let mut times = RoundTimes::read(directory.path()).unwrap();
         for round in 0..LEAST_VALUES {
-            assert_eq!(refused(&Asked::of(2 * hour, None)), "", "no analysis after {round} rounds");
+            assert_eq!(refused(&AnalysisParameters::of(2 * hour, None)), "", "no analysis after {round} rounds");
             asked.keep(directory.path()).unwrap();
             times.add(round, Duration::from_secs(1), directory.path()).unwrap();
         }
         assert_eq!(refused(&asked), "");
-        let longer = refused(&Asked::of(2 * hour, Some(0.1 + 0.2)));
+        let longer = refused(&AnalysisParameters::of(2 * hour, Some(0.1 + 0.2)));
         assert!(
             longer.contains("continue with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"),
             "{longer}"
         );
-        assert!(refused(&Asked::of(hour, None)).contains("a plan for --max-time '1h' without a gate could"));
-        std::fs::write(directory.path().join(Asked::FILE), "{").unwrap();
+        assert!(
+            refused(&AnalysisParameters::of(hour, None)).contains("a plan for --max-time '1h' without a gate could")
+        );
+        std::fs::write(directory.path().join(AnalysisParameters::FILE), "{").unwrap();
         assert!(refused(&asked).contains("damaged"), "{}", refused(&asked));
-        std::fs::remove_file(directory.path().join(Asked::FILE)).unwrap();
+        std::fs::remove_file(directory.path().join(AnalysisParameters::FILE)).unwrap();
         assert!(refused(&asked).contains("put it back"), "{}", refused(&asked));
     }
 }

@@ -175,7 +175,7 @@ pub fn compare(
     let shares_runs = !shared.is_empty();
     caveats.extend(shared);
     agree_on_directions(&sides[0].groups, &sides[1].groups)?;
-    let rows = judged_rows(&sides[0].groups, &sides[1].groups, emulation, options, &between_runs);
+    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, options, &between_runs);
     if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_testable) {
         caveats.push(between_runs.assumed(&rows));
     }
@@ -268,10 +268,10 @@ fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
 }
 
 fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
-    judged_rows(sample, reference, Emulation::Nowhere, options, &BetweenRuns::default())
+    compared_rows(sample, reference, Emulation::Nowhere, options, &BetweenRuns::default())
 }
 
-fn judged_rows(
+fn compared_rows(
     sample: &Groups,
     reference: &Groups,
     emulation: Emulation,

@@ -1,7 +1,7 @@
 //! A comparison that measures until it is decided: in rounds of one run of each side, in random order, so that changes
 //! of the machine affect both alike. Interim analyses are corrected for ([`Sequential`]).
 
-use super::kept::{Asked, RoundTimes};
+use super::kept::{AnalysisParameters, RoundTimes};
 use super::{Comparison, Options, Row, comparable, groups_of, rows, settings, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
@@ -31,7 +31,7 @@ pub fn compare_until_decided(
     how: &Conduct<'_>,
 ) -> Result<Comparison, Failure> {
     let mut times = RoundTimes::read(directory)?;
-    let asked = Asked::of(max_time, options.fail_on_regression);
+    let asked = AnalysisParameters::of(max_time, options.fail_on_regression);
     asked.check(directory, &times)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
     let mut course = Rounds::new(goal);
@@ -139,11 +139,11 @@ pub(crate) struct Rounds {
     goal: Goal,
     reference: Vec<Vec<Measurement>>,
     sample: Vec<Vec<Measurement>>,
-    looks: Option<Looks>,
+    looks: Option<InterimAnalyses>,
     is_over: bool,
 }
 
-struct Looks {
+struct InterimAnalyses {
     sequential: Sequential,
     judged: Vec<Measurement>,
     next: usize,
@@ -177,7 +177,7 @@ impl Rounds {
         let ratios: Vec<Result<Ratio, Untestable>> = judged.iter().map(|what| self.ratio(what)).collect();
         let Some(looks) = &mut self.looks else { return false };
         if rounds >= looks.next || is_late {
-            match looks.sequential.look(&ratios, is_late) {
+            match looks.sequential.analyse(&ratios, is_late) {
                 Step::Measure(next) if !is_late => looks.next = next,
                 _ => self.is_over = true,
             }
@@ -185,7 +185,7 @@ impl Rounds {
         !self.is_over
     }
 
-    fn begin(&self, most: usize) -> Looks {
+    fn begin(&self, most: usize) -> InterimAnalyses {
         let rows = self.described(&Options::default());
         let judged: Vec<Measurement> =
             rows.into_iter().filter(|row| row.described.is_none()).map(|row| row.what).collect();
@@ -195,7 +195,7 @@ impl Rounds {
             Step::Measure(next) => next,
             Step::Done => 0,
         };
-        Looks { sequential, judged, next }
+        InterimAnalyses { sequential, judged, next }
     }
 
     fn described(&self, options: &Options) -> Vec<Row> {

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
-pub struct Against {
+pub struct BaselineComparison {
     pub run: usize,
     pub baseline: Vec<usize>,
     /// A caveat if the run did not begin after all of its baseline, or its date is unknown.
@@ -26,7 +26,7 @@ pub fn against_baseline(
     entries: &[ListedRun],
     name: &str,
     options: &Options,
-) -> Result<Vec<Against>, Failure> {
+) -> Result<Vec<BaselineComparison>, Failure> {
     let is_named = |entry: &ListedRun| entry.label.as_deref() == Some(name);
     if !entries.iter().any(is_named) {
         return Err(no_baseline(entries, name));
@@ -45,14 +45,20 @@ pub fn against_baseline(
     Ok(pairs.map(|(run, baseline)| found(registry, entries, run, baseline, options)).collect())
 }
 
-fn found(registry: &Registry, entries: &[ListedRun], run: usize, baseline: Vec<usize>, options: &Options) -> Against {
+fn found(
+    registry: &Registry,
+    entries: &[ListedRun],
+    run: usize,
+    baseline: Vec<usize>,
+    options: &Options,
+) -> BaselineComparison {
     let open = |index: &usize| Record::open(&entries[*index].run).map_err(Failure::from);
     let comparison = || {
         let reference = baseline.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
         compare(registry, &[open(&run)?], &reference, options)
     };
     let found = comparison().map_err(|failure| failure.to_string());
-    Against { run, time: time(entries, run, &baseline), baseline, found }
+    BaselineComparison { run, time: time(entries, run, &baseline), baseline, found }
 }
 
 /// Dates of one format sort as text.
@@ -79,7 +85,7 @@ fn no_baseline(entries: &[ListedRun], name: &str) -> Failure {
     ))
 }
 
-pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Table {
+pub(super) fn table(name: &str, entries: &[ListedRun], found: &[BaselineComparison]) -> Table {
     let title = format!("The newest runs against the baseline {name}");
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
     let mut table = Table::new("baseline", &title, &columns);
@@ -108,8 +114,8 @@ pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Tab
     table
 }
 
-pub(super) fn json(entries: &[ListedRun], found: &[Against]) -> Value {
-    let of = |one: &Against| {
+pub(super) fn json(entries: &[ListedRun], found: &[BaselineComparison]) -> Value {
+    let of = |one: &BaselineComparison| {
         let baseline: Vec<_> = one.baseline.iter().map(|index| &entries[*index].run).collect();
         let mut all = json!({"run": entries[one.run].run, "baseline": baseline, "time": one.time});
         match &one.found {

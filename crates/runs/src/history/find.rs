@@ -25,7 +25,7 @@ pub(crate) fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure
             keep(directory.clone(), &mut found);
         } else {
             fs::read_dir(directory).map_err(failed("list", directory))?;
-            look(directory, DEEPEST, &mut found);
+            find_below(directory, DEEPEST, &mut found);
         }
     }
     let mut runs: Vec<PathBuf> = found.into_values().collect();
@@ -42,7 +42,7 @@ pub fn is_run(path: &Path) -> bool {
     path.join("plan.toml").symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
-fn look(directory: &Path, deeper: usize, found: &mut Runs) {
+fn find_below(directory: &Path, deeper: usize, found: &mut Runs) {
     // An unreadable folder of another user holds no runs of ours.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -53,7 +53,7 @@ fn look(directory: &Path, deeper: usize, found: &mut Runs) {
         if is_run(&path) {
             keep(path, found);
         } else if deeper > 0 {
-            look(&path, deeper - 1, found);
+            find_below(&path, deeper - 1, found);
         }
     }
 }

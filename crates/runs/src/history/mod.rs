@@ -2,18 +2,18 @@
 //! points.
 
 mod baseline;
-mod course;
 mod find;
+mod metric_history;
 mod present;
 mod scrape;
 mod tidy_table;
 
-pub(crate) use baseline::Against;
+pub(crate) use baseline::BaselineComparison;
 pub use baseline::against_baseline;
-pub use course::Courses;
-pub(crate) use course::MetricHistory;
 pub use find::is_run;
 pub(crate) use find::run_directories;
+pub use metric_history::MetricHistories;
+pub(crate) use metric_history::MetricHistory;
 pub use present::{analysis, list, runs_table};
 pub use scrape::prometheus;
 pub use tidy_table::tidy;
@@ -151,14 +151,14 @@ fn setting(plan: &Plan) -> String {
 
 /// The summary fields of a result; all others are ignored.
 #[derive(Deserialize)]
-struct Stated {
+struct ResultSummary {
     answer: Option<Value>,
     verdict: Option<Value>,
     findings: Option<Value>,
 }
 
 fn verdict(summary: &[u8]) -> String {
-    let Ok(stated) = serde_json::from_slice::<Stated>(summary) else { return "done".into() };
+    let Ok(stated) = serde_json::from_slice::<ResultSummary>(summary) else { return "done".into() };
     let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_string);
     let counted = || findings(stated.findings.as_ref()?.as_array()?);
     text(stated.answer).or_else(|| text(stated.verdict)).or_else(counted).unwrap_or_else(|| "done".into())
@@ -180,9 +180,9 @@ pub fn entries(below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
     Ok(found)
 }
 
-pub type Measured = Result<Vec<Measurement>, String>;
+pub type MeasuredRun = Result<Vec<Measurement>, String>;
 
-pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<Measured> {
+pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<MeasuredRun> {
     let of = |entry: &ListedRun| match entry.state {
         State::Unreadable => Err(entry.verdict.clone()),
         _ => {

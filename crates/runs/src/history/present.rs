@@ -1,7 +1,7 @@
 //! Tables and figures of a history.
 
-use super::course::LEAST_POINTS;
-use super::{Against, Courses, ListedRun, MetricHistory, State, baseline};
+use super::metric_history::LEAST_POINTS;
+use super::{BaselineComparison, ListedRun, MetricHistories, MetricHistory, State, baseline};
 use senesce_core::Rows;
 use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
@@ -42,7 +42,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-pub(crate) fn course_table(entries: &[ListedRun], courses: &Courses) -> Table {
+pub(crate) fn history_table(entries: &[ListedRun], courses: &MetricHistories) -> Table {
     let columns = ["metric", "condition", "of", "host", "runs", "median", "last", "unit", "since"];
     let mut table = Table::new("courses", "Every metric over its runs", &columns);
     for course in &courses.courses {
@@ -80,7 +80,7 @@ fn run_text(entry: &ListedRun) -> String {
     if words.is_empty() { entry.name() } else { words.join(", ") }
 }
 
-fn changes(entries: &[ListedRun], courses: &Courses) -> Table {
+fn changes(entries: &[ListedRun], courses: &MetricHistories) -> Table {
     let columns = ["metric", "condition", "of", "host", "change", "before", "after", "unit", "first run", "begun", "p"];
     let mut table = Table::new("changes", "Lasting changes of the level of a metric", &columns);
     let found = courses.courses.iter().flat_map(|course| course.changes.iter().map(move |change| (course, change)));
@@ -103,7 +103,7 @@ fn changes(entries: &[ListedRun], courses: &Courses) -> Table {
     table
 }
 
-fn drifts(courses: &Courses) -> Table {
+fn drifts(courses: &MetricHistories) -> Table {
     let columns = ["metric", "condition", "of", "host", "drift since the last change"];
     let mut table = Table::new("drifts", "Metrics that drift", &columns);
     for course in &courses.courses {
@@ -115,12 +115,16 @@ fn drifts(courses: &Courses) -> Table {
     table
 }
 
-pub fn analysis(entries: &[ListedRun], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
+pub fn analysis(
+    entries: &[ListedRun],
+    courses: &MetricHistories,
+    against: Option<(&str, &[BaselineComparison])>,
+) -> Analysis {
     let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
     let tables = of_baseline.into_iter().chain([
         changes(entries, courses),
         drifts(courses),
-        course_table(entries, courses),
+        history_table(entries, courses),
         runs_table(entries),
     ]);
     let mut result = json!({"runs": list(entries), "courses": courses.courses, "false_alarms": courses.false_alarms()});
@@ -139,7 +143,7 @@ pub fn analysis(entries: &[ListedRun], courses: &Courses, against: Option<(&str,
     }
 }
 
-fn summary(entries: &[ListedRun], courses: &Courses) -> String {
+fn summary(entries: &[ListedRun], courses: &MetricHistories) -> String {
     let dates: Vec<String> = entries.iter().filter_map(|entry| entry.date.as_deref().map(minute)).collect();
     let hosts: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.host.as_deref()).collect();
     let span = match (dates.first(), dates.last()) {
@@ -150,7 +154,7 @@ fn summary(entries: &[ListedRun], courses: &Courses) -> String {
     format!("{entries}{span} on {hosts}. {}", changes_text(courses))
 }
 
-fn changes_text(courses: &Courses) -> String {
+fn changes_text(courses: &MetricHistories) -> String {
     if courses.searched() == 0 {
         return format!(
             "No metric has the {LEAST_POINTS} runs of one setting that are needed to detect a change of its level."
@@ -168,7 +172,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn caveats(entries: &[ListedRun], courses: &Courses) -> Vec<String> {
+fn caveats(entries: &[ListedRun], courses: &MetricHistories) -> Vec<String> {
     let mut caveats = Vec::new();
     if let Some((first, why)) = courses.unread.first() {
         let name = entries[*first].name();
@@ -207,7 +211,7 @@ fn is_drawable(course: &MetricHistory) -> bool {
     course.points.len() > 1
 }
 
-fn drawn(courses: &Courses) -> Vec<&MetricHistory> {
+fn drawn(courses: &MetricHistories) -> Vec<&MetricHistory> {
     let largest = |course: &MetricHistory| {
         let share = |change: &ChangePoint| ((change.after - change.before) / change.before).abs();
         course.changes.iter().map(share).fold(0.0, f64::max)

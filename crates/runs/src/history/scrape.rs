@@ -1,12 +1,12 @@
 //! The last value of each history as metrics for Prometheus.
 
-use super::{Courses, ListedRun, MetricHistory, State};
+use super::{ListedRun, MetricHistories, MetricHistory, State};
 use senesce_core::circumstances::seconds_since_1970;
 use senesce_core::prometheus::{gauge, quoted};
 
 /// Formats the values without time stamps, which text file collectors refuse. The time of a value is a metric of its
 /// own.
-pub fn prometheus(entries: &[ListedRun], courses: &Courses) -> String {
+pub fn prometheus(entries: &[ListedRun], courses: &MetricHistories) -> String {
     let mut text = String::new();
     let count = |state: State| entries.iter().filter(|entry| entry.state == state).count() as f64;
     let states = [State::Complete, State::Partial, State::Unreadable];

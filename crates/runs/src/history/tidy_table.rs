@@ -1,6 +1,6 @@
 //! The whole history as one table for data frames: a row for every measured value.
 
-use super::{ListedRun, Measured};
+use super::{ListedRun, MeasuredRun};
 use crate::export::better_word;
 use senesce_core::{Measurement, Table};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(crate) const COLUMNS: [&str; 20] = [
 ];
 
 /// Returns a row for every value. A run without values has one row without a metric, so that no run is lost.
-pub fn tidy(entries: &[ListedRun], measured: &[Measured]) -> Table {
+pub fn tidy(entries: &[ListedRun], measured: &[MeasuredRun]) -> Table {
     let mut table = Table::new("history", "Every measured value", &COLUMNS);
     for (entry, values) in entries.iter().zip(measured) {
         let values = values.as_deref().unwrap_or_default();

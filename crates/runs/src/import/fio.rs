@@ -9,7 +9,7 @@ mod rules;
 mod soundness;
 
 use super::{ImportedFile, Importer, finish, read_text};
-use clones::Joined;
+use clones::JoinedClones;
 pub use clones::sum;
 use format::{Direction, Output, SYNC};
 use hdrhistogram::Histogram;
@@ -114,12 +114,12 @@ fn environment(output: &Output) -> Environment {
 
 type Conditions<'a> = BTreeMap<&'a str, &'a str>;
 
-type Named = (String, Histogram<u64>);
+type NamedHistogram = (String, Histogram<u64>);
 
-fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
+fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<NamedHistogram>), Failure> {
     let (mut jobs, of_clones) = clones::join(output);
     let own = jobs.len();
-    jobs.extend(Joined::of_clients(output));
+    jobs.extend(JoinedClones::of_clients(output));
     let mut conditions = conditions::conditions(&jobs[..own], &output.options);
     conditions.resize(jobs.len(), Conditions::new());
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
@@ -153,7 +153,12 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
 }
 
-fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogram: String, counts: bool) -> JobEvent {
+fn job_event(
+    JoinedClones { job, clones, .. }: &JoinedClones,
+    direction: &Direction,
+    histogram: String,
+    counts: bool,
+) -> JobEvent {
     JobEvent {
         name: job.name.clone(),
         direction: direction.name.into(),
@@ -172,7 +177,7 @@ fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogr
 }
 
 fn measurements(
-    Joined { job, .. }: &Joined,
+    JoinedClones { job, .. }: &JoinedClones,
     condition: &Conditions<'_>,
     direction: &Direction,
     repetition: u32,

@@ -1,6 +1,6 @@
 //! Scoreboards as JSON documents: what a repository keeps of its runs.
 
-use super::{AllTested, CurrentClaim, Document, ExperimentResult, RunFacts, Scoreboard, Tested, UsedRun, results};
+use super::{AllTested, CurrentClaim, Document, ExperimentResult, RunFacts, Scoreboard, TestedRun, UsedRun, results};
 use senesce_core::Failure;
 use senesce_core::analysis::{Finding, score_json};
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ fn text(value: &Value, levels: usize) -> String {
 impl Document {
     fn to_json(&self) -> Value {
         let findings: Vec<Finding> = self.entries.iter().map(|entry| entry.finding.clone()).collect();
-        let claim = |entry: &super::Entry| ArchivedClaim {
+        let claim = |entry: &super::ScoreboardEntry| ArchivedClaim {
             experiment: entry.experiment.into(),
             rule: entry.rule.clone(),
             finding: entry.finding.clone(),
@@ -128,9 +128,9 @@ pub(super) fn read(
     Ok(discarded)
 }
 
-fn findings_of(runs: &mut Vec<Tested>, run: RunFacts) -> &mut BTreeMap<String, Finding> {
+fn findings_of(runs: &mut Vec<TestedRun>, run: RunFacts) -> &mut BTreeMap<String, Finding> {
     let at = runs.iter().position(|known| known.run == run).unwrap_or_else(|| {
-        runs.push(Tested { run, findings: BTreeMap::new() });
+        runs.push(TestedRun { run, findings: BTreeMap::new() });
         runs.len() - 1
     });
     &mut runs[at].findings
@@ -138,7 +138,7 @@ fn findings_of(runs: &mut Vec<Tested>, run: RunFacts) -> &mut BTreeMap<String, F
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Entry, claims_of};
+    use super::super::{ScoreboardEntry, claims_of};
     use super::*;
     use senesce_claims::{ClaimSet, Work};
     use senesce_core::Analysis;
@@ -165,7 +165,8 @@ mod tests {
         let finding = Finding { verdict: Verdict::Supported, measured: "11".into(), ..finding };
         let facts = RunFacts { name: "run".into(), load: Some(1.5), seed: Some(u64::MAX), ..RunFacts::default() };
         let run = Some(UsedRun { facts, others: 0, contrary: 0 });
-        let document = Document { work: Work::Geriatrix, entries: vec![Entry { experiment, rule, finding, run }] };
+        let document =
+            Document { work: Work::Geriatrix, entries: vec![ScoreboardEntry { experiment, rule, finding, run }] };
         let facts = RunFacts { name: "run".into(), ..RunFacts::default() };
         let analysis = Analysis { title: "E".into(), ..Analysis::default() };
         let results = vec![ExperimentResult { experiment: "e".into(), run: facts, analysis }];

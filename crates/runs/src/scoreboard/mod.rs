@@ -29,11 +29,11 @@ pub struct Scoreboard {
 
 pub struct Document {
     pub work: Work,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ScoreboardEntry>,
 }
 
 /// A claim with its verdict and the run that it is from.
-pub struct Entry {
+pub struct ScoreboardEntry {
     pub experiment: &'static str,
     /// Digest of the claim with its rule and its published values.
     rule: String,
@@ -80,13 +80,13 @@ pub struct RunFacts {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Tested {
+struct TestedRun {
     run: RunFacts,
     findings: BTreeMap<String, Finding>,
 }
 
 /// What runs found, by experiment.
-type AllTested = BTreeMap<String, Vec<Tested>>;
+type AllTested = BTreeMap<String, Vec<TestedRun>>;
 
 /// Reads the runs below directories, and archived scoreboards (`.json` files).
 ///
@@ -122,7 +122,7 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
 }
 
 /// Returns the claims of a run, and its result if it is complete.
-fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, Option<ExperimentResult>), Failure> {
+fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(TestedRun, Option<ExperimentResult>), Failure> {
     let record = Record::open(&listed.run)?;
     let mut analysis = registry.analyse(&record)?;
     let findings = std::mem::take(&mut analysis.findings);
@@ -141,7 +141,7 @@ fn of_run(registry: &Registry, listed: &ListedRun) -> Result<(Tested, Option<Exp
     };
     let result = (!record.is_partial()).then(|| ExperimentResult::new(&record.plan.kind, run.clone(), analysis));
     let findings = findings.into_iter().map(|finding| (finding.id.clone(), finding)).collect();
-    Ok((Tested { run, findings }, result))
+    Ok((TestedRun { run, findings }, result))
 }
 
 fn current_claims(registry: &Registry) -> Result<Vec<CurrentClaim>, Failure> {
@@ -183,13 +183,13 @@ fn documents(claims: Vec<CurrentClaim>, tested: &AllTested) -> Vec<Document> {
     documents
 }
 
-fn entry(CurrentClaim { experiment, rule, finding, .. }: CurrentClaim, runs: &[Tested]) -> Entry {
-    let found: Vec<(&Tested, &Finding)> =
+fn entry(CurrentClaim { experiment, rule, finding, .. }: CurrentClaim, runs: &[TestedRun]) -> ScoreboardEntry {
+    let found: Vec<(&TestedRun, &Finding)> =
         runs.iter().filter_map(|run| Some((run, run.findings.get(&finding.id)?))).collect();
     // Runs are sorted by date, and the last of equals is chosen.
     let Some((run, best)) = found.iter().max_by_key(|(run, one)| (rank(one.verdict), run.run.scale)) else {
         let reason = format!("senesce reproduce {experiment}");
-        return Entry { experiment, rule, finding: Finding { reason, ..finding }, run: None };
+        return ScoreboardEntry { experiment, rule, finding: Finding { reason, ..finding }, run: None };
     };
     let decided = || found.iter().filter(|(other, one)| rank(one.verdict) == DECIDED && other.run != run.run);
     let used = UsedRun {
@@ -197,7 +197,7 @@ fn entry(CurrentClaim { experiment, rule, finding, .. }: CurrentClaim, runs: &[T
         others: decided().count(),
         contrary: decided().filter(|(_, one)| one.verdict != best.verdict).count(),
     };
-    Entry { experiment, rule, finding: (*best).clone(), run: Some(used) }
+    ScoreboardEntry { experiment, rule, finding: (*best).clone(), run: Some(used) }
 }
 
 const DECIDED: u8 = 2;
@@ -218,7 +218,7 @@ impl Document {
 
     /// Returns the findings with the run used in the note.
     pub fn findings(&self) -> Vec<Finding> {
-        self.entries.iter().map(Entry::described).collect()
+        self.entries.iter().map(ScoreboardEntry::described).collect()
     }
 
     /// Returns the score of what the document states, or of what senesce adds.
@@ -246,7 +246,7 @@ impl Scoreboard {
     }
 }
 
-impl Entry {
+impl ScoreboardEntry {
     /// Returns the finding, with its experiment and scale in the note: `frag-intra at quick`.
     fn described(&self) -> Finding {
         let used = self.run.as_ref().map_or(String::new(), |run| format!("{}{}", self.experiment, run.words()));
@@ -275,14 +275,14 @@ impl UsedRun {
 mod tests {
     use super::*;
 
-    fn tested(run: &str, scale: Level, verdict: Verdict) -> Tested {
+    fn tested(run: &str, scale: Level, verdict: Verdict) -> TestedRun {
         let finding = Finding { id: "a".into(), verdict, ..Finding::default() };
         let findings = BTreeMap::from([("a".to_string(), finding)]);
         let run = RunFacts { name: run.into(), scale: Some(scale), ..RunFacts::default() };
-        Tested { run, findings }
+        TestedRun { run, findings }
     }
 
-    fn chosen(runs: &[Tested]) -> (Verdict, Option<UsedRun>) {
+    fn chosen(runs: &[TestedRun]) -> (Verdict, Option<UsedRun>) {
         let finding = Finding { id: "a".into(), verdict: Verdict::NotRun, ..Finding::default() };
         let claim = CurrentClaim { experiment: "e", work: Work::Geriatrix, rule: String::new(), finding };
         let entry = entry(claim, runs);

@@ -1,13 +1,13 @@
 //! Coverage of intervals.
 
-use crate::noise::{Shape, generator, normal, share};
+use crate::noise::{NoiseShape, generator, normal, share};
 use senesce_stats::{Arm, Floor, Mean, Ratio, Unit, median_interval};
 
-const SHAPES: [Shape; 2] = [Shape::Normal, Shape::Lognormal];
+const SHAPES: [NoiseShape; 2] = [NoiseShape::Normal, NoiseShape::Lognormal];
 const MEANS: [Mean; 2] = [Mean::Geometric, Mean::Arithmetic];
 
 /// Share of 95 % intervals that contain the true ratio.
-fn coverage(shape: Shape, mean: Mean, variation: [f64; 2], sizes: [usize; 2], trials: usize, seed: u8) -> f64 {
+fn coverage(shape: NoiseShape, mean: Mean, variation: [f64; 2], sizes: [usize; 2], trials: usize, seed: u8) -> f64 {
     let mut rng = generator(seed);
     let truth = variation.map(|variation| shape.log_means(variation)[usize::from(mean == Mean::Arithmetic)]);
     let truth = (truth[0] - truth[1]).exp();
@@ -55,7 +55,7 @@ fn images(count: usize, repetitions: usize, between: f64, within: f64, rng: &mut
     (0..count)
         .map(|_| {
             let image = (between * normal(rng)).exp();
-            Shape::Lognormal.sample(image, within, repetitions, rng)
+            NoiseShape::Lognormal.sample(image, within, repetitions, rng)
         })
         .collect()
 }
@@ -96,7 +96,7 @@ fn rounds_cancel_shared_effects() {
             let pairs: Vec<(f64, f64)> = (0..8)
                 .map(|_| {
                     let round = (0.2 * normal(&mut rng)).exp();
-                    let [one, other] = [0; 2].map(|_| round * Shape::Lognormal.draw(0.03, &mut rng));
+                    let [one, other] = [0; 2].map(|_| round * NoiseShape::Lognormal.draw(0.03, &mut rng));
                     (0.9 * one, other)
                 })
                 .collect();
@@ -130,10 +130,10 @@ fn floor_is_needed_to_cover_runs_of_different_days() {
 fn means_and_medians_are_covered() {
     let mut rng = generator(11);
     for count in [5, 7, 12, 25] {
-        let truth = Shape::Lognormal.log_means(0.3)[0].exp();
+        let truth = NoiseShape::Lognormal.log_means(0.3)[0].exp();
         let (mut mean, mut median) = (0, 0);
         for _ in 0..2500 {
-            let sample = Shape::Lognormal.sample(1.0, 0.3, count, &mut rng);
+            let sample = NoiseShape::Lognormal.sample(1.0, 0.3, count, &mut rng);
             mean += u32::from(Arm::single(&sample, Mean::Geometric).unwrap().interval(0.05).contains(truth));
             // The median of lognormal noise is its geometric mean.
             median += u32::from(median_interval(&sample, 0.05).unwrap().contains(truth));

@@ -7,7 +7,7 @@ use rand_pcg::rand_core::SeedableRng;
 
 /// Shapes of noise around 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shape {
+pub enum NoiseShape {
     /// Normal, redrawn until positive.
     Normal,
     /// Lognormal with mean 1.
@@ -26,7 +26,7 @@ pub fn uniform(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-impl Shape {
+impl NoiseShape {
     /// One value with this coefficient of variation.
     pub fn draw(self, variation: f64, rng: &mut impl Rng) -> f64 {
         match self {

@@ -1,6 +1,6 @@
 //! Pairs in a whole study of 4 file systems, 2 states and 3 workloads.
 
-use crate::noise::{Shape, generator, share};
+use crate::noise::{NoiseShape, generator, share};
 use rand::Rng;
 use senesce_stats::pairwise::pairwise;
 use senesce_stats::verdict::FAMILY_ERROR;
@@ -16,7 +16,7 @@ fn rule() -> Rule {
 
 fn arms(centres: [f64; SYSTEMS], variations: [f64; SYSTEMS], count: usize, rng: &mut impl Rng) -> Vec<Arm> {
     let of = |(centre, variation): (f64, f64)| {
-        Arm::single(&Shape::Lognormal.sample(centre, variation, count, rng), Mean::Geometric).unwrap()
+        Arm::single(&NoiseShape::Lognormal.sample(centre, variation, count, rng), Mean::Geometric).unwrap()
     };
     centres.into_iter().zip(variations).map(of).collect()
 }
@@ -36,7 +36,7 @@ fn power(centre: f64, count: usize, studies: usize, rng: &mut impl Rng) -> f64 {
     for _ in 0..studies * CELLS {
         let arms = arms([1.0, 1.0, 1.0, centre], [0.05; SYSTEMS], count, rng);
         let judged = pairwise(SYSTEMS, |a, b| Ok(Ratio::of(&arms[a], &arms[b])), rule(), ERROR_EACH);
-        found += (0..SYSTEMS - 1).filter(|other| judged.is_apart(*other, SYSTEMS - 1)).count();
+        found += (0..SYSTEMS - 1).filter(|other| judged.differs(*other, SYSTEMS - 1)).count();
     }
     found as f64 / (studies * CELLS * (SYSTEMS - 1)) as f64
 }

@@ -1,6 +1,6 @@
 //! The whole sequential procedure.
 
-use crate::noise::{Shape, generator};
+use crate::noise::{NoiseShape, generator};
 use rand::Rng;
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Direction, Goal, Mean, Ratio, Rule, Sequential, Step};
@@ -18,13 +18,13 @@ fn run(loss: f64, variation: f64, most: usize, rng: &mut impl Rng) -> (Vec<&'sta
             let centre = if metric == 0 { 1.0 - loss } else { 1.0 / (1.0 - loss) };
             for (side, centre) in sides.iter_mut().zip([centre, 1.0]) {
                 let missing = until - side.len();
-                side.extend(Shape::Lognormal.sample(centre, variation, missing, rng));
+                side.extend(NoiseShape::Lognormal.sample(centre, variation, missing, rng));
             }
         }
         let ratio = |[ours, theirs]: &[Vec<f64>; 2]| {
             Ok(Ratio::of(&Arm::single(ours, Mean::Geometric)?, &Arm::single(theirs, Mean::Geometric)?))
         };
-        step = loop_of.look(&values.each_ref().map(ratio), until == most);
+        step = loop_of.analyse(&values.each_ref().map(ratio), until == most);
     }
     let words = loop_of.decisions().iter().map(|decision| decision.verdict.word()).collect();
     (words, values[0][0].len())

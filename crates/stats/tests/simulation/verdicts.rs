@@ -1,6 +1,6 @@
 //! Error rates of verdicts, and their stated power.
 
-use crate::noise::{Shape, generator, normal, share, uniform};
+use crate::noise::{NoiseShape, generator, normal, share, uniform};
 use rand::Rng;
 use senesce_stats::gate::{Gate, gate};
 use senesce_stats::verdict::{FAMILY_ERROR, MARGIN};
@@ -10,7 +10,7 @@ const RULE: Rule = Rule { direction: Direction::HigherIsBetter, margin: MARGIN }
 
 fn compared(centre: f64, variation: f64, count: usize, rng: &mut impl Rng) -> Result<Ratio, Untestable> {
     let [ours, theirs] = [centre, 1.0]
-        .map(|centre| Arm::single(&Shape::Lognormal.sample(centre, variation, count, rng), Mean::Geometric));
+        .map(|centre| Arm::single(&NoiseShape::Lognormal.sample(centre, variation, count, rng), Mean::Geometric));
     Ok(Ratio::of(&ours?, &theirs?))
 }
 
@@ -55,7 +55,7 @@ fn alarms_between_runs(floor: Option<Floor>, seed: u8) -> f64 {
             .map(|_| {
                 let [ours, theirs] = [0; 2].map(|_| {
                     let run = 1.0 + 0.01 * normal(&mut rng);
-                    Arm::single(&Shape::Lognormal.sample(run, 0.01, 5, &mut rng), Mean::Geometric).unwrap()
+                    Arm::single(&NoiseShape::Lognormal.sample(run, 0.01, 5, &mut rng), Mean::Geometric).unwrap()
                 });
                 let ratio = Ratio::of(&ours, &theirs);
                 (Ok(floor.map_or(ratio, |floor| ratio.with_floor(floor))), RULE)

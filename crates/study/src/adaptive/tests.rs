@@ -27,20 +27,20 @@ fn normal(rng: &mut impl Rng) -> f64 {
     (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
 
-fn done(id: RunId, value: f64, seconds: f64) -> Past {
+fn done(id: RunId, value: f64, seconds: f64) -> PastEvent {
     let metrics = vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()];
-    Past::Run(RunEvent { id, metrics, overhead_seconds: 0.0, seconds, guest: None })
+    PastEvent::Run(RunEvent { id, metrics, overhead_seconds: 0.0, seconds, guest: None })
 }
 
-fn failed(id: RunId, seconds: f64) -> Past {
-    Past::Failed(FailedRun { id, reason: "sh job: it failed with exit code 1".into() }, seconds)
+fn failed(id: RunId, seconds: f64) -> PastEvent {
+    PastEvent::Failed(FailedRun { id, reason: "sh job: it failed with exit code 1".into() }, seconds)
 }
 
-fn execute(spec: &StudySpec, past: &mut Vec<Past>, mut run: impl FnMut(RunId) -> Past) {
+fn execute(spec: &StudySpec, past: &mut Vec<PastEvent>, mut run: impl FnMut(RunId) -> PastEvent) {
     let mut given_up: Vec<RunId> = Vec::new();
     loop {
-        let due = due_looks(spec, past);
-        past.extend(due.into_iter().map(Past::Look));
+        let due = due_analyses(spec, past);
+        past.extend(due.into_iter().map(PastEvent::Look));
         let mut next = next_runs(spec, past);
         next.retain(|id| !given_up.contains(id));
         if next.is_empty() {
@@ -48,26 +48,26 @@ fn execute(spec: &StudySpec, past: &mut Vec<Past>, mut run: impl FnMut(RunId) ->
         }
         for id in next {
             let one = run(id);
-            given_up.extend(matches!(one, Past::Failed(..)).then_some(id));
+            given_up.extend(matches!(one, PastEvent::Failed(..)).then_some(id));
             past.push(one);
         }
     }
 }
 
 /// Plays the whole study on a simulated machine: throughput by file system at a variation of 5 %, `seconds` a run.
-fn played(centres: [f64; 3], seconds: f64, seed: u64) -> (Vec<Past>, Vec<Answer>) {
+fn played(centres: [f64; 3], seconds: f64, seed: u64) -> (Vec<PastEvent>, Vec<Answer>) {
     let (spec, mut rng, mut past) = (spec(), Seed(seed).stream("noise"), Vec::new());
     execute(&spec, &mut past, |id| done(id, centres[id.on.fs] * (0.05 * normal(&mut rng)).exp(), seconds));
     let answers = answers(&spec, &past);
     (past, answers)
 }
 
-fn count(past: &[Past], fs: usize) -> usize {
-    past::runs(past).filter(|run| run.id.on.fs == fs).count()
+fn count(past: &[PastEvent], fs: usize) -> usize {
+    past_events::runs(past).filter(|run| run.id.on.fs == fs).count()
 }
 
-fn spent(past: &[Past]) -> f64 {
-    past.iter().filter_map(Past::tried).map(|(_, seconds)| seconds).sum()
+fn spent(past: &[PastEvent]) -> f64 {
+    past.iter().filter_map(PastEvent::tried).map(|(_, seconds)| seconds).sum()
 }
 
 fn answer(answers: &[Answer], a: usize, b: usize) -> &Answer {
@@ -87,7 +87,7 @@ fn ten_percent_difference_is_found_and_never_called_equal() {
         let words = [word(&answers, 0, 1), word(&answers, 0, 2), word(&answers, 1, 2)];
         assert!(!words.contains(&"equivalent") && !words.contains(&"worse"), "{words:?}");
         found += usize::from(words == ["better"; 3]);
-        assert!(past::runs(&past).count() < 3 * 100);
+        assert!(past_events::runs(&past).count() < 3 * 100);
     }
     assert!(found >= 38, "{found} of 40");
 }
@@ -109,7 +109,7 @@ fn time_limit_ends_study_with_current_answers() {
 }
 
 /// Simulates cells that differ by little and vary much, so that they are never decided.
-fn wavering(id: RunId) -> Past {
+fn wavering(id: RunId) -> PastEvent {
     done(id, 100.0 * (1.0 + 0.2 * f64::from(id.repetition % 3)), 1.0)
 }
 
@@ -124,7 +124,7 @@ fn failing_from(repetition: u32, seconds: f64) -> [usize; 3] {
     let again = next_runs(&spec, &past);
     assert!(spent(&past) < spec.most_seconds() + 1.0 || again.is_empty(), "no retry after {} s", spent(&past));
     let mut tried = [0; 3];
-    past.iter().filter_map(Past::tried).for_each(|(id, _)| tried[id.on.fs] += 1);
+    past.iter().filter_map(PastEvent::tried).for_each(|(id, _)| tried[id.on.fs] += 1);
     tried
 }
 
@@ -153,7 +153,7 @@ fn failed_runs_are_retried_at_the_end() {
 
 /// Simulates a study in which the second file system fails, 100 s a run, and the other two are decided after several
 /// analyses.
-fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
+fn with_a_dead_cell(seed: u64) -> (Vec<PastEvent>, impl FnMut(RunId) -> PastEvent) {
     let (mut past, mut rng) = (Vec::new(), Seed(seed).stream("noise"));
     let mut value = move |id: RunId| [100.0, 50.0, 96.0][id.on.fs] * (0.04 * normal(&mut rng)).exp();
     execute(&spec(), &mut past, |id| if id.on.fs == 1 { failed(id, 100.0) } else { done(id, value(id), 1.0) });
@@ -167,7 +167,7 @@ fn cell_with_timeouts_gets_no_verdict_from_fast_runs() {
     execute(&spec, &mut past, |id| match (id.on.fs, id.repetition % 4) {
         (1, 3) => {
             let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
-            Past::Failed(FailedRun { id, reason: reason.into() }, 60.0)
+            PastEvent::Failed(FailedRun { id, reason: reason.into() }, 60.0)
         }
         (fs, repetition) => done(id, [100.0, 200.0, 50.0][fs] + f64::from(repetition % 3), 1.0),
     });
@@ -181,7 +181,7 @@ fn retries_take_time_but_change_no_verdict() {
     let spec = spec();
     let before = answers(&spec, &past);
     assert_eq!((word(&before, 0, 1), word(&before, 0, 2)), ("not-testable", "better"));
-    let looks = past.iter().filter(|one| matches!(one, Past::Look(_))).count();
+    let looks = past.iter().filter(|one| matches!(one, PastEvent::Look(_))).count();
     assert!(looks > 2 && count(&past, 0) > 5, "it is decided after several analyses: {looks}");
     // 500 s each time, until the hour is over.
     for _ in 0..10 {
@@ -190,7 +190,7 @@ fn retries_take_time_but_change_no_verdict() {
         assert_eq!(decision(&answers(&spec, &past)), decision(&before), "after {} s", spent(&past));
     }
     assert!((3500.0..4200.0).contains(&spent(&past)), "{}", spent(&past));
-    assert_eq!(past.iter().filter(|one| matches!(one, Past::Look(_))).count(), looks, "no analysis is repeated");
+    assert_eq!(past.iter().filter(|one| matches!(one, PastEvent::Look(_))).count(), looks, "no analysis is repeated");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn retried_run_does_not_change_earlier_analysis() {
     let before = answers(&spec, &past);
     assert_eq!(word(&before, 0, 2), "better");
     execute(&spec, &mut past, |id| done(id, 5000.0, 1.0));
-    assert!(past::failed(&past).is_empty() && count(&past, 2) == 7, "{}", count(&past, 2));
+    assert!(past_events::failed(&past).is_empty() && count(&past, 2) == 7, "{}", count(&past, 2));
     let after = answers(&spec, &past);
     assert_eq!(answer(&after, 0, 2).decision, answer(&before, 0, 2).decision);
 }
@@ -227,7 +227,8 @@ fn values_after_last_analysis_get_no_verdict() {
     let spec = StudySpec { max_time: "30s".parse().ok(), ..spec() };
     let mut past = Vec::new();
     execute(&spec, &mut past, |id| if id.on.fs == 1 { failed(id, 0.1) } else { wavering(id) });
-    let looks = |past: &[Past]| past.iter().filter(|one| matches!(one, Past::Look(look) if look.last)).count();
+    let looks =
+        |past: &[PastEvent]| past.iter().filter(|one| matches!(one, PastEvent::Look(look) if look.last)).count();
     assert_eq!((looks(&past), word(&answers(&spec, &past), 0, 2)), (1, "undecided"));
     execute(&spec, &mut past, |id| done(id, 100.0, 0.1));
     assert_eq!((count(&past, 1), looks(&past)), (5, 1));
@@ -240,8 +241,8 @@ fn interrupted_study_continues_identically() {
     let spec = spec();
     for kept in (0..whole.len()).step_by(7) {
         let mut past = whole[..kept].to_vec();
-        let value = |id: RunId| past::runs(&whole).find(|run| run.id == id).expect("the same runs").clone();
-        execute(&spec, &mut past, |id| Past::Run(value(id)));
+        let value = |id: RunId| past_events::runs(&whole).find(|run| run.id == id).expect("the same runs").clone();
+        execute(&spec, &mut past, |id| PastEvent::Run(value(id)));
         let decisions = |answers: &[Answer]| answers.iter().map(|one| one.decision.clone()).collect::<Vec<_>>();
         assert_eq!(decisions(&answers(&spec, &past)), decisions(&said), "interrupted after {kept}");
     }

@@ -15,15 +15,15 @@ use std::collections::BTreeSet;
 #[serde(untagged)]
 pub enum MetricSpec {
     /// `"time"` or `"fio"`.
-    Named(Named),
+    Named(NamedMetric),
     /// A number that the command prints.
-    Printed(Printed),
+    Printed(PrintedMetric),
 }
 
 /// A metric that needs no description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Named {
+pub enum NamedMetric {
     /// Its own time, from start to end.
     Time,
     /// The JSON report of fio.
@@ -33,7 +33,7 @@ pub enum Named {
 /// A number in the output of the command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Printed {
+pub struct PrintedMetric {
     /// Must match exactly once in its output or messages; the first group is the number, or the whole match without a
     /// group.
     pub regex: String,
@@ -103,8 +103,8 @@ impl MetricSpec {
         let none = |error: NoValue| error.to_string();
         let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;
         let mut found = match self {
-            Self::Named(Named::Time) => return Ok(vec![wall]),
-            Self::Named(Named::Fio) => fio(out, seconds)?,
+            Self::Named(NamedMetric::Time) => return Ok(vec![wall]),
+            Self::Named(NamedMetric::Fio) => fio(out, seconds)?,
             Self::Printed(printed) => vec![number(printed, seconds, out, errors)?],
         };
         if let Some(first) = found.first().filter(|first| first.value.get() <= 0.0) {
@@ -127,11 +127,11 @@ fn name(name: &str) -> Result<(), String> {
     }
 }
 
-fn pattern(printed: &Printed) -> Result<Regex, String> {
+fn pattern(printed: &PrintedMetric) -> Result<Regex, String> {
     Regex::new(&format!("(?m){}", printed.regex)).map_err(|error| format!("metric: regex: {error}"))
 }
 
-fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Measurement, String> {
+fn number(printed: &PrintedMetric, seconds: f64, out: &str, errors: &str) -> Result<Measurement, String> {
     let pattern = pattern(printed)?;
     let all: Vec<String> = [out, errors]
         .iter()

@@ -6,8 +6,8 @@ pub(crate) mod metric;
 pub(crate) mod process;
 
 use crate::spec::WorkloadSpec;
-use metric::{MetricSpec, Named};
-use process::{Ended, How, NO_END};
+use metric::{MetricSpec, NamedMetric};
+use process::{CommandEnd, EndedCommand, NO_END};
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
@@ -68,9 +68,9 @@ impl Program {
         if let Some((key, _)) = more.into_iter().find(|(_, said)| *said) {
             return Err(Failure::usage(format!("{key} is not for a command: write it into its arguments")));
         }
-        let metric = spec.metric.clone().unwrap_or(MetricSpec::Named(Named::Time));
+        let metric = spec.metric.clone().unwrap_or(MetricSpec::Named(NamedMetric::Time));
         metric.check().map_err(Failure::usage)?;
-        if metric == MetricSpec::Named(Named::Fio) && is_fio(&spec.command[0]) {
+        if metric == MetricSpec::Named(NamedMetric::Fio) && is_fio(&spec.command[0]) {
             job_file::check(&spec.command).map_err(Failure::usage)?;
         }
         Ok(Some(Self {
@@ -143,7 +143,7 @@ impl Program {
         seed: Seed,
         progress: &dyn Progress,
         interrupt: &Interrupt,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<EndedCommand, Failure> {
         progress.phase(&words.join(" "), 0, "seconds");
         let mut command = self.started(words, target.mount_point(), seed);
         let mut tick = |elapsed: Duration| progress.position(elapsed.as_secs(), "");
@@ -152,7 +152,7 @@ impl Program {
                 if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::RunFailed };
             Failure::new(code, format!("start {}: {}; is it installed?", words[0], errno_message(&error)))
         })?;
-        if ended.how == How::Interrupted {
+        if ended.how == CommandEnd::Interrupted {
             return Err(Failure::new(ExitCode::Interrupted, "interrupted"));
         }
         if let Some(trouble) = self.trouble(&ended, Space::of(target)?) {
@@ -180,9 +180,9 @@ impl Program {
         command
     }
 
-    fn trouble(&self, ended: &Ended, space: Option<Space>) -> Option<String> {
+    fn trouble(&self, ended: &EndedCommand, space: Option<Space>) -> Option<String> {
         let trouble = match ended.how {
-            How::TimedOut => {
+            CommandEnd::TimedOut => {
                 let seconds = self.timeout.as_secs_f64();
                 Some(format!("it {NO_END} {seconds} s and was ended; raise its timeout if it needs longer"))
             }
@@ -203,8 +203,8 @@ impl Program {
         }
     }
 
-    fn failure(&self, words: &[String], trouble: &str, ended: Option<&Ended>) -> Failure {
-        let said = ended.map(Ended::last_lines).filter(|said| !said.is_empty());
+    fn failure(&self, words: &[String], trouble: &str, ended: Option<&EndedCommand>) -> Failure {
+        let said = ended.map(EndedCommand::last_lines).filter(|said| !said.is_empty());
         let said = said.map_or_else(String::new, |said| format!("{SAID}{said}"));
         Failure::new(ExitCode::RunFailed, format!("{}: {trouble}{said}", words.join(" ")))
     }
@@ -217,7 +217,7 @@ pub(crate) fn is_installed(name: &str) -> bool {
 
 fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {
     let is_told = command.iter().any(|word| word.starts_with("--output-format"));
-    if *metric == MetricSpec::Named(Named::Fio) && is_fio(&command[0]) && !is_told {
+    if *metric == MetricSpec::Named(NamedMetric::Fio) && is_fio(&command[0]) && !is_told {
         command.insert(1, "--output-format=json".into());
     }
     command

@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 pub(crate) const NO_END: &str = "did not end within";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum CommandEnd {
     Exited(ExitStatus),
     TimedOut,
     Interrupted,
 }
 
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub how: How,
+pub(crate) struct EndedCommand {
+    pub how: CommandEnd,
     pub seconds: f64,
     pub out: String,
     /// Its messages, with the same limit.
@@ -62,7 +62,7 @@ pub(crate) fn run(
     limit: Duration,
     interrupt: &Interrupt,
     tick: &mut dyn FnMut(Duration),
-) -> io::Result<Ended> {
+) -> io::Result<EndedCommand> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The guardian must exist before our children are counted.
     let _directory = ScratchDirectory::small("command").map_err(io::Error::other)?;
@@ -79,7 +79,7 @@ fn watched(
     interrupt: &Interrupt,
     tick: &mut dyn FnMut(Duration),
     before: &HashSet<Pid>,
-) -> io::Result<Ended> {
+) -> io::Result<EndedCommand> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let begun = Instant::now();
     let place = command.get_current_dir().unwrap_or(Path::new("/")).to_path_buf();
@@ -96,8 +96,8 @@ fn watched(
     let (seconds, asked) = (begun.elapsed().as_secs_f64(), waited?);
     let left = end_children(before, if asked.is_some() { Duration::ZERO } else { LINGER })?;
     group.end()?;
-    let how = asked.unwrap_or(How::Exited(status));
-    Ok(Ended { how, seconds, out: text(out), errors: text(errors), left })
+    let how = asked.unwrap_or(CommandEnd::Exited(status));
+    Ok(EndedCommand { how, seconds, out: text(out), errors: text(errors), left })
 }
 
 fn wait(
@@ -106,7 +106,7 @@ fn wait(
     limit: Duration,
     interrupt: &Interrupt,
     tick: &mut dyn FnMut(Duration),
-) -> io::Result<Option<How>> {
+) -> io::Result<Option<CommandEnd>> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     loop {
         let left = limit.saturating_sub(begun.elapsed());
@@ -114,10 +114,10 @@ fn wait(
             return Ok(None);
         }
         if interrupt.requested() {
-            return Ok(Some(How::Interrupted));
+            return Ok(Some(CommandEnd::Interrupted));
         }
         if left.is_zero() {
-            return Ok(Some(How::TimedOut));
+            return Ok(Some(CommandEnd::TimedOut));
         }
         tick(begun.elapsed());
     }
@@ -208,7 +208,7 @@ fn text(reader: JoinHandle<Vec<u8>>) -> String {
     String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
 }
 
-impl Ended {
+impl EndedCommand {
     pub(crate) fn last_lines(&self) -> String {
         let said = if self.errors.trim().is_empty() { &self.out } else { &self.errors };
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
@@ -216,7 +216,7 @@ impl Ended {
     }
 
     pub(crate) fn trouble(&self) -> Option<String> {
-        let How::Exited(status) = self.how else { return None };
+        let CommandEnd::Exited(status) = self.how else { return None };
         match (status.code(), status.signal()) {
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it failed with exit code {code}")),
@@ -229,7 +229,7 @@ impl Ended {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, limit: Duration) -> Ended {
+    fn shell(script: &str, limit: Duration) -> EndedCommand {
         let mut command = Command::new("sh");
         run(command.args(["-c", script]), limit, &Interrupt::new(), &mut |_| ()).unwrap()
     }
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn hanging_program_is_ended_with_its_group() {
         let ended = shell("trap '' TERM; sleep 1000 & echo $!; wait", Duration::from_millis(300));
-        assert_eq!(ended.how, How::TimedOut);
+        assert_eq!(ended.how, CommandEnd::TimedOut);
         assert!(ended.seconds < 60.0, "{}", ended.seconds);
         let child = ended.out.trim();
         assert!(!std::path::Path::new(&format!("/proc/{child}")).exists(), "{child}");

@@ -27,7 +27,7 @@ const SMALL: u64 = 4 << 10;
 const LARGE: u64 = 64 << 10;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Done {
+struct LayerWork {
     written: u64,
     linked: u64,
     replaced: u64,
@@ -38,7 +38,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let layers = place.count(LAYERS, KEPT + 1);
     let content = content();
     place.progress.phase("container-layers", u64::from(layers), "layers");
-    let (mut done, begun) = (Done::default(), Instant::now());
+    let (mut done, begun) = (LayerWork::default(), Instant::now());
     for layer in 0..layers {
         place.check_interrupt()?;
         unpack(place.folder, layer, &content, &mut done)?;
@@ -81,7 +81,7 @@ fn size_of(layer: u32, number: u32) -> usize {
 }
 
 /// Writes the files of a layer and its manifest, which is durable before it gets its name.
-fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut Done) -> Result<(), Failure> {
+fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut LayerWork) -> Result<(), Failure> {
     let root = layer_of(folder, layer);
     for directory in 0..DIRECTORIES {
         let inner = root.join(format!("d{directory:02}"));
@@ -102,7 +102,7 @@ fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut Done) -> Result<
 }
 
 /// Combines the newest layers, the upper of two files of one name wins. Then copies up some files.
-fn start(folder: &Path, newest: u32, content: &[u8], done: &mut Done) -> Result<(), Failure> {
+fn start(folder: &Path, newest: u32, content: &[u8], done: &mut LayerWork) -> Result<(), Failure> {
     let root = root_of(folder, newest);
     let oldest = newest.saturating_sub(STACK - 1);
     for directory in 0..DIRECTORIES {
@@ -126,7 +126,7 @@ fn start(folder: &Path, newest: u32, content: &[u8], done: &mut Done) -> Result<
     Ok(())
 }
 
-fn remove(folder: &Path, layer: u32, done: &mut Done) -> Result<(), Failure> {
+fn remove(folder: &Path, layer: u32, done: &mut LayerWork) -> Result<(), Failure> {
     for tree in [layer_of(folder, layer), root_of(folder, layer)] {
         fs::remove_dir_all(&tree).map_err(failed("remove", &tree))?;
         done.removed += u64::from(DIRECTORIES * FILES);

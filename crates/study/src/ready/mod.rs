@@ -11,7 +11,7 @@ mod pgbench;
 pub use append::slow_append;
 
 use crate::command::is_installed;
-use crate::command::process::{self, How, NO_END};
+use crate::command::process::{self, CommandEnd, NO_END};
 use crate::spec::WorkloadSpec;
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyWorkload {
     kind: ReadyKind,
     scale: f64,
 }
@@ -62,7 +62,7 @@ struct ReadySetup<'a> {
     interrupt: &'a Interrupt,
 }
 
-impl Ready {
+impl ReadyWorkload {
     pub(crate) fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.ready.is_empty() {
             return Ok(None);
@@ -158,8 +158,8 @@ impl ReadySetup<'_> {
         let ended = process::run(&mut command, LIMIT, self.interrupt, &mut |_| ())
             .map_err(|error| wrong(format!("start {name}: {}", errno_message(&error))))?;
         match (ended.how, ended.trouble()) {
-            (How::Interrupted, _) => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
-            (How::TimedOut, _) => Err(wrong(format!("{name} {NO_END} {} s", LIMIT.as_secs()))),
+            (CommandEnd::Interrupted, _) => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
+            (CommandEnd::TimedOut, _) => Err(wrong(format!("{name} {NO_END} {} s", LIMIT.as_secs()))),
             (_, Some(trouble)) => Err(wrong(format!("{name}: {trouble}; it said: {}", ended.last_lines()))),
             (_, None) => Ok(ended.out),
         }

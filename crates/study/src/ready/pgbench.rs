@@ -47,7 +47,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
         false => place.program("sh", &["run.sh"])?,
         true => as_another(place)?,
     };
-    let result = Printed::of(&printed, u64::from(each * CLIENTS)).map_err(wrong)?;
+    let result = PgbenchReport::of(&printed, u64::from(each * CLIENTS)).map_err(wrong)?;
     Ok(vec![
         Measurement::new("transactions", "transactions/s", Better::Higher, result.per_second)?,
         Measurement::new("latency mean", "ns", Better::Lower, result.latency_ms * 1e6)?,
@@ -96,12 +96,12 @@ fn numbers_of_postgres(line: &str) -> Option<(u32, u32)> {
 }
 
 #[derive(Debug, PartialEq)]
-struct Printed {
+struct PgbenchReport {
     per_second: f64,
     latency_ms: f64,
 }
 
-impl Printed {
+impl PgbenchReport {
     fn of(printed: &str, transactions: u64) -> Result<Self, String> {
         let after = |message: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(message));
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn pgbench_output_is_parsed() {
-        assert_eq!(Printed::of(PRINTED, 20).unwrap(), Printed { per_second: 1333.25, latency_ms: 1.5 });
+        assert_eq!(PgbenchReport::of(PRINTED, 20).unwrap(), PgbenchReport { per_second: 1333.25, latency_ms: 1.5 });
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         for (from, to) in
             [("20|-731", "19|-731"), ("\n-731", "\n-730"), ("20/20", "19/20"), ("tps", "per s"), (PRINTED, "")]
         {
-            assert!(Printed::of(&PRINTED.replace(from, to), 20).is_err(), "{to}");
+            assert!(PgbenchReport::of(&PRINTED.replace(from, to), 20).is_err(), "{to}");
         }
     }
 

@@ -29,8 +29,14 @@ fn fast_modelled_drive_is_compared_by_drive_time() {
     let idle = |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
     assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
     assert!(idle(90.0).is_empty());
-    assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
-    assert!(is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false));
+    assert!(
+        depends_on_drive("drive time, modelled 850-evo", true)
+            && !depends_on_drive("throughput, modelled 850-evo", true)
+    );
+    assert!(
+        depends_on_drive("throughput, modelled 850-evo", false)
+            && depends_on_drive("cold read time, modelled 850-evo", false)
+    );
 }
 
 #[test]
@@ -52,7 +58,7 @@ fn workload_is_compared_by_its_first_metric() {
         RunEvent { id: RunId { workload, ..own.id }, metrics: names.map(metric).to_vec(), ..own }
     };
     let events = [of(0, ["wall time", "size"]), of(1, ["printed", "wall time"])];
-    let (judged, others) = judged_and_others(&events, &BTreeSet::new());
+    let (judged, others) = primary_and_other_cells(&events, &BTreeSet::new());
     let names = |cells: &[Cell]| -> Vec<(usize, String)> {
         cells.iter().map(|cell| (cell.id.workload, cell.what.metric.clone())).collect()
     };
@@ -63,7 +69,8 @@ fn workload_is_compared_by_its_first_metric() {
 #[test]
 fn study_without_a_successful_run_has_no_measured_cell() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
-    let failed = |fs| Past::Failed(FailedRun { id: event(fs, false, 1.0, 1.0).id, reason: "no space".into() }, 1.0);
+    let failed =
+        |fs| PastEvent::Failed(FailedRun { id: event(fs, false, 1.0, 1.0).id, reason: "no space".into() }, 1.0);
     let results = Results::gather(spec, &[failed(0), failed(1)], Vec::new(), Vec::new());
     assert_eq!(crate::answer::sentence(&results), "No cell was measured: 2 runs failed.");
 }
@@ -71,7 +78,7 @@ fn study_without_a_successful_run_has_no_measured_cell() {
 #[test]
 fn single_cell_is_reported_without_counts_of_comparisons() {
     let spec = StudySpec::parse("t", &STUDY.replace(", { kind = \"xfs\" }", "")).unwrap();
-    let results = Results::gather(spec, &[Past::Run(event(0, false, 1.0, 1.0))], Vec::new(), Vec::new());
+    let results = Results::gather(spec, &[PastEvent::Run(event(0, false, 1.0, 1.0))], Vec::new(), Vec::new());
     assert!(results.answers.is_empty());
     let sentence = "One cell was measured; compare it with another study by senesce compare.";
     assert_eq!(crate::analysis_of(&results).summary, sentence);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::matrix::{ImageId, RunId, runs};
 use crate::matrix_run::RunEvent;
-use crate::past::Past;
+use crate::past_events::PastEvent;
 use crate::results::Results;
 use rand::Rng;
 use senesce_core::analysis::Better;
@@ -37,7 +37,7 @@ fn measured(
         let value = centre(id) * (0.05 * normal(&mut rng)).exp();
         event(id, value, guest(id.on.fs))
     });
-    Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new())
+    Results::gather(spec.clone(), &events.map(PastEvent::Run).collect::<Vec<_>>(), Vec::new(), Vec::new())
 }
 
 fn event(id: RunId, value: f64, guest: Option<&str>) -> RunEvent {
@@ -173,7 +173,8 @@ fn answer_names_its_measured_images() {
     let spec = spec("images = 3\nrepetitions = 5", "");
     let events =
         runs(&spec).into_iter().filter(|id| id.on.fs != 0 || id.on.image == 0).map(|id| event(id, 100.0, None));
-    let results = Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new());
+    let results =
+        Results::gather(spec.clone(), &events.map(PastEvent::Run).collect::<Vec<_>>(), Vec::new(), Vec::new());
     let alone = |fs: usize| {
         let is_it = |answer: &&Answer| !answer.question.is_pair() && answer.question.sample.fs == fs;
         results.answers.iter().find(is_it).unwrap().one_image
@@ -258,7 +259,7 @@ fn difference_only_on_modelled_drives_is_reported_as_such() {
         one.metrics.push(Measurement::new(&metric, "operations/s", Better::Higher, modelled).unwrap());
         one
     });
-    let past: Vec<Past> = events.map(Past::Run).collect();
+    let past: Vec<PastEvent> = events.map(PastEvent::Run).collect();
     let results = Results::gather(spec.clone(), &past, Vec::new(), Vec::new());
     let words: Vec<&str> = results.answers.iter().map(|answer| answer.decision.verdict.word()).collect();
     assert_eq!(words, ["undecided", "worse"]);

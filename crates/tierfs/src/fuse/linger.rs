@@ -25,7 +25,7 @@ const PATIENCE: RangeInclusive<u32> = 8..=1024;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 #[derive(Clone, Copy)]
-struct Habit {
+struct PollState {
     ended: Option<Instant>,
     /// The last poll found nothing.
     in_vain: bool,
@@ -33,9 +33,9 @@ struct Habit {
     patience: u32,
 }
 
-const UNKNOWN: Habit = Habit { ended: None, in_vain: false, shared: 0, patience: *PATIENCE.start() };
+const UNKNOWN: PollState = PollState { ended: None, in_vain: false, shared: 0, patience: *PATIENCE.start() };
 
-thread_local!(static HABIT: Cell<Habit> = const { Cell::new(UNKNOWN) });
+thread_local!(static HABIT: Cell<PollState> = const { Cell::new(UNKNOWN) });
 
 #[derive(Debug, Default)]
 pub(crate) struct Linger {
@@ -83,10 +83,10 @@ impl Deref for Answering<'_> {
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
         if let Some(device) = self.linger.device.get() {
-            let known = Habit { ended: Some(Instant::now()), ..HABIT.get() };
+            let known = PollState { ended: Some(Instant::now()), ..HABIT.get() };
             HABIT.set(match known.shared {
                 0 => self.linger.wait(device, known),
-                shared => Habit { shared: shared - 1, ..known },
+                shared => PollState { shared: shared - 1, ..known },
             });
         }
         self.linger.reading.fetch_add(1, Ordering::Relaxed);
@@ -94,8 +94,8 @@ impl Drop for Answering<'_> {
 }
 
 impl Linger {
-    fn wait(&self, device: &OwnedFd, known: Habit) -> Habit {
-        if known.in_vain || is_wanted(device) {
+    fn wait(&self, device: &OwnedFd, known: PollState) -> PollState {
+        if known.in_vain || has_request(device) {
             return known;
         }
         let begun = Instant::now();
@@ -106,15 +106,15 @@ impl Linger {
             let before = std::mem::replace(&mut now, Instant::now());
             if now - before >= SHARED {
                 let patience = (known.patience * 2).min(*PATIENCE.end());
-                return Habit { shared: known.patience, patience, ..known };
+                return PollState { shared: known.patience, patience, ..known };
             }
-            if !is_wanted(device) {
+            if !has_request(device) {
                 wanted = None;
             } else if !self.leaves(now - *wanted.get_or_insert(now)) {
-                return Habit { patience: (known.patience / 2).max(*PATIENCE.start()), ..known };
+                return PollState { patience: (known.patience / 2).max(*PATIENCE.start()), ..known };
             }
         }
-        Habit { in_vain: true, ..known }
+        PollState { in_vain: true, ..known }
     }
 
     /// Returns whether a request that came `since` ago is still left to another thread.
@@ -123,7 +123,7 @@ impl Linger {
     }
 }
 
-fn is_wanted(device: &OwnedFd) -> bool {
+fn has_request(device: &OwnedFd) -> bool {
     // An error here also occurs in the following read, which reports it.
     poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&NO_WAIT)).map_or(true, |ready| ready > 0)
 }
@@ -141,7 +141,7 @@ mod tests {
         rustix::io::write(&other, b"request").unwrap();
         let learned = linger.wait(&device, UNKNOWN);
         assert!(!learned.in_vain && learned.shared == 0, "something was there");
-        let sleeper = Habit { in_vain: true, ..UNKNOWN };
+        let sleeper = PollState { in_vain: true, ..UNKNOWN };
         assert!(linger.wait(&device, sleeper).in_vain, "who waited in vain does not look");
     }
 
@@ -149,10 +149,10 @@ mod tests {
     fn close_requests_resume_polling() {
         let linger = Linger::default();
         let later = Instant::now() + Duration::from_secs(3600);
-        HABIT.set(Habit { ended: Some(later), in_vain: true, ..UNKNOWN });
+        HABIT.set(PollState { ended: Some(later), in_vain: true, ..UNKNOWN });
         linger.begin();
         assert!(!HABIT.get().in_vain);
-        HABIT.set(Habit { ended: Instant::now().checked_sub(LONGEST * 2), in_vain: true, ..UNKNOWN });
+        HABIT.set(PollState { ended: Instant::now().checked_sub(LONGEST * 2), in_vain: true, ..UNKNOWN });
         linger.begin();
         assert!(HABIT.get().in_vain);
     }

@@ -16,7 +16,7 @@ impl Scratch {
         self.folder.path().join(name)
     }
 
-    fn make(&self, nvm: &str, cold: &str) -> Result<Made, TierError> {
+    fn make(&self, nvm: &str, cold: &str) -> Result<CreatedPair, TierError> {
         make(&self.request(nvm, cold))
     }
 

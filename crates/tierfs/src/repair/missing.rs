@@ -59,7 +59,7 @@ fn search(region: &Region, found: &Survey, part: Part) -> Option<Pointer> {
     }
     let unused = (0..region.blocks() as u32).filter(|block| !found.blocks.is_set(*block)).map(Pointer::resident);
     let mut fitting =
-        unused.filter(|block| looks_like(region, *block, part.height) && fits(region, found, part, *block));
+        unused.filter(|block| holds_inodes(region, *block, part.height) && fits(region, found, part, *block));
     let only = fitting.next()?;
     fitting.next().is_none().then_some(only)
 }
@@ -77,14 +77,14 @@ fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = InodeSlot>
 }
 
 /// Returns whether a block holds inodes of which some are in use or, for `height` > 0, is a node above such blocks.
-fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
+fn holds_inodes(region: &Region, block: Pointer, height: u8) -> bool {
     if height == 0 {
         return inodes_in(region, block).all(|inode| inode != InodeSlot::Damaged)
             && inodes_in(region, block).any(|inode| inode != InodeSlot::Free);
     }
     let is_node = |child: Option<Pointer>| child.is_some_and(|child| child.is_hole() || is_inside(region, child));
     children(region, block).all(is_node)
-        && children(region, block).flatten().any(|child| !child.is_hole() && looks_like(region, child, height - 1))
+        && children(region, block).flatten().any(|child| !child.is_hole() && holds_inodes(region, child, height - 1))
 }
 
 /// Returns whether names agree with the inodes of a candidate part at `block`.

@@ -1,6 +1,6 @@
 //! Marks the blocks that inodes refer to.
 
-use super::{Evicted, Walker};
+use super::{EvictedBlock, Walker};
 use crate::format::{BLOCK, FIRST_INODES, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer};
 use crate::heat::Leaf;
 use crate::namespace::target_of;
@@ -92,7 +92,7 @@ impl Walker<'_> {
             if inode.is_file() && pointer.is_resident() {
                 self.heat.adopt(pointer.address(), leaf);
             } else if pointer.is_cold() && self.purpose.list_evicted {
-                self.found.lock().evicted.push(Evicted { slot: pointer.address(), leaf });
+                self.found.lock().evicted.push(EvictedBlock { slot: pointer.address(), leaf });
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Reads the names of directories and counts links.
 
-use super::{Met, Walker};
+use super::{VisitedBlock, Walker};
 use crate::dir::{Names, first_position};
 use crate::file::B;
 use crate::format::{BLOCK, MAX_HEIGHT, Pointer, ROOT_INO, entry, entry_kind};
@@ -39,12 +39,12 @@ impl Walker<'_> {
             next = index + 1;
             match met {
                 // It belongs to the table of inodes, or to no tree; reported when the tree is marked.
-                Met::Block(block) if self.blocks.is_set(block) => {}
-                Met::Block(block) => {
+                VisitedBlock::Block(block) if self.blocks.is_set(block) => {}
+                VisitedBlock::Block(block) => {
                     walked.push((index, block));
                     subdirectories += self.names_in(ino, &walked, &mut names);
                 }
-                Met::Again(at) => {
+                VisitedBlock::Again(at) => {
                     self.given_up.lock().insert((ino, at));
                     let fix = at.map_or(Fix::Tree(ino), |at| Fix::Word(at, Pointer::HOLE));
                     self.problem(

@@ -76,7 +76,7 @@ impl Sample {
         let image = nvm.image();
         let fs = open_image(&image, &cold, &Options::default()).unwrap();
         assert!(fs.stats().cold_blocks > 200);
-        let tree = look(&fs);
+        let tree = tree_of(&fs);
         assert!(tree.len() > 290, "{}", tree.len());
         let metadata = metadata_of(&image);
         let (inodes, names) = (bytes_of_inodes(&fs), bytes_of_names(&fs));
@@ -85,7 +85,7 @@ impl Sample {
     }
 
     /// Paths and inodes that do not depend on the word at byte `at` of the region; all for `None`.
-    fn what_stays(&self, at: Option<usize>) -> (BTreeSet<&str>, BTreeSet<u32>) {
+    fn unaffected(&self, at: Option<usize>) -> (BTreeSet<&str>, BTreeSet<u32>) {
         let is_hit = |bytes: &Range<usize>| at.is_some_and(|at| bytes.start < at + 8 && at < bytes.end);
         let lost: BTreeSet<u32> = self.inodes.iter().filter(|(bytes, _)| is_hit(bytes)).map(|(_, ino)| *ino).collect();
         let nameless: BTreeSet<_> =
@@ -145,13 +145,13 @@ fn damage(bytes: &mut [u8], at: usize, rng: &mut Pcg64) {
     }
 }
 
-fn look(fs: &TierFs) -> Tree {
+fn tree_of(fs: &TierFs) -> Tree {
     let mut tree = Tree::new();
-    look_below(fs, ROOT_INO, "", &mut tree, 0);
+    read_below(fs, ROOT_INO, "", &mut tree, 0);
     tree
 }
 
-fn look_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) {
+fn read_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) {
     assert!(depth < 20, "a loop of directories");
     let seen = fs.get_attr(ino).map(|attr| see(fs, ino, attr));
     let names = seen.as_ref().ok().and_then(|seen| seen.names.clone());
@@ -161,7 +161,7 @@ fn look_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) 
         match fs.lookup(ino, &name) {
             Ok(attr) => {
                 assert_eq!(attr.ino, child, "{here}");
-                look_below(fs, child, &here, tree, depth + 1);
+                read_below(fs, child, &here, tree, depth + 1);
                 fs.forget(child, 1);
             }
             Err(error) => drop(tree.insert(here, Err(error))),
@@ -263,7 +263,7 @@ fn random_corruptions_are_detected_or_harmless() {
             refused += 1;
             continue;
         };
-        let errors = compare(&look(&fs), &sample.tree, false, &what);
+        let errors = compare(&tree_of(&fs), &sample.tree, false, &what);
         assert_eq!(errors, !report.damaged_blocks.is_empty(), "{what}: {report:?}");
         assert_eq!(errors, fs.stats().damaged_block_reads > 0, "{what}");
         let scrubbed = fs.scrub();
@@ -287,7 +287,7 @@ fn corruptions_of_a_mounted_region_are_detected_or_harmless() {
         damage(unsafe { std::slice::from_raw_parts_mut(nvm.base(), nvm.len()) }, at, &mut rng);
         let what = format!("round {round}, byte {} of block {}", at % BLOCK, at / BLOCK);
         let scrubbed = fs.scrub();
-        let errors = compare(&look(&fs), &sample.tree, false, &what);
+        let errors = compare(&tree_of(&fs), &sample.tree, false, &what);
         let sums = at / BLOCK >= 2
             && at / BLOCK < 2 + Identity { pair: [0; 16], blocks: BLOCKS, slots: SLOTS }.sum_blocks() as usize;
         assert!(!errors || sums || scrubbed.damaged_metadata > 0, "{what}: {scrubbed:?}");
@@ -316,9 +316,9 @@ fn repairs_leave_a_sound_file_system() {
         let after = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
         assert!(after.problems.is_empty() && after.clean, "{what}: {report:?} {after:?}");
         let fs = open_image(&nvm.image(), &cold, &Options::default()).unwrap();
-        let now = look(&fs);
+        let now = tree_of(&fs);
         compare(&now, &sample.tree, true, &what);
-        let (paths, inodes) = sample.what_stays(at);
+        let (paths, inodes) = sample.unaffected(at);
         let missing: Vec<_> = paths.into_iter().filter(|path| !now.contains_key(*path)).collect();
         assert!(missing.is_empty(), "{what}: {missing:?} are gone: {report:?}");
         let kept: BTreeSet<u32> = now.values().flatten().map(|seen| seen.attr.ino).collect();

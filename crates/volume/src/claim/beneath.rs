@@ -11,7 +11,7 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Checks each existing parent of `path` below `root` and reports the parent at fault: ELOOP for a link, EXDEV for a
 /// path outside or on another file system.
 pub(super) fn above<'a>(root: &File, path: &'a Path) -> Result<(), (&'a Path, Errno)> {
-    above_by(root, path, |root, above| match asked(root, above) {
+    above_by(root, path, |root, above| match open_beneath(root, above) {
         // openat2 is missing before Linux 5.6, or blocked by a seccomp filter.
         Err(Errno::NOSYS | Errno::PERM) => walked(root, above),
         answer => answer,
@@ -33,7 +33,7 @@ fn above_by<'a>(
 }
 
 /// Asks the kernel (openat2(2)).
-fn asked(root: &File, path: &Path) -> Result<(), Errno> {
+fn open_beneath(root: &File, path: &Path) -> Result<(), Errno> {
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     loop {
         match rustix::fs::openat2(root, path, LOOK, Mode::empty(), within) {
@@ -84,9 +84,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    type Way = fn(&File, &Path) -> Result<(), Errno>;
+    type PathCheck = fn(&File, &Path) -> Result<(), Errno>;
 
-    const WAYS: [Way; 2] = [asked, walked];
+    const WAYS: [PathCheck; 2] = [open_beneath, walked];
 
     fn scene() -> (tempfile::TempDir, File) {
         let room = tempfile::tempdir().unwrap();

@@ -52,7 +52,7 @@ impl FileSystem {
         known.lines().any(|line| line.split('\t').next_back() == Some(self.name()))
     }
 
-    pub fn least_size(self) -> Bytes {
+    pub fn minimum_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
     }
 

@@ -16,7 +16,7 @@ pub enum DirectoryFormat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferedSpace {
     /// `None` if inodes are created as needed.
     pub inodes: Option<u64>,
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub(super) const ESTIMATE: &str = "estimate from the defaults of its mkfs";
 /// Computes what ext4 offers by mke2fs.conf. Below 512 MiB it has 1 KiB blocks and an inode per 4 KiB. Larger volumes
 /// have 4 KiB blocks and an inode per 16 KiB (32 from 4 TiB, 64 from 16 TiB). Inodes have 256 bytes; 5 % are reserved
 /// for root; the journal size follows `ext2fs_default_journal_size`.
-pub(super) fn ext4(size: u64) -> Offered {
+pub(super) fn ext4(size: u64) -> OfferedSpace {
     let (block_bytes, ratio) = match size {
         0..0x2000_0000 => (1024, 4096),
         0x2000_0000..0x400_0000_0000 => (4096, 16 << 10),
@@ -51,7 +51,7 @@ pub(super) fn ext4(size: u64) -> Offered {
     // fs/ext4/super.c, ext4_set_resv_clusters: the kernel holds back 2 %, at most 4096 blocks.
     let kept = blocks / 20 + (blocks / 50).min(4096);
     let free = blocks.saturating_sub(metadata + kept);
-    Offered { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
+    OfferedSpace { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
 }
 
 /// Counts the blocks of the bitmaps, of the first directories, and of the backups of the superblock and descriptors
@@ -74,21 +74,21 @@ fn groups_of_ext4(blocks: u64, block_bytes: u64) -> u64 {
 /// Computes what XFS offers (xfs_mkfs(8)): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB). The
 /// log has 64 MiB up to 128 GiB, then 1/2048 up to 2 GiB. Reserve: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c:
 /// xfs_default_resblks), and about 1/150 for the trees of inodes and shared extents.
-pub(super) fn xfs(size: u64) -> Offered {
+pub(super) fn xfs(size: u64) -> OfferedSpace {
     let log = (size / 2048).clamp(64 << 20, 2 << 30);
     let set_aside = (size / 20).min(32 << 20) + size / 150;
-    Offered { inodes: Some(size / 4 / 512), bytes: size.saturating_sub(log + set_aside), block_bytes: 4096 }
+    OfferedSpace { inodes: Some(size / 4 / 512), bytes: size.saturating_sub(log + set_aside), block_bytes: 4096 }
 }
 
 /// Computes what btrfs offers. An inode's items without its name (inode, reference, two directory items) take about 350
 /// bytes of leaves, kept twice (metadata profile DUP). The table counts them per inode.
-pub(super) fn btrfs(size: u64) -> Offered {
-    Offered { inodes: None, bytes: (size - size / 32).saturating_sub(64 << 20), block_bytes: 4096 }
+pub(super) fn btrfs(size: u64) -> OfferedSpace {
+    OfferedSpace { inodes: None, bytes: (size - size / 32).saturating_sub(64 << 20), block_bytes: 4096 }
 }
 
 /// Computes what F2FS offers. Every inode is a node block of 4 KiB; 5 to 10 % are reserved for cleaning.
-pub(super) fn f2fs(size: u64) -> Offered {
-    Offered { inodes: None, bytes: size - size / 12, block_bytes: 4096 }
+pub(super) fn f2fs(size: u64) -> OfferedSpace {
+    OfferedSpace { inodes: None, bytes: size - size / 12, block_bytes: 4096 }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) struct Ended {
+pub(crate) struct ProgramResult {
     pub command: String,
     pub success: bool,
     pub status: String,
@@ -15,7 +15,7 @@ pub(crate) struct Ended {
     pub text: String,
 }
 
-impl Ended {
+impl ProgramResult {
     /// Returns a report whose output is not empty if the program failed.
     pub(crate) fn report(self) -> CheckReport {
         let ended = match self.signal {
@@ -37,7 +37,7 @@ impl Ended {
     }
 }
 
-pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<Ended, TargetError> {
+pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<ProgramResult, TargetError> {
     let words: Vec<&str> = program.iter().chain(arguments).copied().collect();
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).env("LC_ALL", "C").env("PATH", search_path());
@@ -51,7 +51,7 @@ pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result
     })?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
-    Ok(Ended {
+    Ok(ProgramResult {
         command: words.join(" "),
         success: output.status.success(),
         status: output.status.to_string(),

@@ -1,6 +1,6 @@
 //! The table of file systems and their features. A new one is a line of `file_systems!` and an [`FileSystemEntry`].
 
-use super::offered::{self, DirectoryFormat, Offered};
+use super::offered::{self, DirectoryFormat, OfferedSpace};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct FileSystemEntry {
     /// The fastest way to list its extents; FIEMAP works for all.
     pub extents: ExtentsBy,
     pub free_space: FreeSpaceBy,
-    pub offered: Option<fn(u64) -> Offered>,
+    pub offered: Option<fn(u64) -> OfferedSpace>,
     pub offered_source: &'static str,
     /// Data bytes that each new inode takes; 0 if mkfs preallocates inodes.
     pub inode_bytes: u64,

@@ -2,8 +2,8 @@
 //! numbered file for each entry.
 
 use super::boots::is_older_than_this_boot;
+use super::cleanup::Cleanup;
 use super::namespace;
-use super::owed::Owed;
 use super::owner::{Life, Owner};
 use crate::error::TargetError;
 use crate::runtime;
@@ -23,7 +23,7 @@ const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct LedgerEntry {
     path: PathBuf,
-    pub(super) owed: Owed,
+    pub(super) owed: Cleanup,
 }
 
 /// A leftover of an ended process that a sweep found.
@@ -60,13 +60,13 @@ pub(super) fn folder() -> Result<PathBuf, TargetError> {
 }
 
 impl LedgerEntry {
-    pub(super) fn write(owed: Owed) -> Result<Self, TargetError> {
+    pub(super) fn write(owed: Cleanup) -> Result<Self, TargetError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         Self::write_in(&folder()?.join(Owner::current().to_string()), number, owed)
     }
 
-    fn write_in(own: &Path, number: u64, owed: Owed) -> Result<Self, TargetError> {
+    fn write_in(own: &Path, number: u64, owed: Cleanup) -> Result<Self, TargetError> {
         let path = own.join(format!("{number:08}"));
         let text = written(&owed).map_err(|error| {
             TargetError::Usage(format!("{owed} cannot be recorded for clean-up: {error}; choose a name in UTF-8"))
@@ -94,14 +94,14 @@ impl LedgerEntry {
 
 const NAMESPACE: &str = "mount_namespace";
 
-fn written(owed: &Owed) -> serde_json::Result<Vec<u8>> {
+fn written(owed: &Cleanup) -> serde_json::Result<Vec<u8>> {
     let mut value = serde_json::to_value(owed)?;
     value[NAMESPACE] = namespace::own().into();
     serde_json::to_vec(&value)
 }
 
 struct Written {
-    owed: Owed,
+    owed: Cleanup,
     /// 0: written by a version without this field.
     mount_namespace: u64,
 }
@@ -111,7 +111,7 @@ impl Written {
         let mut value: Value = serde_json::from_slice(text).ok()?;
         let number = value.as_object_mut()?.remove(NAMESPACE);
         let mount_namespace = number.and_then(|number| number.as_u64()).unwrap_or(0);
-        Some(Self { owed: Owed::deserialize(value).ok()?, mount_namespace })
+        Some(Self { owed: Cleanup::deserialize(value).ok()?, mount_namespace })
     }
 
     fn undo(&self) -> Outcome {
@@ -132,8 +132,8 @@ impl Written {
     fn undo_after_boot(&self, entry_is_older: bool) -> Outcome {
         match &self.owed {
             _ if !entry_is_older => Outcome::OtherKernel,
-            Owed::Tree { path } if path.exists() && !is_older_than_this_boot(path) => Outcome::OtherKernel,
-            Owed::Tree { .. } => self.undo(),
+            Cleanup::Tree { path } if path.exists() && !is_older_than_this_boot(path) => Outcome::OtherKernel,
+            Cleanup::Tree { .. } => self.undo(),
             _ => Outcome::Gone,
         }
     }
@@ -244,7 +244,8 @@ pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
-        let owes = |written: Written| matches!(written.owed, Owed::Mount { point: owed } if point.starts_with(&owed));
+        let owes =
+            |written: Written| matches!(written.owed, Cleanup::Mount { point: owed } if point.starts_with(&owed));
         if list(&folder.path()).into_iter().any(|(_, written)| written.is_some_and(owes)) {
             owners.push(owner.life());
         }

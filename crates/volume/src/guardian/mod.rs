@@ -6,14 +6,14 @@
 //! processed if they are certainly older than this boot.
 
 mod boots;
+mod cleanup;
 mod ledger;
 mod namespace;
-mod owed;
 mod owner;
 mod watcher;
 
+pub(crate) use cleanup::{mounts, remove_group, unmount_tree};
 pub use ledger::{Outcome, SweptLeftover};
-pub(crate) use owed::{mounts, remove_group, unmount_tree};
 pub(crate) use owner::stat_of;
 pub(crate) use owner::{Life, Owner};
 pub use watcher::enter_if_guardian;
@@ -21,8 +21,8 @@ pub use watcher::enter_if_guardian;
 use crate::command_group::{CommandGroup, Members};
 use crate::error::TargetError;
 use crate::{guard, runtime};
+use cleanup::Cleanup;
 use ledger::LedgerEntry;
-use owed::Owed;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,71 +39,71 @@ impl Guardian {
     /// Unmounts everything on and below `point`, a directory of ours, and removes it. As for all guardians, it need not
     /// exist yet.
     pub(crate) fn of_mount(point: &Path) -> Result<Self, TargetError> {
-        Self::of(Owed::Mount { point: point.into() })
+        Self::of(Cleanup::Mount { point: point.into() })
     }
 
     /// Unmounts like [`Self::of_mount`], after the file system's own unmount command.
     pub(crate) fn of_custom_mount(point: &Path, device: &Path, command: &str) -> Result<Self, TargetError> {
-        Self::of(Owed::CustomMount { point: point.into(), device: device.into(), command: command.into() })
+        Self::of(Cleanup::CustomMount { point: point.into(), device: device.into(), command: command.into() })
     }
 
     pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
         let point = point.canonicalize().map_err(TargetError::io("check the mount point", point))?;
-        Self::of(Owed::FuseMount { point })
+        Self::of(Cleanup::FuseMount { point })
     }
 
     /// Removes an empty directory (an instance of tracefs). [`TargetError::Usage`] for a path that is not UTF-8, which
     /// the ledger cannot hold.
     pub(crate) fn of_directory(path: &Path) -> Result<Self, TargetError> {
-        Self::of(Owed::Directory { path: path.into() })
+        Self::of(Cleanup::Directory { path: path.into() })
     }
 
     /// Removes a directory tree of this process, whose name must be unguessable.
     pub(crate) fn of_tree(path: &Path) -> Result<Self, TargetError> {
-        Self::of(Owed::Tree { path: path.into() })
+        Self::of(Cleanup::Tree { path: path.into() })
     }
 
     pub(crate) fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
-        Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
+        Self::of(Cleanup::ControlGroup { path: path.into(), before: before.into() })
     }
 
     pub(crate) fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
-        Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
+        Self::of(Cleanup::Value { path: path.into(), value: value.into(), ours: None })
     }
 
     pub(crate) fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
-        Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
+        Self::of(Cleanup::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
 
     pub(crate) fn of_commands(members: Members) -> Result<Self, TargetError> {
-        Self::of(Owed::Commands(members))
+        Self::of(Cleanup::Commands(members))
     }
 
     /// Kills a child. A child that cannot be recorded is killed at once.
     pub fn of_child(child: &mut Child) -> Result<Self, TargetError> {
-        or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
+        or_end(child, |process, start_ticks| Self::of(Cleanup::Process { process, start_ticks }))
     }
 
     /// Asks a child to end (SIGTERM), because it ends its own children first.
     pub fn of_supervisor(child: &Child) -> Result<Self, TargetError> {
         let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
-        Self::of(Owed::Supervisor { process: child.id(), start_ticks })
+        Self::of(Cleanup::Supervisor { process: child.id(), start_ticks })
     }
 
     pub(crate) fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("check the file of", path))?;
-        Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
+        Self::of(Cleanup::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 
     pub(crate) fn of_mapping(name: &str) -> Result<Self, TargetError> {
-        Self::of(Owed::Mapping { name: name.into() })
+        Self::of(Cleanup::Mapping { name: name.into() })
     }
 
     pub fn of_frozen(point: &Path) -> Result<Self, TargetError> {
-        Self::of(Owed::Frozen { point: point.into() })
+        Self::of(Cleanup::Frozen { point: point.into() })
     }
 
-    fn of(owed: Owed) -> Result<Self, TargetError> {
+    fn of(owed: Cleanup) -> Result<Self, TargetError> {
         watcher::start_once();
         Ok(Self { entry: Some(LedgerEntry::write(owed)?) })
     }
@@ -187,7 +187,7 @@ pub fn left_by_other_boots() -> Vec<PathBuf> {
 /// Describes a scratch directory without an entry, for example after a boot that cleared /run.
 fn without_entry(path: &Path) -> SweptLeftover {
     let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
-    let owed = Owed::Tree { path: path.into() };
+    let owed = Cleanup::Tree { path: path.into() };
     let outcome = match owner.as_ref().map(Owner::life) {
         Some(Life::OtherBoot) if !boots::is_older_than_this_boot(path) => Outcome::OtherKernel,
         Some(Life::OtherBoot) => match owed.undo() {

@@ -4,7 +4,7 @@ use super::in_order;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::image_file::{make_new, refuse_other_kinds, replace};
-use crate::sparse::{self, CopyBy, Named, Range};
+use crate::sparse::{self, CopyBy, NamedFile, Range};
 use crate::{guard, lock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -43,8 +43,10 @@ pub struct CopyReport {
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
         Ok(match extent {
-            Extent::Used => CopyPlan { ranges: sparse::data_ranges(source.file, size, from)?, way: Way::AsTheyLie },
-            Extent::Full => CopyPlan { ranges: vec![Range { start: 0, end: size }], way: Way::EveryBlock },
+            Extent::Used => {
+                CopyPlan { ranges: sparse::data_ranges(source.file, size, from)?, way: CopyMethod::AsTheyLie }
+            }
+            Extent::Full => CopyPlan { ranges: vec![Range { start: 0, end: size }], way: CopyMethod::EveryBlock },
         })
     })
 }
@@ -61,17 +63,17 @@ pub fn copy_in_order(
     copy_by(from, to, erase, |source, size| {
         let ranges = sparse::data_ranges(source.file, size, from)?;
         let pieces = order(&ranges, size)?;
-        Ok(CopyPlan { ranges, way: Way::Pieces(pieces) })
+        Ok(CopyPlan { ranges, way: CopyMethod::Pieces(pieces) })
     })
 }
 
 struct CopyPlan {
     /// Data ranges; everything else reads as zero.
     ranges: Vec<Range>,
-    way: Way,
+    way: CopyMethod,
 }
 
-enum Way {
+enum CopyMethod {
     AsTheyLie,
     EveryBlock,
     Pieces(Vec<Range>),
@@ -80,16 +82,16 @@ enum Way {
 impl CopyPlan {
     fn unwritten(&self, size: u64) -> Vec<Range> {
         match &self.way {
-            Way::Pieces(pieces) => sparse::gaps(&sparse::merge(pieces.clone()), size),
-            Way::AsTheyLie | Way::EveryBlock => sparse::gaps(&self.ranges, size),
+            CopyMethod::Pieces(pieces) => sparse::gaps(&sparse::merge(pieces.clone()), size),
+            CopyMethod::AsTheyLie | CopyMethod::EveryBlock => sparse::gaps(&self.ranges, size),
         }
     }
 
     fn written_bytes(&self) -> u64 {
         let of = |ranges: &[Range]| ranges.iter().map(|range| range.length()).sum();
         match &self.way {
-            Way::Pieces(pieces) => of(pieces),
-            Way::AsTheyLie | Way::EveryBlock => of(&self.ranges),
+            CopyMethod::Pieces(pieces) => of(pieces),
+            CopyMethod::AsTheyLie | CopyMethod::EveryBlock => of(&self.ranges),
         }
     }
 }
@@ -98,11 +100,11 @@ fn copy_by(
     from: &Path,
     to: &Path,
     erase: Option<&str>,
-    course: impl FnOnce(Named, u64) -> Result<CopyPlan, TargetError>,
+    course: impl FnOnce(NamedFile, u64) -> Result<CopyPlan, TargetError>,
 ) -> Result<CopyReport, TargetError> {
     let (source, size) = guard::open_image(from, true).or_else(|_| guard::open_image(from, false))?;
     lock::lock(&source, from)?;
-    let source = Named { file: &source, path: from };
+    let source = NamedFile { file: &source, path: from };
     let course = course(source, size)?;
     let whole = [Range { start: 0, end: size }];
     let mut zeroed_bytes = 0;
@@ -117,7 +119,7 @@ fn copy_by(
         let device = ClaimedDevice::claim(to, erase)?;
         check_size(size, device.size().0, to)?;
         device.check_again()?;
-        let named = Named { file: device.file(), path: to };
+        let named = NamedFile { file: device.file(), path: to };
         // Old bytes would replace the image's holes: zeroed inode tables, a superblock's second copy.
         for gap in course.unwritten(size) {
             sparse::zero_device(named, gap)?;
@@ -158,7 +160,7 @@ fn copy_by(
 fn put<T>(
     to: &Path,
     erase: Option<&str>,
-    fill: impl FnOnce(Named) -> Result<T, TargetError>,
+    fill: impl FnOnce(NamedFile) -> Result<T, TargetError>,
 ) -> Result<T, TargetError> {
     // Its lock is held until the end.
     let Some(existing) = guard_file(to, erase)? else { return make_new(to, fill) };
@@ -197,16 +199,16 @@ fn check_size(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
     Err(TargetError::Usage(format!("{} has {there} bytes, the image needs {needed}", to.display())))
 }
 
-fn fill(from: Named, to: Named, course: &CopyPlan) -> Result<(), TargetError> {
+fn fill(from: NamedFile, to: NamedFile, course: &CopyPlan) -> Result<(), TargetError> {
     match &course.way {
-        Way::AsTheyLie => course.ranges.iter().try_for_each(|range| sparse::copy_range(from, to, *range)),
+        CopyMethod::AsTheyLie => course.ranges.iter().try_for_each(|range| sparse::copy_range(from, to, *range)),
         // The kernel's copy would keep holes, but every block must be written.
-        Way::EveryBlock => course.ranges.iter().try_for_each(|range| write_all(from, to, *range)),
-        Way::Pieces(pieces) => in_order::write(from, to, pieces),
+        CopyMethod::EveryBlock => course.ranges.iter().try_for_each(|range| write_all(from, to, *range)),
+        CopyMethod::Pieces(pieces) => in_order::write(from, to, pieces),
     }
 }
 
-fn write_all(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+fn write_all(from: NamedFile, to: NamedFile, range: Range) -> Result<(), TargetError> {
     let mut buffer = vec![0u8; 1 << 20];
     let mut at = range.start;
     while at < range.end {
@@ -218,7 +220,7 @@ fn write_all(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     Ok(())
 }
 
-fn verify(from: Named, to: Named, ranges: &[Range]) -> Result<(), TargetError> {
+fn verify(from: NamedFile, to: NamedFile, ranges: &[Range]) -> Result<(), TargetError> {
     match sparse::first_difference_in(from, to, ranges)? {
         None => Ok(()),
         Some(at) => Err(TargetError::damaged(
@@ -233,8 +235,8 @@ fn forget(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
-pub(crate) fn copy_quietly(from: Named, to: &Path, size: u64) -> Result<u64, TargetError> {
-    crate::image_file::write_beside(from, to, size, CopyBy::Kernel)
+pub(crate) fn copy_quietly(from: NamedFile, to: &Path, size: u64) -> Result<u64, TargetError> {
+    crate::image_file::write_to(from, to, size, CopyBy::Kernel)
 }
 
 #[cfg(test)]
@@ -246,7 +248,7 @@ mod tests {
     fn file_created_during_copy_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let to = directory.path().join("copy.img");
-        let come = |_: Named| {
+        let come = |_: NamedFile| {
             let _ = fs::remove_file(&to);
             fs::write(&to, "precious").map_err(TargetError::io("write", &to))
         };
@@ -257,7 +259,7 @@ mod tests {
         assert!(matches!(put(&to, None, come), Err(TargetError::Refused { .. })));
         assert_eq!(fs::read(&to).unwrap(), b"precious");
         fs::write(&to, [0; 4096]).unwrap();
-        let other = |_: Named| {
+        let other = |_: NamedFile| {
             let lock = File::open(&to).map_err(TargetError::io("open", &to))?;
             assert!(lock::lock(&lock, &to).is_err(), "it is locked during the copy");
             Ok(())

@@ -1,7 +1,7 @@
 //! Writes that reach a device in the order in which they are made.
 
 use crate::error::TargetError;
-use crate::sparse::{Named, Range};
+use crate::sparse::{NamedFile, Range};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,7 +16,7 @@ struct Direct<'a> {
 }
 
 impl<'a> Direct<'a> {
-    fn on(to: Named<'a>) -> Result<Option<Self>, TargetError> {
+    fn on(to: NamedFile<'a>) -> Result<Option<Self>, TargetError> {
         let failed = |errno| TargetError::errno("set direct writes of", to.path)(errno);
         let before = fcntl_getfl(to.file).map_err(failed)?;
         match fcntl_setfl(to.file, before | OFlags::DIRECT) {
@@ -34,7 +34,7 @@ impl Drop for Direct<'_> {
 }
 
 /// Copies pieces one after the other. Without direct writes, syncs each before the next.
-pub(super) fn write(from: Named, to: Named, pieces: &[Range]) -> Result<(), TargetError> {
+pub(super) fn write(from: NamedFile, to: NamedFile, pieces: &[Range]) -> Result<(), TargetError> {
     let is_whole = |piece: &Range| [piece.start, piece.end].iter().all(|at| at.is_multiple_of(ALIGNMENT as u64));
     let mut buffer = Vec::new();
     let mut direct = Direct::on(to)?;
@@ -72,7 +72,7 @@ mod tests {
         let from = File::open(&source).unwrap();
         let to = File::options().read(true).write(true).create(true).truncate(true).open(&target).unwrap();
         to.set_len(content.len() as u64).unwrap();
-        let named = |file, path| Named { file, path };
+        let named = |file, path| NamedFile { file, path };
         write(named(&from, &source), named(&to, &target), pieces).unwrap();
         (content, std::fs::read(&target).unwrap())
     }

@@ -2,7 +2,7 @@
 
 use crate::error::TargetError;
 use crate::image_file::{make_new, refuse_existing};
-use crate::sparse::{self, Named, Range};
+use crate::sparse::{self, NamedFile, Range};
 use crate::{guard, lock, signature};
 use senesce_core::Bytes;
 use senesce_core::input::open_regular;
@@ -88,7 +88,7 @@ pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     refuse_existing(to)?;
     let (file, size) = guard::open_image(from, false)?;
     lock::lock(&file, from)?;
-    let source = Named { file: &file, path: from };
+    let source = NamedFile { file: &file, path: from };
     let ranges = used_ranges(source, size)?;
     let mut hasher = blake3::Hasher::new();
     each_chunk(source, &ranges, |chunk| {
@@ -109,7 +109,12 @@ pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     Ok(PackReport { size_bytes: size, used_bytes, packed_bytes, blake3: manifest.blake3 })
 }
 
-fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Named) -> Result<u64, TargetError> {
+fn write_pack(
+    source: NamedFile,
+    manifest: &PackManifest,
+    ranges: &[Range],
+    part: NamedFile,
+) -> Result<u64, TargetError> {
     let failed = |error| TargetError::io("write", part.path)(error);
     let mut output = part.file;
     let head = serde_json::to_string(manifest).unwrap_or_default();
@@ -125,7 +130,7 @@ fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Na
 pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     let file = File::open(path).map_err(TargetError::io("open", path))?;
     let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();
-    let source = Named { file: &file, path };
+    let source = NamedFile { file: &file, path };
     let ranges = used_ranges(source, size)?;
     let places: Vec<_> = ranges.iter().map(|range| (range.start, range.length())).collect();
     let mut hasher = blake3::Hasher::new();
@@ -137,7 +142,7 @@ pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
+fn used_ranges(source: NamedFile, size: u64) -> Result<Vec<Range>, TargetError> {
     let mut used: Vec<Range> = Vec::new();
     let mut buffer = vec![0u8; CHUNK];
     for range in sparse::data_ranges(source.file, size, source.path)? {
@@ -155,7 +160,7 @@ fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
 }
 
 fn each_chunk(
-    source: Named,
+    source: NamedFile,
     ranges: &[Range],
     mut action: impl FnMut(&[u8]) -> Result<(), TargetError>,
 ) -> Result<(), TargetError> {
@@ -199,7 +204,12 @@ fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
     }
 }
 
-fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, part: Named) -> Result<(), TargetError> {
+fn read_data(
+    input: &mut impl BufRead,
+    manifest: &PackManifest,
+    from: &Path,
+    part: NamedFile,
+) -> Result<(), TargetError> {
     let broken = |_| TargetError::damaged(from, "the pack is cut off or damaged; copy it again");
     part.file.set_len(manifest.size_bytes).map_err(TargetError::io("set the size of", part.path))?;
     let mut decoder = zstd::Decoder::with_buffer(input).map_err(broken)?;

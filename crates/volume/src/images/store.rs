@@ -3,7 +3,7 @@
 use super::copy::copy_quietly;
 use crate::error::TargetError;
 use crate::lock;
-use crate::sparse::Named;
+use crate::sparse::NamedFile;
 use rustix::fs::OFlags;
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl ImageStore {
         self.make_space(used_bytes, key)?;
         let (size_bytes, last_used) = (found.len(), now());
         let entry = StoredImage { key: key.into(), description: description.into(), size_bytes, used_bytes, last_used };
-        copy_quietly(Named { file: &file, path: image }, &self.image(key)?, found.len())?;
+        copy_quietly(NamedFile { file: &file, path: image }, &self.image(key)?, found.len())?;
         self.write(&entry)?;
         Ok(entry)
     }
@@ -103,7 +103,7 @@ impl ImageStore {
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("inspect", &path))?.len();
-        copy_quietly(Named { file: &file, path: &path }, to, size)?;
+        copy_quietly(NamedFile { file: &file, path: &path }, to, size)?;
         Ok(true)
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let (file, path) = store.open_image(&key).unwrap().unwrap();
         store.remove(&key).unwrap();
         let back = directory.path().join("back.img");
-        copy_quietly(Named { file: &file, path: &path }, &back, 1 << 20).unwrap();
+        copy_quietly(NamedFile { file: &file, path: &path }, &back, 1 << 20).unwrap();
         assert_eq!(fs::read(&back).unwrap(), vec![7; 1 << 20]);
         assert!(!store.restore(&key, &back).unwrap());
     }

@@ -2,7 +2,7 @@
 
 use crate::error::TargetError;
 use crate::image_file::replace;
-use crate::sparse::{Named, Range, data_ranges};
+use crate::sparse::{NamedFile, Range, data_ranges};
 use rayon::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    pub(super) fn of(content: Named, size: u64) -> Result<Self, TargetError> {
+    pub(super) fn of(content: NamedFile, size: u64) -> Result<Self, TargetError> {
         let mut digests = Self { size, chunks: vec![ZEROES; size.div_ceil(CHUNK) as usize] };
         let used = digests.chunks_of(&data_ranges(content.file, size, content.path)?);
         let found: Vec<(u64, [u8; DIGEST])> = digests.digest(content, &used, |_, _| true)?;
@@ -28,7 +28,7 @@ impl Digests {
         Ok(digests)
     }
 
-    pub(super) fn used(&self, content: Named) -> Result<Vec<u64>, TargetError> {
+    pub(super) fn used(&self, content: NamedFile) -> Result<Vec<u64>, TargetError> {
         let mut used = self.chunks_of(&data_ranges(content.file, self.size, content.path)?);
         used.extend((0..).zip(&self.chunks).filter(|(_, digest)| **digest != ZEROES).map(|(chunk, _)| chunk));
         used.sort_unstable();
@@ -45,14 +45,14 @@ impl Digests {
         chunks
     }
 
-    pub(super) fn differing(&self, content: Named, chunks: &[u64]) -> Result<Vec<u64>, TargetError> {
+    pub(super) fn differing(&self, content: NamedFile, chunks: &[u64]) -> Result<Vec<u64>, TargetError> {
         let differs = |chunk: u64, digest: &[u8; DIGEST]| self.chunks[chunk as usize] != *digest;
         Ok(self.digest(content, chunks, differs)?.into_iter().map(|(chunk, _)| chunk).collect())
     }
 
     fn digest(
         &self,
-        content: Named,
+        content: NamedFile,
         chunks: &[u64],
         wanted: impl Fn(u64, &[u8; DIGEST]) -> bool + Sync,
     ) -> Result<Vec<(u64, [u8; DIGEST])>, TargetError> {
@@ -113,8 +113,8 @@ mod tests {
 
     const SIZE: u64 = 5 * CHUNK + 4096;
 
-    fn named(file: &File) -> Named<'_> {
-        Named { file, path: Path::new("test file") }
+    fn named(file: &File) -> NamedFile<'_> {
+        NamedFile { file, path: Path::new("test file") }
     }
 
     fn filled() -> File {

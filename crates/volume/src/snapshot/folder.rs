@@ -4,7 +4,7 @@
 use super::medium::Medium;
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
-use senesce_core::input::Within;
+use senesce_core::input::InputFolder;
 use senesce_core::machine::owner_here;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
     let Ok(own) = rustix::fs::lstat(folder) else { return Ok(()) };
     let found = rustix::fs::stat(folder).map_err(TargetError::errno("inspect", folder))?;
-    let ours = Ours {
+    let ours = PackageOwners {
         users: [Some(0), Some(rustix::process::geteuid().as_raw()), medium.owner()],
         groups: [Some(rustix::process::getegid().as_raw()), medium.group()],
     };
@@ -33,20 +33,20 @@ pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
 /// read all files that root may.
 pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     let name = path.file_name().unwrap_or_default();
-    Within::open(path.parent().unwrap_or(Path::new(".")))?.file(Path::new(name))
+    InputFolder::open(path.parent().unwrap_or(Path::new(".")))?.file(Path::new(name))
 }
 
 pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let name = path.file_name().unwrap_or_default();
-    Within::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))
+    InputFolder::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))
 }
 
-struct Ours {
+struct PackageOwners {
     users: [Option<u32>; 3],
     groups: [Option<u32>; 2],
 }
 
-impl Ours {
+impl PackageOwners {
     fn problem(&self, folder: &Stat) -> Option<String> {
         self.foreign_owner(folder).or_else(|| match folder.st_mode {
             mode if mode & 0o002 != 0 => Some("all users may write there".into()),

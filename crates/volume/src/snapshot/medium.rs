@@ -3,7 +3,7 @@
 use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-use crate::sparse::Named;
+use crate::sparse::NamedFile;
 use crate::{TargetSpec, cold, guard, guardian, lock};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -106,8 +106,8 @@ impl Medium {
         }
     }
 
-    pub(super) fn named(&self) -> Named<'_> {
-        Named { file: self.file(), path: self.path() }
+    pub(super) fn named(&self) -> NamedFile<'_> {
+        NamedFile { file: self.file(), path: self.path() }
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -190,7 +190,7 @@ impl Medium {
 }
 
 /// Clones the file. `false`: the host's file system has no reflinks.
-pub(super) fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
+pub(super) fn clone_to(from: NamedFile, path: &Path) -> Result<bool, TargetError> {
     use rustix::io::Errno;
     crate::image_file::replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {
         Ok(()) => Ok(true),

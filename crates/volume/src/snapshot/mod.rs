@@ -19,16 +19,16 @@ pub(crate) use proof::Verification;
 pub use proof::{Scope, Verify};
 
 use crate::error::TargetError;
-use crate::image_file::{refuse_existing, write_beside};
+use crate::image_file::{refuse_existing, write_to};
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
 use crate::open::existing_file_system;
-use crate::sparse::{CopyBy, Named, Range, merge};
+use crate::sparse::{CopyBy, NamedFile, Range, merge};
 use crate::trace::{BlockTrace, TraceSession};
 use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
-use medium::{Medium, clone_beside};
+use medium::{Medium, clone_to};
 use proof::Proof;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -62,14 +62,14 @@ pub struct RollbackReport {
 }
 
 /// The first step of a restore, before the comparison restores the remaining differences.
-enum Way {
+enum RestoreMethod {
     Everything,
     Altered(Vec<Range>),
     Comparison,
 }
 
 #[derive(Debug)]
-pub struct Traced<T> {
+pub struct TracedRun<T> {
     pub result: Result<T, TargetError>,
     /// The requests from before the mount until after the unmount.
     pub trace: BlockTrace,
@@ -137,13 +137,13 @@ impl Snapshots {
         let identity = self.medium.identity(&self.folder);
         let stamp = self.medium.stamp()?;
         let (from, path, size) = (self.medium.named(), self.image_path(name), self.medium.size());
-        let shared = method == Method::Reflink && !self.medium.is_device() && clone_beside(from, &path)?;
+        let shared = method == Method::Reflink && !self.medium.is_device() && clone_to(from, &path)?;
         if !shared {
             let by = if self.medium.is_device() || method == Method::Copy { CopyBy::Memory } else { CopyBy::Kernel };
-            write_beside(from, &path, size, by)?;
+            write_to(from, &path, size, by)?;
         }
         let snapshot = fs::File::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
-        let digests = Digests::of(Named { file: &snapshot, path: &path }, size)?;
+        let digests = Digests::of(NamedFile { file: &snapshot, path: &path }, size)?;
         if !digests.differing(from, &digests.used(from)?)?.is_empty() || self.medium.stamp()? != stamp {
             let _ = fs::remove_file(&path);
             return Err(TargetError::refused(
@@ -186,7 +186,7 @@ impl Snapshots {
         };
         // Reading the digests takes time.
         self.medium.check_unused()?;
-        let way = if full || without.is_some() { Way::Everything } else { Way::Comparison };
+        let way = if full || without.is_some() { RestoreMethod::Everything } else { RestoreMethod::Comparison };
         let report = self.restore(name, &digests, way, Verify::Full)?;
         self.settle(name, manifest, &report)?;
         Ok(RollbackReport { note: without.or(report.note), ..report })
@@ -202,7 +202,7 @@ impl Snapshots {
         mount_options: &str,
         verify: Verify,
         action: impl FnOnce(&Path) -> Result<T, TargetError>,
-    ) -> Result<Traced<T>, TargetError> {
+    ) -> Result<TracedRun<T>, TargetError> {
         let mut manifest = self.manifest(name)?;
         self.refuse_interrupted()?;
         let digests = self.digests(name, &mut manifest)?;
@@ -220,15 +220,15 @@ impl Snapshots {
             return Err(ran.err().unwrap_or(in_use));
         }
         let (way, invalid) = match ran.as_ref().map(|(_, trace, _)| trace.valid()) {
-            Ok(Ok(trace)) => (Way::Altered(restore::altered_ranges(trace, self.medium.size())), None),
-            Ok(Err(invalid)) => (Way::Comparison, Some(format!("the trace was not used: {invalid}"))),
-            Err(_) => (Way::Comparison, None),
+            Ok(Ok(trace)) => (RestoreMethod::Altered(restore::altered_ranges(trace, self.medium.size())), None),
+            Ok(Err(invalid)) => (RestoreMethod::Comparison, Some(format!("the trace was not used: {invalid}"))),
+            Err(_) => (RestoreMethod::Comparison, None),
         };
         let report = self.restore(name, &digests, way, verify)?;
         self.settle(name, &mut manifest, &report)?;
         let rollback = RollbackReport { note: invalid.or(report.note), ..report };
         let (result, trace, kernel_warnings) = ran?;
-        Ok(Traced { result, trace, kernel_warnings, rollback })
+        Ok(TracedRun { result, trace, kernel_warnings, rollback })
     }
 
     #[allow(clippy::type_complexity, reason = "used in one place")]
@@ -264,26 +264,32 @@ impl Snapshots {
     fn with_snapshot<T>(
         &self,
         name: &str,
-        act: impl FnOnce(Named) -> Result<T, TargetError>,
+        act: impl FnOnce(NamedFile) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
         let path = self.image_path(name);
         let file = folder::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
-        act(Named { file: &file, path: &path })
+        act(NamedFile { file: &file, path: &path })
     }
 
     /// Restores under a journal, and verifies.
-    fn restore(&self, name: &str, digests: &Digests, way: Way, verify: Verify) -> Result<RollbackReport, TargetError> {
+    fn restore(
+        &self,
+        name: &str,
+        digests: &Digests,
+        way: RestoreMethod,
+        verify: Verify,
+    ) -> Result<RollbackReport, TargetError> {
         self.begin(name)?;
         let begin = Instant::now();
-        let written = if let Way::Altered(ranges) = &way { Some(ranges.clone()) } else { None };
+        let written = if let RestoreMethod::Altered(ranges) = &way { Some(ranges.clone()) } else { None };
         self.with_snapshot(name, |snapshot| {
             let (mut method, mut restored) = match way {
-                Way::Everything => restore::everything(&self.medium, snapshot)?,
-                Way::Altered(ranges) => {
+                RestoreMethod::Everything => restore::everything(&self.medium, snapshot)?,
+                RestoreMethod::Altered(ranges) => {
                     restore::ranges(&self.medium, snapshot, &ranges)?;
                     ("trace", ranges)
                 }
-                Way::Comparison => {
+                RestoreMethod::Comparison => {
                     restore::sync(&self.medium)?;
                     ("comparison", Vec::new())
                 }

@@ -4,7 +4,7 @@ use super::digests::Digests;
 use super::medium::Medium;
 use super::restore;
 use crate::error::TargetError;
-use crate::sparse::{Named, Range, merge};
+use crate::sparse::{NamedFile, Range, merge};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ pub(super) struct Proof {
 /// before.
 pub(super) fn prove(
     medium: &Medium,
-    snapshot: Named,
+    snapshot: NamedFile,
     digests: &Digests,
     written: Option<&[Range]>,
     verify: Verify,

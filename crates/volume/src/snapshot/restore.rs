@@ -2,12 +2,12 @@
 
 use super::medium::Medium;
 use crate::error::TargetError;
-use crate::sparse::{Named, Range, copy_range, data_ranges_between, merge, write_zeroes, zero_device};
+use crate::sparse::{NamedFile, Range, copy_range, data_ranges_between, merge, write_zeroes, zero_device};
 use crate::trace::ValidTrace;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Result<(), TargetError> {
+pub(super) fn ranges(medium: &Medium, snapshot: NamedFile, ranges: &[Range]) -> Result<(), TargetError> {
     for range in ranges {
         restore_range(medium, snapshot, *range)?;
     }
@@ -15,7 +15,7 @@ pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Resu
 }
 
 /// Restores everything, by sharing blocks if the host can. Returns the method and the data ranges.
-pub(super) fn everything(medium: &Medium, snapshot: Named) -> Result<(&'static str, Vec<Range>), TargetError> {
+pub(super) fn everything(medium: &Medium, snapshot: NamedFile) -> Result<(&'static str, Vec<Range>), TargetError> {
     let whole = Range { start: 0, end: medium.size() };
     if !medium.is_device() && rustix::fs::ioctl_ficlone(medium.file(), snapshot.file).is_ok() {
         sync(medium)?;
@@ -27,7 +27,7 @@ pub(super) fn everything(medium: &Medium, snapshot: Named) -> Result<(&'static s
 }
 
 /// Copies data; the gaps in the snapshot become holes or zeros.
-fn restore_range(medium: &Medium, snapshot: Named, range: Range) -> Result<(), TargetError> {
+fn restore_range(medium: &Medium, snapshot: NamedFile, range: Range) -> Result<(), TargetError> {
     let mut at = range.start;
     for data in data_ranges_between(snapshot.file, range, snapshot.path)? {
         clear(medium, Range { start: at, end: data.start })?;

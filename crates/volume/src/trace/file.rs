@@ -107,7 +107,7 @@ impl BlockTrace {
 
     /// Writes a trace file atomically. Replaces a link itself, never its target.
     pub fn save(&self, path: &Path) -> Result<(), TargetError> {
-        let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+        let new = NewFile::next_to(path).map_err(TargetError::io("make", path))?;
         new.file().write_all(&self.to_bytes()).map_err(TargetError::io("write", path))?;
         new.replace().map_err(TargetError::io("put into place", path))
     }

@@ -277,9 +277,9 @@ mod tests {
         fs::write(&file, "1\n").unwrap();
         let off = without_process_names(tracefs.path());
         assert_eq!(fs::read_to_string(&file).unwrap(), "0");
-        assert!(crate::setting::is_owed(&file), "a killed process would leave it");
+        assert!(crate::setting::is_in_ledger(&file), "a killed process would leave it");
         drop(off);
-        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), crate::setting::is_owed(&file)), ("1", false));
+        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), crate::setting::is_in_ledger(&file)), ("1", false));
         fs::write(&file, "0\n").unwrap();
         assert!(without_process_names(tracefs.path()).is_none(), "another tracer turned it off");
     }

@@ -1,7 +1,7 @@
 //! Reads /proc and /sys, and verifies that they are genuine. A mount over a part of them, a copy, or an empty directory
 //! is not an answer.
 
-use super::Silent;
+use super::UnavailableWitness;
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,17 +27,17 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn proc() -> Result<Self, Silent> {
+    pub(crate) fn proc() -> Result<Self, UnavailableWitness> {
         Self::of("/proc", PROC_MAGIC)
     }
 
-    pub(crate) fn sys() -> Result<Self, Silent> {
+    pub(crate) fn sys() -> Result<Self, UnavailableWitness> {
         Self::of("/sys", SYSFS_MAGIC)
     }
 
-    fn of(name: &'static str, magic: u64) -> Result<Self, Silent> {
+    fn of(name: &'static str, magic: u64) -> Result<Self, UnavailableWitness> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let silent = |why: &str| Silent(format!("{name}: {why}"));
+        let silent = |why: &str| UnavailableWitness(format!("{name}: {why}"));
         let missing = |errno: rustix::io::Errno| silent(&errno.to_string());
         let root = rustix::fs::openat(CWD, name, flags, Mode::empty()).map_err(missing)?;
         let (kind, found) = (rustix::fs::fstatfs(&root).map_err(missing)?, rustix::fs::fstat(&root).map_err(missing)?);
@@ -67,11 +67,11 @@ impl Tree {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(crate) fn certain(&self, path: &str) -> Result<String, Silent> {
+    pub(crate) fn certain(&self, path: &str) -> Result<String, UnavailableWitness> {
         self.read(path).map_err(|error| self.silent(path, &error))
     }
 
-    pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, Silent> {
+    pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, UnavailableWitness> {
         let names = self.open(path).and_then(|folder| names(&folder));
         Ok(names
             .map_err(|error| self.silent(path, &error))?
@@ -80,17 +80,17 @@ impl Tree {
             .collect())
     }
 
-    pub(crate) fn silent(&self, path: &str, error: &io::Error) -> Silent {
+    pub(crate) fn silent(&self, path: &str, error: &io::Error) -> UnavailableWitness {
         let why = match error.raw_os_error() {
             Some(libc::EXDEV) => "something is mounted over it".into(),
             _ => senesce_core::failure::errno_message(error),
         };
-        Silent(format!("{}/{path}: {why}", self.name))
+        UnavailableWitness(format!("{}/{path}: {why}", self.name))
     }
 
     /// Checks whether this /proc shows all processes of the machine, and not only those of a container. It does if this
     /// process is in the first PID namespace, whose /proc is the only one to show it. It also does if its process 1 is.
-    pub(crate) fn shows_whole_machine(&self) -> Result<(), Silent> {
+    pub(crate) fn shows_whole_machine(&self) -> Result<(), UnavailableWitness> {
         let is_first = |process: &str| {
             let folder = self.open(&format!("{process}/ns"))?;
             let found = rustix::fs::readlinkat(&folder, "pid", Vec::new())?;
@@ -99,7 +99,7 @@ impl Tree {
         match (is_first("self"), is_first("1")) {
             (Ok(true), _) | (_, Ok(true)) => Ok(()),
             (Ok(false), Ok(false)) => {
-                Err(Silent(format!("{}: it shows only the processes of another PID namespace", self.name)))
+                Err(UnavailableWitness(format!("{}: it shows only the processes of another PID namespace", self.name)))
             }
             (Err(error), _) | (_, Err(error)) => Err(self.silent("PID/ns/pid", &error)),
         }

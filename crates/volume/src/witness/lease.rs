@@ -2,7 +2,7 @@
 //! more: mappings whose descriptor is closed, descriptors in sockets, other PID namespaces, users inside of
 //! the kernel.
 
-use super::Silent;
+use super::UnavailableWitness;
 use rustix::io::Errno;
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const LOCAL: [u64; 13] = [
     0x7366_746E, // ntfs3
 ];
 
-pub(crate) fn other_user(file: &File) -> Result<Option<String>, Silent> {
+pub(crate) fn other_user(file: &File) -> Result<Option<String>, UnavailableWitness> {
     let begin = Instant::now();
     loop {
         match senesce_sys::lease::is_open_elsewhere(file) {
@@ -42,18 +42,20 @@ pub(crate) fn other_user(file: &File) -> Result<Option<String>, Silent> {
                 ));
             }
             Ok(false) => return is_local(file).map(|()| None),
-            Err(Errno::ACCESS) => return Err(Silent("lease: the file belongs to another user".into())),
-            Err(errno) => return Err(Silent(format!("lease: {errno}"))),
+            Err(Errno::ACCESS) => return Err(UnavailableWitness("lease: the file belongs to another user".into())),
+            Err(errno) => return Err(UnavailableWitness(format!("lease: {errno}"))),
         }
     }
 }
 
-fn is_local(file: &File) -> Result<(), Silent> {
-    let found = rustix::fs::fstatfs(file).map_err(|errno| Silent(format!("lease: statfs: {errno}")))?;
+fn is_local(file: &File) -> Result<(), UnavailableWitness> {
+    let found = rustix::fs::fstatfs(file).map_err(|errno| UnavailableWitness(format!("lease: statfs: {errno}")))?;
     #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
     let kind = found.f_type as u64;
     match LOCAL.contains(&kind) {
         true => Ok(()),
-        false => Err(Silent(format!("lease: its file system (type {kind:#x}) may show the file elsewhere too"))),
+        false => {
+            Err(UnavailableWitness(format!("lease: its file system (type {kind:#x}) may show the file elsewhere too")))
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Loop devices and their backing files or devices. Two witnesses list them, sysfs and /proc/partitions; each device
 //! reports its own backing (LOOP_GET_STATUS64).
 
-use super::Silent;
+use super::UnavailableWitness;
 use super::kernel_files::Tree;
 use crate::block_device::BlockDevice;
-use crate::overlay::Known;
+use crate::overlay::OverlayFile;
 use crate::sparse::{self, Range};
 use senesce_sys::loop_device::{self as calls, Status};
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use std::path::{Path, PathBuf};
 pub(crate) const LOOP_MAJOR: u32 = 7;
 
 #[derive(Debug)]
-struct Attached {
+struct AttachedLoop {
     path: PathBuf,
-    under: Under,
+    under: LoopBacking,
     file_name: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-enum Under {
+enum LoopBacking {
     File((u64, u64)),
     Device((u32, u32)),
     Nothing,
-    Unknown(Silent),
+    Unknown(UnavailableWitness),
 }
 
-fn attached() -> Result<Vec<Attached>, Silent> {
+fn attached() -> Result<Vec<AttachedLoop>, UnavailableWitness> {
     let found = match (in_sysfs(), in_partitions()) {
         (Err(sysfs), Err(partitions)) => return Err(sysfs.and(partitions)),
         (sysfs, partitions) => {
@@ -43,7 +43,7 @@ fn attached() -> Result<Vec<Attached>, Silent> {
     Ok(found.into_iter().map(|(name, (number, file_name))| of(&name, number, file_name)).collect())
 }
 
-type Listed = BTreeMap<String, ((u32, u32), Option<PathBuf>)>;
+type LoopList = BTreeMap<String, ((u32, u32), Option<PathBuf>)>;
 
 pub(crate) fn is_loop(device: &BlockDevice) -> bool {
     device.disk().number().0 == LOOP_MAJOR
@@ -53,9 +53,9 @@ fn has_name_of_loop(name: &str) -> bool {
     name.strip_prefix("loop").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn in_sysfs() -> Result<Listed, Silent> {
+fn in_sysfs() -> Result<LoopList, UnavailableWitness> {
     let sys = Tree::sys()?;
-    let mut found = Listed::new();
+    let mut found = LoopList::new();
     for name in sys.names("block")?.into_iter().filter(|name| has_name_of_loop(name)) {
         let path = format!("block/{name}/loop/backing_file");
         let file_name = match sys.read(&path) {
@@ -70,7 +70,7 @@ fn in_sysfs() -> Result<Listed, Silent> {
             Err(error) => return Err(sys.silent(&path, &error)),
         };
         let number = crate::block_device::parse_number(&sys.certain(&format!("block/{name}/dev"))?);
-        let number = number.ok_or_else(|| Silent(format!("/sys/block/{name}/dev: no number")))?;
+        let number = number.ok_or_else(|| UnavailableWitness(format!("/sys/block/{name}/dev: no number")))?;
         found.insert(name, (number, Some(file_name)));
     }
     Ok(found)
@@ -81,15 +81,15 @@ fn is_gone(error: &std::io::Error) -> bool {
 }
 
 /// Lists every device that has a size, so every attached loop device (proc_partitions(5)).
-fn in_partitions() -> Result<Listed, Silent> {
+fn in_partitions() -> Result<LoopList, UnavailableWitness> {
     let text = Tree::proc()?.certain("partitions")?;
     if !text.starts_with("major") {
-        return Err(Silent("/proc/partitions: it is empty".into()));
+        return Err(UnavailableWitness("/proc/partitions: it is empty".into()));
     }
     Ok(parse_partitions(&text))
 }
 
-fn parse_partitions(text: &str) -> Listed {
+fn parse_partitions(text: &str) -> LoopList {
     let of_line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
@@ -99,17 +99,17 @@ fn parse_partitions(text: &str) -> Listed {
     text.lines().filter_map(of_line).collect()
 }
 
-fn of(name: &str, number: (u32, u32), file_name: Option<PathBuf>) -> Attached {
+fn of(name: &str, number: (u32, u32), file_name: Option<PathBuf>) -> AttachedLoop {
     let path = Path::new("/dev").join(name);
     let under = match status(name, number) {
-        Ok(Some(info)) => Under::of(&info),
-        Ok(None) => Under::Nothing,
-        Err(silent) => Under::Unknown(silent),
+        Ok(Some(info)) => LoopBacking::of(&info),
+        Ok(None) => LoopBacking::Nothing,
+        Err(silent) => LoopBacking::Unknown(silent),
     };
-    Attached { path, under, file_name }
+    AttachedLoop { path, under, file_name }
 }
 
-impl Under {
+impl LoopBacking {
     fn of(info: &Status) -> Self {
         // Kernels before 5.11 give the device of the file system for a file.
         match info.attached_device {
@@ -121,7 +121,7 @@ impl Under {
 }
 
 /// Asks the device itself; `None` if nothing is attached.
-pub(crate) fn status(name: &str, number: (u32, u32)) -> Result<Option<Status>, Silent> {
+pub(crate) fn status(name: &str, number: (u32, u32)) -> Result<Option<Status>, UnavailableWitness> {
     let nodes = [format!("/dev/{name}"), format!("/dev/block/{}:{}", number.0, number.1)];
     let mut why = format!("/dev/{name}: no such device node");
     for node in nodes {
@@ -137,7 +137,7 @@ pub(crate) fn status(name: &str, number: (u32, u32)) -> Result<Option<Status>, S
             Err(error) => why = format!("{node}: {}", senesce_core::failure::errno_message(&error)),
         }
     }
-    Err(Silent(why))
+    Err(UnavailableWitness(why))
 }
 
 fn is_node(file: &File, number: (u32, u32)) -> bool {
@@ -147,10 +147,10 @@ fn is_node(file: &File, number: (u32, u32)) -> bool {
     })
 }
 
-pub(crate) fn over_file(known: &Known) -> Result<Vec<PathBuf>, Silent> {
+pub(crate) fn over_file(known: &OverlayFile) -> Result<Vec<PathBuf>, UnavailableWitness> {
     over(|one| match (&one.under, &one.file_name) {
-        (Under::Nothing | Under::Device(_), _) => Ok(false),
-        (Under::File(numbers), name) => {
+        (LoopBacking::Nothing | LoopBacking::Device(_), _) => Ok(false),
+        (LoopBacking::File(numbers), name) => {
             let is_it =
                 known.numbers.contains(numbers) || name.as_ref().is_some_and(|name| known.hidden.contains(name));
             match (is_it, &known.unseen, name) {
@@ -160,18 +160,18 @@ pub(crate) fn over_file(known: &Known) -> Result<Vec<PathBuf>, Silent> {
                 (false, Some(silent), _) => Err(silent.clone()),
             }
         }
-        (Under::Unknown(silent), name) => match name.as_deref().and_then(|name| fs::metadata(name).ok()) {
+        (LoopBacking::Unknown(silent), name) => match name.as_deref().and_then(|name| fs::metadata(name).ok()) {
             Some(found) if known.numbers.contains(&(found.dev(), found.ino())) => Ok(true),
             _ => Err(silent.clone()),
         },
     })
 }
 
-pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, Silent> {
+pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, UnavailableWitness> {
     over(|one| match &one.under {
-        Under::Device(number) => Ok(*number == device.number()),
-        Under::File(_) | Under::Nothing => Ok(false),
-        Under::Unknown(silent) => match one.file_name.as_deref().and_then(BlockDevice::number_of) {
+        LoopBacking::Device(number) => Ok(*number == device.number()),
+        LoopBacking::File(_) | LoopBacking::Nothing => Ok(false),
+        LoopBacking::Unknown(silent) => match one.file_name.as_deref().and_then(BlockDevice::number_of) {
             Some(number) if number == device.number() => Ok(true),
             _ => Err(silent.clone()),
         },
@@ -179,7 +179,9 @@ pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, Silent> 
 }
 
 /// Returns those for which the answer is yes. A missing answer matters only without a yes.
-fn over(is_over: impl Fn(&Attached) -> Result<bool, Silent>) -> Result<Vec<PathBuf>, Silent> {
+fn over(
+    is_over: impl Fn(&AttachedLoop) -> Result<bool, UnavailableWitness>,
+) -> Result<Vec<PathBuf>, UnavailableWitness> {
     let (mut found, mut unknown) = (Vec::new(), None);
     for one in attached()? {
         match is_over(&one) {
@@ -196,24 +198,24 @@ fn over(is_over: impl Fn(&Attached) -> Result<bool, Silent>) -> Result<Vec<PathB
 
 #[derive(Debug)]
 pub(crate) enum Backing {
-    File(Known),
+    File(OverlayFile),
     Device(BlockDevice),
 }
 
 /// Returns the backing of a loop device; `None` for other devices or if nothing is attached.
-pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, Silent> {
+pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, UnavailableWitness> {
     if device.number().0 != LOOP_MAJOR {
         return Ok(None);
     }
     let Some(info) = status(device.name(), device.number())? else { return Ok(None) };
-    match Under::of(&info) {
-        Under::Device(number) => match BlockDevice::from_number(number) {
+    match LoopBacking::of(&info) {
+        LoopBacking::Device(number) => match BlockDevice::from_number(number) {
             Some(under) => Ok(Some(Backing::Device(under))),
-            None => Err(Silent(format!("/sys/dev/block/{}:{}: it is missing", number.0, number.1))),
+            None => Err(UnavailableWitness(format!("/sys/dev/block/{}:{}: it is missing", number.0, number.1))),
         },
         _ => {
             let name = file_name(device).unwrap_or_default();
-            Ok(Some(Backing::File(Known::by((info.device, info.inode), &name)?)))
+            Ok(Some(Backing::File(OverlayFile::by((info.device, info.inode), &name)?)))
         }
     }
 }

@@ -12,17 +12,17 @@ use std::fmt;
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Silent(pub String);
+pub(crate) struct UnavailableWitness(pub String);
 
-pub(crate) type Testimony = Result<(), Silent>;
+pub(crate) type WitnessResult = Result<(), UnavailableWitness>;
 
-impl fmt::Display for Silent {
+impl fmt::Display for UnavailableWitness {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-impl Silent {
+impl UnavailableWitness {
     pub(crate) fn and(self, other: Self) -> Self {
         match self == other {
             true => self,

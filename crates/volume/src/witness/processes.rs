@@ -1,7 +1,7 @@
 //! Other processes that have a file or device open or mapped for writing, from /proc. Only the /proc of the whole
 //! machine can answer no.
 
-use super::Silent;
+use super::UnavailableWitness;
 use super::kernel_files::{Tree, names};
 use crate::holders::{Holder, process_text};
 use rustix::fs::{AtFlags, FileType, StatxFlags};
@@ -14,24 +14,24 @@ const START_LIMIT: Duration = Duration::from_secs(2);
 const FIRST: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opened {
+pub(crate) enum OpenedFile {
     Device((u32, u32)),
     File((u32, u32), u64),
 }
 
-impl Opened {
+impl OpenedFile {
     pub(crate) fn file((device, inode): (u64, u64)) -> Self {
         Self::File((rustix::fs::major(device), rustix::fs::minor(device)), inode)
     }
 }
 
 /// Finds another process that has one of these open for writing, such as a virtual machine.
-pub(crate) fn writer(wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
+pub(crate) fn writer(wanted: &[OpenedFile]) -> Result<Option<Holder>, UnavailableWitness> {
     let proc = Tree::proc()?;
     let whole = proc.shows_whole_machine();
     let begin = Instant::now();
     loop {
-        match look(&proc, wanted) {
+        match find_holder(&proc, wanted) {
             Ok(None) => return whole.map(|()| None),
             // An ordinary user cannot inspect other users' processes.
             Err(silent) if !rustix::process::geteuid().is_root() => return Err(silent),
@@ -42,7 +42,7 @@ pub(crate) fn writer(wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
     }
 }
 
-fn look(proc: &Tree, wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
+fn find_holder(proc: &Tree, wanted: &[OpenedFile]) -> Result<Option<Holder>, UnavailableWitness> {
     let own = proc.own_process();
     let mut silent = None;
     let all = proc.names(".")?;
@@ -70,7 +70,7 @@ fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-fn has_open(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'static str>> {
+fn has_open(proc: &Tree, process: u32, wanted: &[OpenedFile]) -> io::Result<Option<&'static str>> {
     let folder = proc.open(&format!("{process}/fd"))?;
     for name in names(&folder)? {
         if !opened(&folder, &name)?.is_some_and(|one| wanted.contains(&one)) {
@@ -88,7 +88,7 @@ fn has_open(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&
 }
 
 /// Finds a mapping of one of these, which outlives its descriptor (proc_pid_maps(5)).
-fn maps(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'static str>> {
+fn maps(proc: &Tree, process: u32, wanted: &[OpenedFile]) -> io::Result<Option<&'static str>> {
     let text = proc.read(&format!("{process}/maps"))?;
     let shared = text.lines().filter_map(shared_for_writing).collect::<Vec<&str>>();
     if shared.is_empty() {
@@ -111,7 +111,7 @@ fn shared_for_writing(line: &str) -> Option<&str> {
 }
 
 /// Identifies an open file. `None`: neither a file nor a block device, or closed meanwhile.
-fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
+fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<OpenedFile>> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let found = match rustix::fs::statx(folder, name, AtFlags::STATX_DONT_SYNC, wanted) {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
@@ -122,8 +122,8 @@ fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
         found => found?,
     };
     Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
-        FileType::BlockDevice => Some(Opened::Device((found.stx_rdev_major, found.stx_rdev_minor))),
-        FileType::RegularFile => Some(Opened::File((found.stx_dev_major, found.stx_dev_minor), found.stx_ino)),
+        FileType::BlockDevice => Some(OpenedFile::Device((found.stx_rdev_major, found.stx_rdev_minor))),
+        FileType::RegularFile => Some(OpenedFile::File((found.stx_dev_major, found.stx_dev_minor), found.stx_ino)),
         _ => None,
     })
 }

@@ -8,12 +8,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 const WORK: &str = r#"cd "$0" && echo begun && read -r word"#;
 
-struct Elsewhere {
+struct OtherNamespace {
     child: Child,
     input: Option<ChildStdin>,
 }
 
-impl Elsewhere {
+impl OtherNamespace {
     /// `flags` are those of unshare(1). In `folder` the process works; it has begun when this returns.
     fn begin(flags: &str, folder: &Path) -> Self {
         let mut command = Command::new("unshare");
@@ -70,7 +70,7 @@ fn is_cold_although_copies_of_its_mount_exist(file_system: FileSystem) {
     let mut target = memory(file_system);
     write(&target);
     assert!(read(&target) < FILE as u64, "{file_system}: what was just written is in memory");
-    let elsewhere = Elsewhere::begin("--mount", Path::new("/"));
+    let elsewhere = OtherNamespace::begin("--mount", Path::new("/"));
     assert_eq!(target.remount().unwrap(), Remounted::Yes);
     assert!(read(&target) >= FILE as u64, "{file_system}");
     elsewhere.end();
@@ -90,7 +90,7 @@ on_each_file_system!(is_cold_although_copies_of_its_mount_exist:
 fn file_system_in_use_elsewhere_is_refused_with_its_user() {
     let mut target = memory(FileSystem::Ext4);
     write(&target);
-    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
+    let elsewhere = OtherNamespace::begin("--mount", target.mount_point());
     refused(target.remount(), &format!("process {} (sh -c", elsewhere.child.id()));
     elsewhere.end();
     drop(target);
@@ -101,7 +101,7 @@ fn is_complete_after(use_it: impl FnOnce(MountedTarget)) {
     let (_directory, path) = image_path();
     let target = open(&image(&path, "64M"), &in_memory()).unwrap();
     write(&target);
-    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
+    let elsewhere = OtherNamespace::begin("--mount", target.mount_point());
     use_it(target);
     elsewhere.end();
     let mut target = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
@@ -131,7 +131,7 @@ fn memory_image_is_complete_after_refused_remount() {
 fn busy_mount_copy_is_refused_with_its_holder() {
     let mut target = memory(FileSystem::Ext4);
     write(&target);
-    let elsewhere = Elsewhere::of_user(target.mount_point());
+    let elsewhere = OtherNamespace::of_user(target.mount_point());
     refused(target.remount(), &format!("process {} (sh -c", elsewhere.child.id()));
     elsewhere.end();
 }
@@ -149,7 +149,7 @@ fn an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run() {
     let (_directory, path) = image_path();
     let test = "cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run";
     let (process, _) = started(child(test, &path));
-    let elsewhere = Elsewhere::begin("--mount", Path::new("/"));
+    let elsewhere = OtherNamespace::begin("--mount", Path::new("/"));
     drop(process);
     let target = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
     assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);

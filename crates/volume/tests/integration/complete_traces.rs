@@ -66,7 +66,7 @@ fn self_test_passes_next_to_another_tracer() {
 }
 
 /// Reads blocks and applies `disturb` to the recording in the middle; the trace must report the problem.
-fn disturbed(disturb: impl FnOnce(&Path)) -> BlockTrace {
+fn trace_with(disturb: impl FnOnce(&Path)) -> BlockTrace {
     let (target, tracefs) = (Loop::new(), TraceFs::mount());
     let session = TraceSession::start(&target.device).unwrap();
     target.read_blocks(50);
@@ -90,13 +90,13 @@ fn changed(trace: &BlockTrace, name: &str) -> bool {
 #[test]
 #[ignore = "needs loop devices"]
 fn recording_changed_by_others_is_invalid() {
-    let trace = disturbed(|instance| fs::write(instance.join("tracing_on"), "0").unwrap());
+    let trace = trace_with(|instance| fs::write(instance.join("tracing_on"), "0").unwrap());
     assert!(changed(&trace, "tracing_on") && disagrees(&trace, "reads"), "{:?}", trace.problems());
-    let trace = disturbed(|instance| fs::write(instance.join("events/block/block_rq_issue/enable"), "0").unwrap());
+    let trace = trace_with(|instance| fs::write(instance.join("events/block/block_rq_issue/enable"), "0").unwrap());
     assert!(changed(&trace, "enable"), "{:?}", trace.problems());
     assert!(trace.problems().iter().any(|one| matches!(one, Problem::Unmatched { .. })), "{:?}", trace.problems());
     let filter = "events/block/block_rq_complete/filter";
-    let trace = disturbed(|instance| fs::write(instance.join(filter), "nr_sector > 9").unwrap());
+    let trace = trace_with(|instance| fs::write(instance.join(filter), "nr_sector > 9").unwrap());
     assert!(changed(&trace, "filter") && disagrees(&trace, "reads"), "{:?}", trace.problems());
 }
 
@@ -115,7 +115,7 @@ fn reverted_change_is_found_by_device_counters() {
     assert!(disagrees(&trace, "reads") && disagrees(&trace, "read_bytes"), "{:?}", trace.problems());
     assert!(!changed(&trace, "tracing_on"));
     // Another reader of the buffer also removes events.
-    let trace = disturbed(|instance| fs::write(instance.join("trace"), "").unwrap());
+    let trace = trace_with(|instance| fs::write(instance.join("trace"), "").unwrap());
     assert!(!trace.is_valid());
 }
 

@@ -3,7 +3,7 @@
 use crate::common::tracers::{OtherTracer, TraceFs};
 use crate::common::*;
 use senesce_core::failure::{Classify, ExitCode};
-use senesce_volume::snapshot::{Method, Snapshots, Traced, Verify};
+use senesce_volume::snapshot::{Method, Snapshots, TracedRun, Verify};
 use senesce_volume::{BlockDevice, OpenOptions, TargetSpec, open};
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::FileExt;
@@ -53,7 +53,7 @@ impl Saved {
         File::options().write(true).open(&self.path).unwrap().write_all_at(b"changed", 5 << 20).unwrap();
     }
 
-    fn run(&self, act: impl FnOnce(&Path)) -> Traced<()> {
+    fn run(&self, act: impl FnOnce(&Path)) -> TracedRun<()> {
         let traced = self.snapshots().run_and_rollback("clean", "", Verify::Auto, |point| {
             act(point);
             Ok(())

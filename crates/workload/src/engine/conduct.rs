@@ -1,8 +1,8 @@
 //! Starts, watches and ends the threads of a run.
 
 use super::account::{Account, Waiting};
-use super::course::IntervalSeries;
 use super::file_calls::FileCalls;
+use super::intervals::IntervalSeries;
 use super::measure::Sample;
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
 use super::synchronize::Waits;
@@ -143,7 +143,7 @@ pub fn process_cpu_seconds() -> (f64, f64) {
     (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
-struct Measured {
+struct MeasuredPhase {
     counted: Sample,
     seconds: f64,
     cpu: (f64, f64),
@@ -163,7 +163,7 @@ struct Run<'a, B: FileCalls> {
 }
 
 impl<B: FileCalls> Run<'_, B> {
-    fn measure(&mut self, interrupt: &Interrupt) -> Measured {
+    fn measure(&mut self, interrupt: &Interrupt) -> MeasuredPhase {
         let shared = self.shared.clone();
         let mut heartbeat = Heartbeat::begin();
         let begin_tick = self.open_window();
@@ -312,7 +312,7 @@ impl<B: FileCalls> Run<'_, B> {
         cpu: (f64, f64),
         interrupted: bool,
         left: Option<String>,
-    ) -> Measured {
+    ) -> MeasuredPhase {
         let (mut counted, mut seconds) = course.whole();
         let mut problem = left;
         if let Length::Steady(most) = self.measure.length {
@@ -325,7 +325,7 @@ impl<B: FileCalls> Run<'_, B> {
             }
         }
         let messages = std::mem::take(&mut self.messages);
-        Measured { counted, seconds, cpu, intervals: course.intervals, interrupted, problem, messages }
+        MeasuredPhase { counted, seconds, cpu, intervals: course.intervals, interrupted, problem, messages }
     }
 
     fn all_ended(&self) -> bool {
@@ -392,7 +392,7 @@ fn describe<B: FileCalls>(shared: &Shared<B>, record: &ThreadRecord) -> Option<S
     ))
 }
 
-fn finish<B: FileCalls>(shared: &Shared<B>, measured: Measured) -> (Repetition, Sample) {
+fn finish<B: FileCalls>(shared: &Shared<B>, measured: MeasuredPhase) -> (Repetition, Sample) {
     let mut result = measured.counted.repetition(&shared.programs.flowops, measured.seconds);
     (result.user_cpu_seconds, result.system_cpu_seconds) = measured.cpu;
     result.over_time = measured.intervals;

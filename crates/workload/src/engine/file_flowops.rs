@@ -4,7 +4,7 @@ use super::file_calls::FileCalls;
 use super::program::Flowop;
 use super::shared::{ActiveFileset, SystemCall};
 use super::worker::{FileId, Outcome, Slot, Stop, Worker};
-use crate::fileset::pick::{EntryTable, How, Which};
+use crate::fileset::pick::{EntryTable, PickFrom, PickOrder};
 use crate::model::Value;
 use rand_pcg::rand_core::Rng;
 use rustix::fs::OFlags;
@@ -35,7 +35,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    fn pick(&mut self, flowop: &Flowop, table: &EntryTable, which: Which, rotor: &AtomicU32) -> Result<u32, Stop> {
+    fn pick(&mut self, flowop: &Flowop, table: &EntryTable, which: PickFrom, rotor: &AtomicU32) -> Result<u32, Stop> {
         let how = match flowop.spec.indexed {
             Some(value) => {
                 let number = match value {
@@ -43,10 +43,10 @@ impl<'a, B: FileCalls> Worker<'a, B> {
                     Value::Random(index) => self.draw(index),
                 };
                 let entries = table.len().max(1) as u64;
-                How::Index((number * (entries / 2) as f64) as u64 % entries)
+                PickOrder::Index((number * (entries / 2) as f64) as u64 % entries)
             }
-            None if self.shared.random_choice => How::Random(self.generator.next_u64()),
-            None => How::Rotation(rotor),
+            None if self.shared.random_choice => PickOrder::Random(self.generator.next_u64()),
+            None => PickOrder::Rotation(rotor),
         };
         if let Some(entry) = table.pick(which, how, self.shared.waits.flag()) {
             return Ok(entry);
@@ -54,11 +54,11 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         if self.shared.waits.stopped() {
             return Err(Stop::Over);
         }
-        let state = if which == Which::Missing { "missing" } else { "existing" };
+        let state = if which == PickFrom::Missing { "missing" } else { "existing" };
         let fileset = flowop.spec.fileset.map_or("", |index| &self.shared.filesets[index].name);
         Err(Stop::NoFile(format!(
             "{} could not obtain a file: file set '{fileset}' has no {state} entry left",
-            self.who(flowop)
+            self.flowop_label(flowop)
         )))
     }
 
@@ -69,7 +69,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         let (index, fileset) = self.fileset(flowop)?;
         let own = std::mem::take(&mut self.rotors[index as usize]);
         let rotor = if flowop.spec.opennext { &own } else { &fileset.files.rotor };
-        let picked = self.pick(flowop, &fileset.files, Which::Existing, rotor);
+        let picked = self.pick(flowop, &fileset.files, PickFrom::Existing, rotor);
         self.rotors[index as usize] = own;
         let entry = picked?;
         let file = FileId { fileset: index, entry };
@@ -105,7 +105,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
             return Err(self.mistake(flowop, &format!("creates on descriptor slot fd={slot} without closing it first")));
         }
         let (index, fileset) = self.fileset(flowop)?;
-        let entry = self.pick(flowop, &fileset.files, Which::Missing, &fileset.files.missing_rotor)?;
+        let entry = self.pick(flowop, &fileset.files, PickFrom::Missing, &fileset.files.missing_rotor)?;
         let file = FileId { fileset: index, entry };
         let path = &fileset.file_paths[entry as usize];
         let flags = flowop.open_flags | OFlags::CREATE;
@@ -180,7 +180,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
             }
             None => {
                 let (index, fileset) = self.fileset(flowop)?;
-                let entry = self.pick(flowop, &fileset.files, Which::Closed, &fileset.files.rotor)?;
+                let entry = self.pick(flowop, &fileset.files, PickFrom::Closed, &fileset.files.rotor)?;
                 FileId { fileset: index, entry }
             }
         };
@@ -215,7 +215,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
             return found.map_err(|errno| self.failed(flowop, "fstat", Some(file), errno));
         }
         let (index, fileset) = self.fileset(flowop)?;
-        let entry = self.pick(flowop, &fileset.files, Which::Existing, &fileset.files.rotor)?;
+        let entry = self.pick(flowop, &fileset.files, PickFrom::Existing, &fileset.files.rotor)?;
         let file = FileId { fileset: index, entry };
         let start = self.begin(flowop, SystemCall::Newfstatat, file);
         let found = self.shared.backend.stat(fileset.root.as_fd(), &fileset.file_paths[entry as usize]);
@@ -253,7 +253,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     pub(super) fn make_directory(&mut self, flowop: &Flowop) -> Outcome {
         let (index, fileset) = self.fileset(flowop)?;
         let table = &fileset.leaf_directories;
-        let entry = self.pick(flowop, table, Which::Missing, &table.missing_rotor).map_err(exhausted)?;
+        let entry = self.pick(flowop, table, PickFrom::Missing, &table.missing_rotor).map_err(exhausted)?;
         let path = &fileset.leaf_directory_paths[entry as usize];
         let root = fileset.root.as_fd();
         let start = self.begin(flowop, SystemCall::Mkdirat, FileId { fileset: index, entry: 0 });
@@ -277,7 +277,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     pub(super) fn remove_directory(&mut self, flowop: &Flowop) -> Outcome {
         let (index, fileset) = self.fileset(flowop)?;
         let table = &fileset.leaf_directories;
-        let entry = self.pick(flowop, table, Which::Existing, &table.rotor).map_err(exhausted)?;
+        let entry = self.pick(flowop, table, PickFrom::Existing, &table.rotor).map_err(exhausted)?;
         let path = &fileset.leaf_directory_paths[entry as usize];
         let start = self.begin(flowop, SystemCall::Unlinkat, FileId { fileset: index, entry: 0 });
         let removed = self.shared.backend.rmdir(fileset.root.as_fd(), path);
@@ -297,7 +297,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     pub(super) fn list_directory(&mut self, flowop: &Flowop) -> Outcome {
         let (index, fileset) = self.fileset(flowop)?;
         let table = &fileset.directories;
-        let entry = self.pick(flowop, table, Which::Existing, &table.rotor)?;
+        let entry = self.pick(flowop, table, PickFrom::Existing, &table.rotor)?;
         let path = &fileset.directory_paths[entry as usize];
         let mut buffer = vec![MaybeUninit::uninit(); DIRECTORY_BUFFER];
         let start = self.begin(flowop, SystemCall::Getdents, FileId { fileset: index, entry: 0 });
@@ -317,6 +317,6 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     ) -> Stop {
         let full = fileset.path.join(path.to_string_lossy().as_ref());
         let message = senesce_core::failure::errno_message(&errno.into());
-        Stop::Failed(format!("{}: {call} {}: {message}", self.who(flowop), full.display()))
+        Stop::Failed(format!("{}: {call} {}: {message}", self.flowop_label(flowop), full.display()))
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const NOBODY: FileId = FileId { fileset: 0, entry: 0 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Limited {
+enum LimitedQuantity {
     Operations,
     ReadsAndWrites,
     Bytes,
@@ -88,11 +88,11 @@ impl<'a, B: FileCalls> Worker<'a, B> {
                     self.waiting(flowop, |worker| worker.shared.waits.sleep_until(until))
                 }
             },
-            K::BandwidthLimit => self.limit(flowop, Limited::Bytes),
-            K::IopsLimit => self.limit(flowop, Limited::ReadsAndWrites),
-            K::OpsLimit => self.limit(flowop, Limited::Operations),
-            K::FinishOnCount => self.finish(flowop, Limited::Operations),
-            K::FinishOnBytes => self.finish(flowop, Limited::Bytes),
+            K::BandwidthLimit => self.limit(flowop, LimitedQuantity::Bytes),
+            K::IopsLimit => self.limit(flowop, LimitedQuantity::ReadsAndWrites),
+            K::OpsLimit => self.limit(flowop, LimitedQuantity::Operations),
+            K::FinishOnCount => self.finish(flowop, LimitedQuantity::Operations),
+            K::FinishOnBytes => self.finish(flowop, LimitedQuantity::Bytes),
             K::Print => {
                 let program = self.program;
                 self.say(format!(
@@ -140,23 +140,23 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     }
 
     /// Returns the total for a limit or end: of its target in this thread, or of the whole workload.
-    fn total(&self, flowop: &Flowop, what: Limited) -> u64 {
+    fn total(&self, flowop: &Flowop, what: LimitedQuantity) -> u64 {
         if let Target::Own(local) = flowop.target {
             let [count, bytes, _] = &self.record.counters[local];
-            return if what == Limited::Bytes { bytes } else { count }.load(Ordering::Relaxed);
+            return if what == LimitedQuantity::Bytes { bytes } else { count }.load(Ordering::Relaxed);
         }
         let totals = &self.shared.totals;
         match what {
-            Limited::Operations => &totals.operations,
-            Limited::ReadsAndWrites => &totals.reads_and_writes,
-            Limited::Bytes => &totals.bytes,
+            LimitedQuantity::Operations => &totals.operations,
+            LimitedQuantity::ReadsAndWrites => &totals.reads_and_writes,
+            LimitedQuantity::Bytes => &totals.bytes,
         }
         .load(Ordering::Relaxed)
     }
 
     /// Waits until the event generator has issued an event for every operation, read or write, or MiB since the last time.
     /// Without a target, every operation of the workload is charged once, by the first thread that comes.
-    fn limit(&mut self, flowop: &'a Flowop, what: Limited) -> Outcome {
+    fn limit(&mut self, flowop: &'a Flowop, what: LimitedQuantity) -> Outcome {
         let Some(events) = &self.shared.events else { return Ok(()) };
         let total = self.total(flowop, what);
         let fresh = if let Target::Own(_) = flowop.target {
@@ -165,14 +165,14 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         } else {
             let totals = &self.shared.totals;
             let charged: &AtomicU64 = match what {
-                Limited::Operations => &totals.charged_operations,
-                Limited::ReadsAndWrites => &totals.charged_reads_and_writes,
-                Limited::Bytes => &totals.charged_bytes,
+                LimitedQuantity::Operations => &totals.charged_operations,
+                LimitedQuantity::ReadsAndWrites => &totals.charged_reads_and_writes,
+                LimitedQuantity::Bytes => &totals.charged_bytes,
             };
-            let whole = if what == Limited::Bytes { total >> 20 << 20 } else { total };
+            let whole = if what == LimitedQuantity::Bytes { total >> 20 << 20 } else { total };
             whole.saturating_sub(charged.fetch_max(whole, Ordering::Relaxed))
         };
-        let needed = if what == Limited::Bytes { fresh >> 20 } else { fresh };
+        let needed = if what == LimitedQuantity::Bytes { fresh >> 20 } else { fresh };
         if needed == 0 {
             return Ok(());
         }
@@ -181,23 +181,23 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     }
 
     /// Returns the increase of the total since `seen`, and records it as charged; bytes are charged in whole MiB.
-    fn charge(&mut self, flowop: &Flowop, what: Limited, total: u64, seen: u64) -> u64 {
+    fn charge(&mut self, flowop: &Flowop, what: LimitedQuantity, total: u64, seen: u64) -> u64 {
         let fresh = total.saturating_sub(seen);
-        let fresh = if what == Limited::Bytes { fresh >> 20 << 20 } else { fresh };
+        let fresh = if what == LimitedQuantity::Bytes { fresh >> 20 << 20 } else { fresh };
         self.limit_seen[flowop.local] = Some(seen + fresh);
         fresh
     }
 
-    fn finish(&mut self, flowop: &'a Flowop, what: Limited) -> Outcome {
+    fn finish(&mut self, flowop: &'a Flowop, what: LimitedQuantity) -> Outcome {
         let wanted = self.constants[flowop.local].1;
         let total = self.total(flowop, what);
         let start = self.begin(flowop, SystemCall::None, NOBODY);
         self.end(flowop, start, 0);
-        let done = if what == Limited::Bytes { total > wanted } else { total >= wanted };
+        let done = if what == LimitedQuantity::Bytes { total > wanted } else { total >= wanted };
         if !done {
             return Ok(());
         }
-        let unit = if what == Limited::Bytes { "bytes" } else { "operations" };
-        Err(Stop::Finished(format!("{} ended the run after {total} {unit}", self.who(flowop))))
+        let unit = if what == LimitedQuantity::Bytes { "bytes" } else { "operations" };
+        Err(Stop::Finished(format!("{} ended the run after {total} {unit}", self.flowop_label(flowop))))
     }
 }

@@ -96,7 +96,7 @@ impl Programs {
     fn name(&mut self, spec: &FlowopSpec) {
         if self.results_of(spec).is_none() {
             let is_taken = self.flowops.iter().any(|(name, _)| *name == spec.name);
-            let name = if is_taken { told_apart(spec) } else { spec.name.clone() };
+            let name = if is_taken { distinct_name(spec) } else { spec.name.clone() };
             self.flowops.push((name, spec.kind));
         }
         if spec.kind == FlowopKind::Block && !self.blocks.contains(&spec.name) {
@@ -106,7 +106,7 @@ impl Programs {
 
     /// Returns the result row of a flowop: flowops with equal name and kind share one.
     fn results_of(&self, spec: &FlowopSpec) -> Option<usize> {
-        let is_it = |name: &str, kind| kind == spec.kind && (name == spec.name || name == told_apart(spec));
+        let is_it = |name: &str, kind| kind == spec.kind && (name == spec.name || name == distinct_name(spec));
         self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
     }
 
@@ -125,7 +125,7 @@ impl Program {
 }
 
 /// Returns the name of a flowop's results if flowops of its name differ in kind.
-fn told_apart(spec: &FlowopSpec) -> String {
+fn distinct_name(spec: &FlowopSpec) -> String {
     format!("{} ({})", spec.name, spec.kind.entry().name)
 }
 

@@ -270,14 +270,14 @@ impl<'a, B: FileCalls> Worker<'a, B> {
     pub(crate) fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
         let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
         let message = errno_message(&errno.into());
-        Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
+        Stop::Failed(format!("{}: {call}{place}: {message}", self.flowop_label(flowop)))
     }
 
     pub(crate) fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
-        Stop::Failed(format!("{}: {what}", self.who(flowop)))
+        Stop::Failed(format!("{}: {what}", self.flowop_label(flowop)))
     }
 
-    pub(crate) fn who(&self, flowop: &Flowop) -> String {
+    pub(crate) fn flowop_label(&self, flowop: &Flowop) -> String {
         format!("flowop {} of thread {}-{}", flowop.spec.name, self.program.thread, self.record.instance)
     }
 

@@ -8,7 +8,7 @@
 //! One rule differs from Filebench: deletion skips open files. Filebench then deletes nothing, so that the file set fills up
 //! until creation finds no missing file.
 
-use super::states::{Apart, States};
+use super::states::{CachePadded, States};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const OPEN_COUNT: u32 = BUSY - 1;
 
 /// Existing or missing entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum PickFrom {
     Existing,
     /// Existing entries that are not open; if all are open, any existing one.
     Closed,
@@ -26,7 +26,7 @@ pub(crate) enum Which {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum How<'a> {
+pub(crate) enum PickOrder<'a> {
     Rotation(&'a AtomicU32),
     Index(u64),
     /// Uniformly by these random bits.
@@ -40,8 +40,8 @@ pub(crate) struct EntryTable {
     existing: Bitmap,
     missing: Bitmap,
     /// Rotor over existing entries, shared by all threads.
-    pub rotor: Apart<AtomicU32>,
-    pub missing_rotor: Apart<AtomicU32>,
+    pub rotor: CachePadded<AtomicU32>,
+    pub missing_rotor: CachePadded<AtomicU32>,
 }
 
 impl EntryTable {
@@ -51,8 +51,8 @@ impl EntryTable {
             states: States::new(count),
             existing: Bitmap::new(count),
             missing: Bitmap::new(count),
-            rotor: Apart::default(),
-            missing_rotor: Apart::default(),
+            rotor: CachePadded::default(),
+            missing_rotor: CachePadded::default(),
         };
         for index in existing {
             table.states.of(index).store(EXISTS, Ordering::Relaxed);
@@ -76,13 +76,13 @@ impl EntryTable {
 
     /// Selects an entry, which is busy until [`Self::release`]. `None`: no entry of that kind is left, or `stop` was set while
     /// all of them were busy.
-    pub(crate) fn pick(&self, mut which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
+    pub(crate) fn pick(&self, mut which: PickFrom, how: PickOrder<'_>, stop: &AtomicBool) -> Option<u32> {
         let mut wait = Wait::default();
         loop {
             match self.try_pick(which, how) {
                 Attempt::Obtained(index) => return Some(index),
                 Attempt::NoneLeft => return None,
-                Attempt::AllBusy if which == Which::Closed => which = Which::Existing,
+                Attempt::AllBusy if which == PickFrom::Closed => which = PickFrom::Existing,
                 Attempt::AllBusy if stop.load(Ordering::Relaxed) => return None,
                 Attempt::AllBusy => wait.a_little(),
             }
@@ -133,15 +133,15 @@ impl EntryTable {
         self.states.of(index).load(Ordering::Relaxed) & OPEN_COUNT
     }
 
-    fn try_pick(&self, which: Which, how: How<'_>) -> Attempt {
+    fn try_pick(&self, which: PickFrom, how: PickOrder<'_>) -> Attempt {
         let bitmap = match which {
-            Which::Existing | Which::Closed => &self.existing,
-            Which::Missing => &self.missing,
+            PickFrom::Existing | PickFrom::Closed => &self.existing,
+            PickFrom::Missing => &self.missing,
         };
         let first = match how {
-            How::Rotation(rotor) => advance(rotor, bitmap),
-            How::Index(index) => bitmap.next(index.min(u64::from(u32::MAX)) as u32),
-            How::Random(bits) => bitmap.next(((u128::from(bits) * self.len() as u128) >> 64) as u32),
+            PickOrder::Rotation(rotor) => advance(rotor, bitmap),
+            PickOrder::Index(index) => bitmap.next(index.min(u64::from(u32::MAX)) as u32),
+            PickOrder::Random(bits) => bitmap.next(((u128::from(bits) * self.len() as u128) >> 64) as u32),
         };
         let Some(first) = first else { return Attempt::NoneLeft };
         let length = self.len() as u32;
@@ -160,13 +160,13 @@ impl EntryTable {
         }
     }
 
-    fn claim(&self, index: u32, which: Which) -> bool {
+    fn claim(&self, index: u32, which: PickFrom) -> bool {
         let state = self.states.of(index);
         let seen = state.load(Ordering::Relaxed);
         let fits = match which {
-            Which::Existing => seen & (EXISTS | BUSY) == EXISTS,
-            Which::Closed => seen == EXISTS,
-            Which::Missing => seen & (EXISTS | BUSY) == 0,
+            PickFrom::Existing => seen & (EXISTS | BUSY) == EXISTS,
+            PickFrom::Closed => seen == EXISTS,
+            PickFrom::Missing => seen & (EXISTS | BUSY) == 0,
         };
         fits && exchange(state, seen, seen | BUSY)
     }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn rotate(table: &EntryTable) -> Option<u32> {
-        table.pick(Which::Existing, How::Rotation(&table.rotor), &never())
+        table.pick(PickFrom::Existing, PickOrder::Rotation(&table.rotor), &never())
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_closed_entry_is_preferred_and_an_open_one_is_the_last_resort() {
         let table = EntryTable::new(4, 0..3);
-        let closed = || table.pick(Which::Closed, How::Rotation(&table.rotor), &never());
+        let closed = || table.pick(PickFrom::Closed, PickOrder::Rotation(&table.rotor), &never());
         assert_eq!(rotate(&table), Some(0));
         table.release(0, 1);
         table.rotor.store(0, Ordering::Relaxed);
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn creation_has_its_own_rotor_and_deletion_moves_the_entry_back() {
         let table = EntryTable::new(4, [0, 2]);
-        let missing = || table.pick(Which::Missing, How::Rotation(&table.missing_rotor), &never());
+        let missing = || table.pick(PickFrom::Missing, PickOrder::Rotation(&table.missing_rotor), &never());
         assert_eq!(missing(), Some(1));
         table.release_existing(1, 1);
         assert_eq!(table.open_count(1), 1);
@@ -320,7 +320,7 @@ mod tests {
     fn a_wait_for_busy_entries_ends_with_the_run() {
         let table = EntryTable::new(1, [0]);
         assert_eq!(rotate(&table), Some(0));
-        assert_eq!(table.pick(Which::Existing, How::Index(0), &AtomicBool::new(true)), None);
+        assert_eq!(table.pick(PickFrom::Existing, PickOrder::Index(0), &AtomicBool::new(true)), None);
         assert!(!table.acquire(0, &AtomicBool::new(true)));
     }
 
@@ -333,14 +333,14 @@ mod tests {
                 let (table, holders) = (&table, &holders);
                 scope.spawn(move || {
                     for round in 0..5000 {
-                        let which = if (round + thread) % 2 == 0 { Which::Existing } else { Which::Missing };
-                        let rotor = if which == Which::Existing { &table.rotor } else { &table.missing_rotor };
-                        let index = table.pick(which, How::Rotation(rotor), &never()).unwrap();
+                        let which = if (round + thread) % 2 == 0 { PickFrom::Existing } else { PickFrom::Missing };
+                        let rotor = if which == PickFrom::Existing { &table.rotor } else { &table.missing_rotor };
+                        let index = table.pick(which, PickOrder::Rotation(rotor), &never()).unwrap();
                         assert_eq!(holders[index as usize].fetch_add(1, Ordering::SeqCst), 0);
                         holders[index as usize].fetch_sub(1, Ordering::SeqCst);
                         match which {
-                            Which::Existing if table.existing() > 8 => table.release_missing(index),
-                            Which::Missing if table.existing() < 56 => table.release_existing(index, 0),
+                            PickFrom::Existing if table.existing() > 8 => table.release_missing(index),
+                            PickFrom::Missing if table.existing() < 56 => table.release_existing(index, 0),
                             _ => table.release(index, 0),
                         }
                     }

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU32;
 /// prefetch pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Apart<T>(T);
+pub(crate) struct CachePadded<T>(T);
 
-impl<T> std::ops::Deref for Apart<T> {
+impl<T> std::ops::Deref for CachePadded<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

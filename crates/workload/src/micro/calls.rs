@@ -7,7 +7,7 @@ use crate::error::WorkloadError;
 use rand_pcg::rand_core::Rng;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use senesce_core::heartbeat::{Heartbeat, Lost};
+use senesce_core::heartbeat::{Heartbeat, LostTime};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use senesce_core::{Bytes, Seed};
@@ -105,11 +105,11 @@ pub struct CallResult {
     pub sizes: Vec<SizeResult>,
     /// Time lost during the measurement, if that is too much: the result is invalid then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<LostTime>,
 }
 
 impl CallResult {
-    pub fn valid(self) -> Result<Self, Lost> {
+    pub fn valid(self) -> Result<Self, LostTime> {
         self.lost.map_or(Ok(self), Err)
     }
 }
@@ -212,7 +212,7 @@ fn measure_size(
     size: u64,
     interrupt: &Interrupt,
     watch: &mut dyn Watch,
-) -> Result<(SizeResult, Option<Lost>), WorkloadError> {
+) -> Result<(SizeResult, Option<LostTime>), WorkloadError> {
     let path = folder.join(format!("file-{size}"));
     let calls = options.calls_of(size);
     let offsets = offsets(options, size, calls);

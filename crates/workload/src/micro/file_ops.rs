@@ -5,7 +5,7 @@ use super::operations::{self, BatchDirectory, OPERATIONS, Operation};
 use crate::engine::clock::Clock;
 use crate::engine::memory::filled;
 use crate::error::WorkloadError;
-use senesce_core::heartbeat::{Lost, watched};
+use senesce_core::heartbeat::{LostTime, watched};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::parameter::suggest;
 use senesce_core::progress::Progress;
@@ -53,11 +53,11 @@ pub struct FileOpsResult {
     pub operations: Vec<OperationResult>,
     /// Time lost during the measurement, if that is too much: the result is invalid then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<LostTime>,
 }
 
 impl FileOpsResult {
-    pub fn valid(self) -> Result<Self, Lost> {
+    pub fn valid(self) -> Result<Self, LostTime> {
         self.lost.map_or(Ok(self), Err)
     }
 }
@@ -136,7 +136,7 @@ pub fn file_ops(
 const TRIES: u32 = 3;
 
 /// Measures until a measurement is valid, at most [`TRIES`] times; returns the time lost by the last one.
-fn measured_again<T>(measure: impl Fn() -> Result<T, WorkloadError>) -> Result<(T, Option<Lost>), WorkloadError> {
+fn measured_again<T>(measure: impl Fn() -> Result<T, WorkloadError>) -> Result<(T, Option<LostTime>), WorkloadError> {
     for _ in 1..TRIES {
         if let (done, None) = watched(&measure) {
             return Ok((done?, None));

@@ -73,7 +73,7 @@ fn write_all(file: &OwnedFd, mut data: &[u8]) -> Result<(), Errno> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Act {
+pub enum MicroAction {
     Empty,
     Create,
     MakeDirectory,
@@ -107,63 +107,63 @@ pub enum Act {
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     pub name: &'static str,
-    pub act: Act,
+    pub act: MicroAction,
 }
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-const fn operation(name: &'static str, act: Act) -> Operation {
+const fn operation(name: &'static str, act: MicroAction) -> Operation {
     Operation { name, act }
 }
 
 pub const OPERATIONS: &[Operation] = &[
-    operation("empty", Act::Empty),
-    operation("create", Act::Create),
-    operation("mkdir", Act::MakeDirectory),
-    operation("symlink", Act::Symlink),
-    operation("unlink_0B", Act::Unlink { size: 0 }),
-    operation("unlink_4k", Act::Unlink { size: 4 * KIB }),
-    operation("unlink_1M", Act::Unlink { size: MIB }),
-    operation("unlink_16M", Act::Unlink { size: 16 * MIB }),
-    operation("rmdir", Act::RemoveDirectory),
-    operation("unlink_symlink", Act::UnlinkSymlink),
-    operation("rename_file_intra", Act::RenameFileIntra),
-    operation("rename_file_inter", Act::RenameFileInter),
-    operation("rename_file_clobber", Act::RenameFileClobber),
-    operation("rename_dir_intra", Act::RenameDirectoryIntra),
-    operation("rename_dir_inter", Act::RenameDirectoryInter),
-    operation("rename_dir_clobber", Act::RenameDirectoryClobber),
-    operation("link", Act::Link),
-    operation("unlink_hardlink", Act::UnlinkHardLink),
-    operation("chmod", Act::ChangeMode),
-    operation("chown", Act::ChangeOwner),
-    operation("append_0B_8B", Act::Append { before: 0, bytes: 8 }),
-    operation("append_8B_8B", Act::Append { before: 8, bytes: 8 }),
-    operation("append_0B_4k", Act::Append { before: 0, bytes: 4 * KIB }),
-    operation("append_8k_4k", Act::Append { before: 8 * KIB, bytes: 4 * KIB }),
-    operation("append_0B_128k", Act::Append { before: 0, bytes: 128 * KIB }),
-    operation("append_2M_4k", Act::Append { before: 2 * MIB, bytes: 4 * KIB }),
-    operation("append_2M_128k", Act::Append { before: 2 * MIB, bytes: 128 * KIB }),
-    operation("write_1M_8B", Act::Write { bytes: 8, offset: 0 }),
-    operation("write_1M_8B_4092", Act::Write { bytes: 8, offset: 4092 }),
-    operation("write_1M_16B", Act::Write { bytes: 16, offset: 0 }),
-    operation("write_1M_4k", Act::Write { bytes: 4 * KIB, offset: 0 }),
-    operation("write_1M_4k_1", Act::Write { bytes: 4 * KIB, offset: 1 }),
-    operation("write_1M_128k", Act::Write { bytes: 128 * KIB, offset: 0 }),
-    operation("write_1M_124k_1", Act::Write { bytes: 124 * KIB, offset: 1 }),
-    operation("read", Act::Read),
-    operation("readdir", Act::ReadDirectory),
+    operation("empty", MicroAction::Empty),
+    operation("create", MicroAction::Create),
+    operation("mkdir", MicroAction::MakeDirectory),
+    operation("symlink", MicroAction::Symlink),
+    operation("unlink_0B", MicroAction::Unlink { size: 0 }),
+    operation("unlink_4k", MicroAction::Unlink { size: 4 * KIB }),
+    operation("unlink_1M", MicroAction::Unlink { size: MIB }),
+    operation("unlink_16M", MicroAction::Unlink { size: 16 * MIB }),
+    operation("rmdir", MicroAction::RemoveDirectory),
+    operation("unlink_symlink", MicroAction::UnlinkSymlink),
+    operation("rename_file_intra", MicroAction::RenameFileIntra),
+    operation("rename_file_inter", MicroAction::RenameFileInter),
+    operation("rename_file_clobber", MicroAction::RenameFileClobber),
+    operation("rename_dir_intra", MicroAction::RenameDirectoryIntra),
+    operation("rename_dir_inter", MicroAction::RenameDirectoryInter),
+    operation("rename_dir_clobber", MicroAction::RenameDirectoryClobber),
+    operation("link", MicroAction::Link),
+    operation("unlink_hardlink", MicroAction::UnlinkHardLink),
+    operation("chmod", MicroAction::ChangeMode),
+    operation("chown", MicroAction::ChangeOwner),
+    operation("append_0B_8B", MicroAction::Append { before: 0, bytes: 8 }),
+    operation("append_8B_8B", MicroAction::Append { before: 8, bytes: 8 }),
+    operation("append_0B_4k", MicroAction::Append { before: 0, bytes: 4 * KIB }),
+    operation("append_8k_4k", MicroAction::Append { before: 8 * KIB, bytes: 4 * KIB }),
+    operation("append_0B_128k", MicroAction::Append { before: 0, bytes: 128 * KIB }),
+    operation("append_2M_4k", MicroAction::Append { before: 2 * MIB, bytes: 4 * KIB }),
+    operation("append_2M_128k", MicroAction::Append { before: 2 * MIB, bytes: 128 * KIB }),
+    operation("write_1M_8B", MicroAction::Write { bytes: 8, offset: 0 }),
+    operation("write_1M_8B_4092", MicroAction::Write { bytes: 8, offset: 4092 }),
+    operation("write_1M_16B", MicroAction::Write { bytes: 16, offset: 0 }),
+    operation("write_1M_4k", MicroAction::Write { bytes: 4 * KIB, offset: 0 }),
+    operation("write_1M_4k_1", MicroAction::Write { bytes: 4 * KIB, offset: 1 }),
+    operation("write_1M_128k", MicroAction::Write { bytes: 128 * KIB, offset: 0 }),
+    operation("write_1M_124k_1", MicroAction::Write { bytes: 124 * KIB, offset: 1 }),
+    operation("read", MicroAction::Read),
+    operation("readdir", MicroAction::ReadDirectory),
 ];
 
 /// Operations beyond the published table. Only measured if named, because some file systems do not support them.
 pub(crate) const FURTHER: &[Operation] = &[
-    operation("fallocate_1M", Act::Allocate { bytes: MIB }),
-    operation("punch_hole_64k", Act::PunchHole { bytes: 64 * KIB }),
-    operation("fiemap_1M", Act::Extents),
-    operation("replace_4k", Act::Replace { bytes: 4 * KIB }),
-    operation("setxattr", Act::SetAttribute),
-    operation("getxattr", Act::GetAttribute),
+    operation("fallocate_1M", MicroAction::Allocate { bytes: MIB }),
+    operation("punch_hole_64k", MicroAction::PunchHole { bytes: 64 * KIB }),
+    operation("fiemap_1M", MicroAction::Extents),
+    operation("replace_4k", MicroAction::Replace { bytes: 4 * KIB }),
+    operation("setxattr", MicroAction::SetAttribute),
+    operation("getxattr", MicroAction::GetAttribute),
 ];
 
 pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
@@ -182,9 +182,9 @@ impl Operation {
     /// Returns the bytes of data written by the preparation of one instance.
     pub(crate) fn prepared_bytes(&self) -> u64 {
         match self.act {
-            Act::Unlink { size } => size,
-            Act::Append { before, .. } => before,
-            Act::Write { .. } | Act::PunchHole { .. } | Act::Extents => MIB,
+            MicroAction::Unlink { size } => size,
+            MicroAction::Append { before, .. } => before,
+            MicroAction::Write { .. } | MicroAction::PunchHole { .. } | MicroAction::Extents => MIB,
             _ => 0,
         }
     }
@@ -193,37 +193,43 @@ impl Operation {
     pub(crate) fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         match self.act {
-            Act::Empty | Act::Create | Act::MakeDirectory | Act::Symlink => Ok(()),
-            Act::Unlink { size } => place.file(a, size),
-            Act::Append { before, .. } => place.file(a, before),
-            Act::Write { .. } | Act::PunchHole { .. } | Act::Extents => place.file(a, MIB),
-            Act::Allocate { .. } | Act::Replace { .. } | Act::SetAttribute => place.file(a, 0),
-            Act::GetAttribute => {
+            MicroAction::Empty | MicroAction::Create | MicroAction::MakeDirectory | MicroAction::Symlink => Ok(()),
+            MicroAction::Unlink { size } => place.file(a, size),
+            MicroAction::Append { before, .. } => place.file(a, before),
+            MicroAction::Write { .. } | MicroAction::PunchHole { .. } | MicroAction::Extents => place.file(a, MIB),
+            MicroAction::Allocate { .. } | MicroAction::Replace { .. } | MicroAction::SetAttribute => place.file(a, 0),
+            MicroAction::GetAttribute => {
                 place.file(a, 0)?;
                 rustix::fs::fsetxattr(place.open(a, OFlags::WRONLY)?, ATTRIBUTE, &ATTRIBUTE_VALUE, XattrFlags::empty())
             }
-            Act::RemoveDirectory | Act::RenameDirectoryIntra | Act::ReadDirectory => place.directory(a),
-            Act::UnlinkSymlink => rustix::fs::symlinkat(a, place.directory, b),
-            Act::RenameFileIntra | Act::Link | Act::ChangeMode | Act::ChangeOwner | Act::Read => place.file(a, 0),
-            Act::RenameFileInter => {
+            MicroAction::RemoveDirectory | MicroAction::RenameDirectoryIntra | MicroAction::ReadDirectory => {
+                place.directory(a)
+            }
+            MicroAction::UnlinkSymlink => rustix::fs::symlinkat(a, place.directory, b),
+            MicroAction::RenameFileIntra
+            | MicroAction::Link
+            | MicroAction::ChangeMode
+            | MicroAction::ChangeOwner
+            | MicroAction::Read => place.file(a, 0),
+            MicroAction::RenameFileInter => {
                 place.directory(a)?;
                 place.directory(b)?;
                 place.file(&place.a_inner[index], 0)
             }
-            Act::RenameFileClobber => {
+            MicroAction::RenameFileClobber => {
                 place.file(a, 0)?;
                 place.file(b, 0)
             }
-            Act::RenameDirectoryInter => {
+            MicroAction::RenameDirectoryInter => {
                 place.directory(a)?;
                 place.directory(b)?;
                 place.directory(&place.a_inner[index])
             }
-            Act::RenameDirectoryClobber => {
+            MicroAction::RenameDirectoryClobber => {
                 place.directory(a)?;
                 place.directory(b)
             }
-            Act::UnlinkHardLink => {
+            MicroAction::UnlinkHardLink => {
                 place.file(a, 0)?;
                 rustix::fs::linkat(place.directory, a, place.directory, b, AtFlags::empty())
             }
@@ -238,46 +244,51 @@ impl Operation {
         let directory = place.directory;
         let (a_inner, b_inner) = (&place.a_inner[index], &place.b_inner[index]);
         match self.act {
-            Act::Empty => return Ok(()),
-            Act::Create => drop(place.open(a, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?),
-            Act::MakeDirectory => place.directory(a)?,
-            Act::Symlink => rustix::fs::symlinkat(a, directory, b)?,
-            Act::Unlink { .. } | Act::UnlinkHardLink => rustix::fs::unlinkat(directory, a, AtFlags::empty())?,
-            Act::UnlinkSymlink => rustix::fs::unlinkat(directory, b, AtFlags::empty())?,
-            Act::RemoveDirectory => rustix::fs::unlinkat(directory, a, AtFlags::REMOVEDIR)?,
-            Act::RenameFileIntra | Act::RenameFileClobber | Act::RenameDirectoryIntra | Act::RenameDirectoryClobber => {
+            MicroAction::Empty => return Ok(()),
+            MicroAction::Create => drop(place.open(a, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?),
+            MicroAction::MakeDirectory => place.directory(a)?,
+            MicroAction::Symlink => rustix::fs::symlinkat(a, directory, b)?,
+            MicroAction::Unlink { .. } | MicroAction::UnlinkHardLink => {
+                rustix::fs::unlinkat(directory, a, AtFlags::empty())?
+            }
+            MicroAction::UnlinkSymlink => rustix::fs::unlinkat(directory, b, AtFlags::empty())?,
+            MicroAction::RemoveDirectory => rustix::fs::unlinkat(directory, a, AtFlags::REMOVEDIR)?,
+            MicroAction::RenameFileIntra
+            | MicroAction::RenameFileClobber
+            | MicroAction::RenameDirectoryIntra
+            | MicroAction::RenameDirectoryClobber => {
                 rustix::fs::renameat(directory, a, directory, b)?;
             }
-            Act::RenameFileInter | Act::RenameDirectoryInter => {
+            MicroAction::RenameFileInter | MicroAction::RenameDirectoryInter => {
                 rustix::fs::renameat(directory, a_inner, directory, b_inner)?;
             }
-            Act::Link => rustix::fs::linkat(directory, a, directory, b, AtFlags::empty())?,
-            Act::ChangeMode => rustix::fs::chmodat(directory, a, Mode::from_raw_mode(0o600), AtFlags::empty())?,
-            Act::ChangeOwner => {
+            MicroAction::Link => rustix::fs::linkat(directory, a, directory, b, AtFlags::empty())?,
+            MicroAction::ChangeMode => rustix::fs::chmodat(directory, a, Mode::from_raw_mode(0o600), AtFlags::empty())?,
+            MicroAction::ChangeOwner => {
                 rustix::fs::chownat(directory, a, Some(place.owner.0), Some(place.owner.1), AtFlags::empty())?;
             }
-            Act::Append { bytes, .. } => {
+            MicroAction::Append { bytes, .. } => {
                 let file = place.open(a, OFlags::WRONLY | OFlags::APPEND)?;
                 write_all(&file, place.tail(bytes))?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
-            Act::Write { bytes, offset } => {
+            MicroAction::Write { bytes, offset } => {
                 let file = place.open(a, OFlags::RDWR)?;
                 rustix::io::pwrite(&file, place.tail(bytes), offset)?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
-            Act::Allocate { bytes } => {
+            MicroAction::Allocate { bytes } => {
                 let file = place.open(a, OFlags::WRONLY)?;
                 rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
-            Act::PunchHole { bytes } => {
+            MicroAction::PunchHole { bytes } => {
                 let file = place.open(a, OFlags::WRONLY)?;
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 rustix::fs::fallocate(&file, flags, MIB / 2, bytes)?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
-            Act::Replace { bytes } => {
+            MicroAction::Replace { bytes } => {
                 let file = place.open(b, OFlags::WRONLY | OFlags::CREATE)?;
                 write_all(&file, place.tail(bytes))?;
                 if sync {
@@ -285,27 +296,27 @@ impl Operation {
                 }
                 rustix::fs::renameat(directory, b, directory, a)?;
             }
-            Act::SetAttribute => {
+            MicroAction::SetAttribute => {
                 let file = place.open(a, OFlags::WRONLY)?;
                 rustix::fs::fsetxattr(&file, ATTRIBUTE, &ATTRIBUTE_VALUE, XattrFlags::empty())?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
-            Act::GetAttribute => {
+            MicroAction::GetAttribute => {
                 let mut value = [0u8; ATTRIBUTE_VALUE.len()];
                 let length = rustix::fs::fgetxattr(place.open(a, OFlags::RDONLY)?, ATTRIBUTE, &mut value)?;
                 // The value read must equal the value set.
                 return if length == value.len() && value == ATTRIBUTE_VALUE { Ok(()) } else { Err(Errno::IO) };
             }
-            Act::Extents => {
+            MicroAction::Extents => {
                 // A file of a mebibyte has at least one extent.
                 return if extents(&place.open(a, OFlags::RDONLY)?)? > 0 { Ok(()) } else { Err(Errno::IO) };
             }
-            Act::Read => {
+            MicroAction::Read => {
                 let file = place.open(a, OFlags::RDONLY)?;
                 rustix::io::read(&file, &mut [0u8; 1][..])?;
                 return Ok(());
             }
-            Act::ReadDirectory => {
+            MicroAction::ReadDirectory => {
                 let listed = place.open(a, OFlags::RDONLY | OFlags::DIRECTORY)?;
                 let mut buffer = [const { MaybeUninit::uninit() }; 4096];
                 let mut entries = RawDir::new(listed.as_fd(), &mut buffer);
@@ -319,6 +330,13 @@ impl Operation {
     }
 
     pub(crate) fn changes(&self) -> bool {
-        !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory | Act::Extents | Act::GetAttribute)
+        !matches!(
+            self.act,
+            MicroAction::Empty
+                | MicroAction::Read
+                | MicroAction::ReadDirectory
+                | MicroAction::Extents
+                | MicroAction::GetAttribute
+        )
     }
 }

@@ -3,8 +3,8 @@
 use super::constants::Constants;
 use super::least_squares::Solution;
 use super::probe::{Probe, Values};
-use super::search::{Search, seen};
-use super::surface::Care;
+use super::search::{Search, measured_metrics};
+use super::surface::SearchAccuracy;
 use crate::error::ZonedError;
 use crate::sim::model::Model;
 use senesce_core::Seed;
@@ -28,13 +28,13 @@ pub struct Block {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observed {
+pub struct ObservedValue {
     pub mean: f64,
     pub deviation: f64,
     pub count: u32,
 }
 
-pub type Observations = BTreeMap<(String, String), Observed>;
+pub type Observations = BTreeMap<(String, String), ObservedValue>;
 
 /// Groups the repetitions of each value.
 pub fn observations<'a>(measured: impl Iterator<Item = (&'a str, &'a Values)>) -> Observations {
@@ -45,9 +45,9 @@ pub fn observations<'a>(measured: impl Iterator<Item = (&'a str, &'a Values)>) -
     all.into_iter().map(|(key, values)| (key, observed(&values))).collect()
 }
 
-fn observed(values: &[f64]) -> Observed {
+fn observed(values: &[f64]) -> ObservedValue {
     let (mean, deviation) = spread(values);
-    Observed { mean, deviation, count: values.len() as u32 }
+    ObservedValue { mean, deviation, count: values.len() as u32 }
 }
 
 /// Returns the mean, and the relative standard deviation of a single value.
@@ -75,7 +75,7 @@ impl FittedConstant {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fitted {
+pub struct FittedBlock {
     pub constants: Vec<FittedConstant>,
     /// Whether the search converged; if not, its last step was still long.
     pub settled: bool,
@@ -83,12 +83,12 @@ pub struct Fitted {
 
 /// Uncertainty of constants fitted so far, in all blocks.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Known {
+pub struct FittedUncertainty {
     deviations: BTreeMap<String, f64>,
     correlations: BTreeMap<(String, String), f64>,
 }
 
-impl Known {
+impl FittedUncertainty {
     /// Adds a constant, or updates it. Correlations below 0.01 may be missing.
     pub fn add(&mut self, key: &str, deviation: f64, correlations: &BTreeMap<String, f64>) {
         self.deviations.insert(key.into(), deviation);
@@ -109,7 +109,7 @@ pub enum Pass<'a> {
     First,
     /// The last pass. Adds the uncertainty from constants of other blocks; the block's own constants start near their
     /// final values.
-    Last(&'a Known),
+    Last(&'a FittedUncertainty),
 }
 
 /// Fits the constants of a block; all others keep their values in `model`.
@@ -119,12 +119,13 @@ pub fn fit(
     observations: &Observations,
     pass: Pass<'_>,
     seed: Seed,
-) -> Result<Fitted, ZonedError> {
+) -> Result<FittedBlock, ZonedError> {
     let start = Constants::of(model)?;
     let (asked, absent): (Vec<&str>, Vec<&str>) =
         block.constants.iter().map(String::as_str).partition(|key| start.get(key).is_some_and(|value| value > 0.0));
-    let probes: Vec<&Probe> = block.probes.iter().filter(|probe| !seen(probe, observations).is_empty()).collect();
-    let count: usize = probes.iter().map(|probe| seen(probe, observations).len()).sum();
+    let probes: Vec<&Probe> =
+        block.probes.iter().filter(|probe| !measured_metrics(probe, observations).is_empty()).collect();
+    let count: usize = probes.iter().map(|probe| measured_metrics(probe, observations).len()).sum();
     if count < asked.len() {
         return Err(ZonedError::Usage(format!(
             "{}: {count} measured values cannot determine {} constants ({}); measure more points, or keep these constants",
@@ -134,23 +135,23 @@ pub fn fit(
         )));
     }
     let mut search = Search::new(asked.clone(), probes, observations, start.clone(), seed);
-    search.look_at_scatter();
+    search.estimate_scatter();
     let Some(solution) = solution(&mut search, &asked, pass) else {
         let words = format!("{}: the start model cannot run the measured commands", block.name);
         return Err(search.error.unwrap_or(ZonedError::Usage(words)));
     };
     let mut constants = stated(&start, &asked, &solution, &search.silent())?;
     constants.extend(absent.into_iter().filter_map(|key| Some(kept(key, start.get(key)?))));
-    Ok(Fitted { constants, settled: solution.settled })
+    Ok(FittedBlock { constants, settled: solution.settled })
 }
 
 fn solution(search: &mut Search<'_>, asked: &[&str], pass: Pass<'_>) -> Option<Solution> {
     let start = search.start.clone();
-    let Pass::Last(known) = pass else { return search.solve(&start, Care::Near) };
+    let Pass::Last(known) = pass else { return search.solve(&start, SearchAccuracy::Near) };
     let before: Option<Vec<f64>> = asked.iter().map(|key| known.deviations.get(*key).copied()).collect();
     let mut solution = match before {
         Some(deviation) => search.solve_again(&start, &deviation)?,
-        None => search.solve(&start, Care::Full)?,
+        None => search.solve(&start, SearchAccuracy::Full)?,
     };
     let is_open = |(key, deviation): &(&String, &f64)| **deviation > CERTAIN && !asked.contains(&key.as_str());
     let others: Vec<(&str, f64)> =

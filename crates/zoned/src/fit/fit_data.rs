@@ -1,6 +1,6 @@
 //! Turns tables of measurements into blocks to fit and held-out points to check.
 
-use super::block::{Block, Observations, Observed};
+use super::block::{Block, Observations, ObservedValue};
 use super::design::Design;
 use super::error::timed;
 use super::points::{Metric, Point, Points, Value};
@@ -28,8 +28,8 @@ pub fn read(tables: &[(String, String)]) -> Result<FitData, ZonedError> {
         let header = text.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
         let has = |column: &str| header.split(',').any(|known| known.trim_end() == column);
         match (has("rate_mib"), has("jobs_or_depth_of_first")) {
-            (true, _) => points.reads_beside_writes(name, text)?,
-            (_, true) => points.commands_beside(name, text)?,
+            (true, _) => points.reads_with_writes(name, text)?,
+            (_, true) => points.concurrent_commands(name, text)?,
             _ => points.single(name, text)?,
         }
     }
@@ -82,9 +82,9 @@ fn name_of(value: &Value) -> String {
     format!("{}.{what}", value.actor)
 }
 
-fn observed(value: &Value) -> Observed {
+fn observed(value: &Value) -> ObservedValue {
     let deviation = if value.metric == Metric::P95 { KNOWN.1 } else { KNOWN.0 };
-    Observed { mean: value.value, deviation, count: 1 }
+    ObservedValue { mean: value.value, deviation, count: 1 }
 }
 
 fn probe(point: &Point) -> Probe {
@@ -98,13 +98,13 @@ struct PointKind {
     constants: &'static [&'static str],
 }
 
-fn alone(job: &Job, path: HostPath, block_bytes: u32) -> Option<Activity> {
+fn single_activity(job: &Job, path: HostPath, block_bytes: u32) -> Option<Activity> {
     let is_it = job.actors.len() == 1 && job.path == path && job.lbaf == Some(block_bytes);
     is_it.then(|| job.actors[0].op)
 }
 
 fn writes(job: &Job, path: HostPath, block_bytes: u32) -> bool {
-    alone(job, path, block_bytes).is_some_and(Activity::streams_writes)
+    single_activity(job, path, block_bytes).is_some_and(Activity::streams_writes)
 }
 
 fn has(job: &Job, op: Activity) -> bool {
@@ -136,7 +136,7 @@ const KINDS: [PointKind; 7] = [
     },
     PointKind {
         name: "random reads",
-        takes: |job| alone(job, HostPath::Direct, 4096) == Some(Activity::RandomRead),
+        takes: |job| single_activity(job, HostPath::Direct, 4096) == Some(Activity::RandomRead),
         constants: &[
             "read.fixed_us",
             "read.sense_fast_us",
@@ -163,7 +163,7 @@ const KINDS: [PointKind; 7] = [
         name: "sequential reads",
         takes: |job| {
             let one = job.actors.first().is_some_and(|actor| actor.zones.count() == 1 && actor.qd <= 64);
-            one && alone(job, HostPath::Direct, 512) == Some(Activity::SequentialRead)
+            one && single_activity(job, HostPath::Direct, 512) == Some(Activity::SequentialRead)
         },
         constants: &[
             "host.direct.stream_us@8",

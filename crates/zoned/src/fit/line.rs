@@ -39,7 +39,7 @@ impl Line {
         let numbers: Vec<f64> = inverse.iter().map(|row| dot(row, &right)).collect();
         let squares: f64 = apart.iter().map(|(row, value)| (value - dot(row, &numbers)).powi(2)).sum();
         let scatter = (squares / free).sqrt();
-        let (at, own) = seeds.at_place(&numbers, scatter);
+        let (at, own) = seeds.at_centre(&numbers, scatter);
         let mean = seeds.mean_place();
         let tilt: f64 = inverse.iter().zip(&mean).map(|(row, part)| part * dot(row, &mean)).sum();
         let uncertain = (own + scatter.powi(2) * tilt.max(0.0)).sqrt();
@@ -57,7 +57,7 @@ impl Line {
     }
 
     /// Returns whether two derivatives differ by more than `errors` standard errors of their difference.
-    pub(crate) fn is_apart(&self, one: usize, other: usize, errors: f64) -> bool {
+    pub(crate) fn differ(&self, one: usize, other: usize, errors: f64) -> bool {
         let of = |a: usize, b: usize| self.inverse[a][b];
         let variance = of(one, one) + of(other, other) - 2.0 * of(one, other);
         (self.numbers[one] - self.numbers[other]).abs() > errors * self.scatter * variance.max(0.0).sqrt()
@@ -118,7 +118,7 @@ impl Seeds {
     }
 
     /// Returns the mean at the centre, and its variance without that of the derivatives.
-    fn at_place(&self, numbers: &[f64], scatter: f64) -> (f64, f64) {
+    fn at_centre(&self, numbers: &[f64], scatter: f64) -> (f64, f64) {
         let each: Vec<f64> = self.means.iter().map(|(_, by, value)| value - dot(by, numbers)).collect();
         let count = each.len() as f64;
         let at = each.iter().sum::<f64>() / count;

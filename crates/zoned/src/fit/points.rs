@@ -145,7 +145,7 @@ impl Points {
 
     /// Adds a table of random reads next to a rate-limited writer: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`,
     /// `r_p95_us`.
-    pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
+    pub fn reads_with_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
         let table = MeasuredTable::parse(name, text, &needed)?;
         for row in table.rows() {
@@ -182,7 +182,7 @@ impl Points {
 
     /// Adds a table of concurrent zone commands: each point is the rows with equal `experiment`,
     /// `jobs_or_depth_of_first` and `second_limited_to_percent_of_its_own_rate`.
-    pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
+    pub fn concurrent_commands(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
         let needed = ["experiment", first, second, "actor", "block_bytes", "depth", "jobs", "per_second"];
         let table = MeasuredTable::parse(name, text, &needed)?;
@@ -212,8 +212,8 @@ impl Points {
                     (Some(_), None) if limited => row.positive("per_second")?,
                     _ => None,
                 };
-                values.extend(beside_values(row, actors.len())?);
-                actors.push(beside_actor(row, rate)?);
+                values.extend(concurrent_values(row, actors.len())?);
+                actors.push(concurrent_actor(row, rate)?);
             }
             let group = rows[0].text("experiment").replace("-interference", "");
             let job = Job { lbaf: Some(4096), path: HostPath::Passthrough, ..Job::of(actors) };
@@ -227,7 +227,7 @@ const CAPACITY: u64 = 1077 << 20;
 /// Tolerance: means and rates of a run cover slightly different times.
 const MOST_IN_FLIGHT: f64 = 1.05;
 
-fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> {
+fn concurrent_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> {
     let columns = [(Metric::Iops, "per_second"), (Metric::Mean, "mean_latency_us"), (Metric::P95, "p95_latency_us")];
     let mut values = Vec::new();
     for (metric, column) in columns {
@@ -237,7 +237,7 @@ fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> 
 }
 
 /// Returns an actor, optionally limited to `per_second` commands.
-fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, ZonedError> {
+fn concurrent_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, ZonedError> {
     let op: Activity = row.text("actor").parse().map_err(|_| row.wrong("actor", "an operation"))?;
     let mut actor = ActorSpec::new(op);
     let rate = |bytes: f64| per_second.map(|per_second| Rate(Bytes((per_second * bytes) as u64)));

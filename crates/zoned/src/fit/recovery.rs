@@ -1,7 +1,7 @@
 //! Tests whether a fit recovers constants: simulates a drive with known constants, measures and fits it from another
 //! start model.
 
-use super::block::{Fitted, FittedConstant, Known, Pass, fit, in_parallel, observations};
+use super::block::{FittedBlock, FittedConstant, FittedUncertainty, Pass, fit, in_parallel, observations};
 use super::constants::Constants;
 use super::design::{Design, Effort, design, start_model};
 use super::probe::Values;
@@ -18,14 +18,14 @@ const SWEEPS: u32 = 2;
 const REPETITIONS: u32 = 3;
 
 #[derive(Debug, Clone)]
-pub struct Recovered {
+pub struct RecoveredConstant {
     pub block: String,
     pub truth: f64,
     pub found: FittedConstant,
     pub settled: bool,
 }
 
-impl Recovered {
+impl RecoveredConstant {
     pub fn error(&self) -> f64 {
         self.found.value / self.truth - 1.0
     }
@@ -64,7 +64,7 @@ pub fn recover(
     effort: Effort,
     seed: Seed,
     word: &str,
-) -> Result<Vec<Recovered>, ZonedError> {
+) -> Result<Vec<RecoveredConstant>, ZonedError> {
     let mut survey = Survey::of(&"sim:zn540".parse()?)?;
     survey.geometry = drive.geometry(None)?;
     let Design { mut blocks, .. } = design(&survey, effort)?;
@@ -88,12 +88,12 @@ pub fn recover(
             constants.set(name, truth.get(name).unwrap_or(0.0))?;
         }
     }
-    let mut found: BTreeMap<String, Recovered> = BTreeMap::new();
-    let mut known = Known::default();
+    let mut found: BTreeMap<String, RecoveredConstant> = BTreeMap::new();
+    let mut known = FittedUncertainty::default();
     for sweep in 0..SWEEPS {
         for block in &blocks {
             let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
-            let Fitted { constants: found_here, settled } =
+            let FittedBlock { constants: found_here, settled } =
                 fit(&constants.model()?, block, &observed, pass, seed.child(&format!("fit/{sweep}")))?;
             for one in found_here {
                 if let Some(deviation) = one.deviation {
@@ -103,7 +103,10 @@ pub fn recover(
                     constants.set(&one.key, one.value)?;
                 }
                 let truth = truth.get(&one.key).unwrap_or(f64::NAN);
-                found.insert(one.key.clone(), Recovered { block: block.name.clone(), truth, found: one, settled });
+                found.insert(
+                    one.key.clone(),
+                    RecoveredConstant { block: block.name.clone(), truth, found: one, settled },
+                );
             }
         }
     }

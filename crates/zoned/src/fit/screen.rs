@@ -1,6 +1,6 @@
 //! Uncertainty due to constants of other blocks.
 
-use super::block::{Known, in_parallel};
+use super::block::{FittedUncertainty, in_parallel};
 use super::least_squares::{Open, Solution};
 use super::line::{Line, Observation};
 use super::search::{STEP, Search};
@@ -17,7 +17,7 @@ type Others<'a> = [(&'a str, f64)];
 
 impl Search<'_> {
     /// Derivatives of the residuals by constants of other blocks, with their covariance.
-    pub(crate) fn left_open(&mut self, solution: &Solution, known: &Known, others: &Others<'_>) -> Open {
+    pub(crate) fn left_open(&mut self, solution: &Solution, known: &FittedUncertainty, others: &Others<'_>) -> Open {
         let touched = self.touched(solution, others);
         let used: BTreeSet<usize> = touched.values().flatten().copied().collect();
         let others: Vec<(&str, f64)> = used.iter().map(|index| others[*index]).collect();

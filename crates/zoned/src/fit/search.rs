@@ -1,6 +1,6 @@
 //! Residuals of a model against the measurements, and their derivatives.
 
-use super::block::{Observations, Observed, in_parallel, spread};
+use super::block::{Observations, ObservedValue, in_parallel, spread};
 use super::constants::Constants;
 use super::least_squares::{Problem, common};
 use super::probe::Probe;
@@ -16,7 +16,7 @@ const LEAST: (f64, f64) = (2e-4, 1e-3);
 /// Number of seeds that estimate the scatter of the model's values.
 const SCATTERED: u64 = 6;
 
-pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a str> {
+pub(super) fn measured_metrics<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a str> {
     let is_there = |name: &&String| observations.contains_key(&(probe.key.clone(), (*name).clone()));
     probe.kept.iter().filter(is_there).map(String::as_str).collect()
 }
@@ -25,7 +25,7 @@ pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a
 pub(super) struct Datum<'a> {
     name: &'a str,
     measured: f64,
-    observed: Observed,
+    observed: ObservedValue,
     runs: u32,
     /// The same for the mean of the measurement only.
     pub known_to: f64,
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
                 let (measured, runs) = (observed.mean, probe.runs);
                 Datum { name, measured, observed, runs, known_to: 0.0, deviation: 1.0 }
             };
-            let values = seen(probe, observations).into_iter().map(value).collect();
+            let values = measured_metrics(probe, observations).into_iter().map(value).collect();
             SearchPoint { probe, values, scatters: false }
         };
         let places = probes.into_iter().map(place).collect();
@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
     }
 
     /// Estimates scatter: of the measurement between repetitions, of the model between seeds.
-    pub(crate) fn look_at_scatter(&mut self) {
+    pub(crate) fn estimate_scatter(&mut self) {
         let Some((model, _)) = self.model(&self.start) else { return };
         let count = self.places.len() * SCATTERED as usize;
         let runs = in_parallel(count, |index| {
@@ -197,7 +197,13 @@ impl<'a> Search<'a> {
     }
 
     /// Returns upward and downward derivatives by one constant at `x`, whose residuals are `at`.
-    fn both_ways(&mut self, x: &[f64], at: &Residuals, index: usize, which: &BTreeSet<usize>) -> [Option<Slopes>; 2] {
+    fn upward_and_downward(
+        &mut self,
+        x: &[f64],
+        at: &Residuals,
+        index: usize,
+        which: &BTreeSet<usize>,
+    ) -> [Option<Slopes>; 2] {
         [1.0, -1.0].map(|way| {
             let (model, length) = self.moved(x, index, way)?;
             let there = self.run(&model, which);
@@ -219,7 +225,7 @@ impl<'a> Search<'a> {
         let (mut upwards, mut downwards) = (Vec::new(), Vec::new());
         for index in 0..self.keys.len() {
             let moved = self.known.as_ref().map(|known| which.intersection(&known[index]).copied().collect());
-            let ways = self.both_ways(x, &at, index, moved.as_ref().unwrap_or(which));
+            let ways = self.upward_and_downward(x, &at, index, moved.as_ref().unwrap_or(which));
             let [up, down] = ways.map(|slopes| slopes.map(|slopes| self.flat(&slopes)));
             // If one direction is invalid, the other one is used.
             upwards.push(up.clone().or_else(|| down.clone()).unwrap_or_default());
@@ -262,7 +268,7 @@ impl Problem for Search<'_> {
         let (mut columns, mut moved) = (Vec::new(), Vec::new());
         for index in 0..self.keys.len() {
             let which = known.as_ref().map_or_else(|| self.all(), |known| known[index].clone());
-            let ways: Vec<Slopes> = self.both_ways(x, &at, index, &which).into_iter().flatten().collect();
+            let ways: Vec<Slopes> = self.upward_and_downward(x, &at, index, &which).into_iter().flatten().collect();
             moved.push(ways.iter().flat_map(moves).collect::<BTreeSet<usize>>());
             let columns_of: Vec<Vec<f64>> = ways.iter().map(|slopes| self.flat(slopes)).collect();
             let count = columns_of.len().max(1) as f64;

@@ -4,7 +4,7 @@ use crate::command::{Command, Operation};
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
 use crate::geometry::ZoneState;
-use crate::script::Timed;
+use crate::script::TimedLatencies;
 use senesce_core::interrupt::Interrupt;
 
 /// Transfers that are timed after the first one.
@@ -29,14 +29,14 @@ pub(crate) fn run(
     zone: u32,
     rounds: u32,
     interrupt: &Interrupt,
-) -> Result<Timed, ZonedError> {
+) -> Result<TimedLatencies, ZonedError> {
     let geometry = device.geometry().clone();
     let blocks = (4096 / geometry.block_bytes).max(1);
     if geometry.capacity_blocks < (STEADY + 4) * u64::from(blocks) {
         return Err(ZonedError::Usage(format!("{}: its zones are too small to time single commands", geometry.name)));
     }
     let appends = geometry.append_limit >= blocks * geometry.block_bytes;
-    let mut one = Single { start: geometry.start(zone), device, zone, blocks, timed: Timed::new() };
+    let mut one = SingleCommand { start: geometry.start(zone), device, zone, blocks, timed: TimedLatencies::new() };
     one.device.reserve(1, blocks * geometry.block_bytes)?;
     if one.device.report(zone, 1)?.iter().any(|info| info.state != ZoneState::Empty) {
         one.command(Operation::Reset, "")?;
@@ -50,15 +50,15 @@ pub(crate) fn run(
     Ok(one.timed)
 }
 
-struct Single<'a> {
+struct SingleCommand<'a> {
     device: &'a mut dyn ZonedDevice,
     zone: u32,
     start: u64,
     blocks: u32,
-    timed: Timed,
+    timed: TimedLatencies,
 }
 
-impl Single<'_> {
+impl SingleCommand<'_> {
     /// Runs one round of single commands. The zone is empty before and after.
     fn round(&mut self, appends: bool) -> Result<(), ZonedError> {
         self.command(Operation::Reset, "reset-untouched")?;

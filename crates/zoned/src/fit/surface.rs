@@ -56,7 +56,7 @@ struct Surface {
     ways: [Vec<f64>; 2],
 }
 
-struct Around {
+struct LocalSurface {
     at: Vec<f64>,
     /// Upward and downward derivatives, one column per constant.
     ways: [Vec<Vec<f64>>; 2],
@@ -65,7 +65,7 @@ struct Around {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Care {
+pub(super) enum SearchAccuracy {
     /// Another search follows: an approximate result is enough.
     Near,
     Full,
@@ -73,7 +73,7 @@ pub(super) enum Care {
 
 impl Search<'_> {
     /// Finds the constants that fit best; uses surfaces if any value scatters.
-    pub(crate) fn solve(&mut self, start: &[f64], care: Care) -> Option<Solution> {
+    pub(crate) fn solve(&mut self, start: &[f64], care: SearchAccuracy) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
             return solve(self, start, STEPS);
@@ -91,9 +91,9 @@ impl Search<'_> {
         if scattering.is_empty() {
             return solve(self, start, STEPS);
         }
-        match self.on_surfaces(start, deviation, &scattering, Care::Full) {
+        match self.on_surfaces(start, deviation, &scattering, SearchAccuracy::Full) {
             Some(found) => Some(found),
-            None => self.solve(start, Care::Full),
+            None => self.solve(start, SearchAccuracy::Full),
         }
     }
 
@@ -113,7 +113,7 @@ impl Search<'_> {
         from: &[f64],
         deviation: &[f64],
         scattering: &BTreeSet<usize>,
-        care: Care,
+        care: SearchAccuracy,
     ) -> Option<Solution> {
         let (mut x, mut deviation) = (from.to_vec(), deviation.to_vec());
         let mut found: Option<Solution> = None;
@@ -137,10 +137,10 @@ impl Search<'_> {
         deviation: &[f64],
         scattering: &BTreeSet<usize>,
         round: u32,
-        care: Care,
+        care: SearchAccuracy,
     ) -> Option<Solution> {
         let widths: Vec<f64> = deviation.iter().map(|deviation| (3.0 * deviation).clamp(WIDTH.0, WIDTH.1)).collect();
-        let Around { at, ways, both_ways } = self.surfaces(from, &widths, round, scattering, care)?;
+        let LocalSurface { at, ways, both_ways } = self.surfaces(from, &widths, round, scattering, care)?;
         let (step, columns) = bent_step(&ways, &at, from, &self.start, &widths)?;
         let residuals: Vec<f64> = at
             .iter()
@@ -167,8 +167,8 @@ impl Search<'_> {
         widths: &[f64],
         round: u32,
         scattering: &BTreeSet<usize>,
-        care: Care,
-    ) -> Option<Around> {
+        care: SearchAccuracy,
+    ) -> Option<LocalSurface> {
         let others: BTreeSet<usize> = self.all().difference(scattering).copied().collect();
         let mut at = self.residuals_of(x, &others)?;
         let mut ways = self.slopes_of(x, &at, &others);
@@ -188,7 +188,7 @@ impl Search<'_> {
             }
             row += place.values.len() - surfaces.len();
         }
-        Some(Around { at, ways, both_ways })
+        Some(LocalSurface { at, ways, both_ways })
     }
 
     /// Fits surfaces for all scattering values.
@@ -198,10 +198,10 @@ impl Search<'_> {
         widths: &[f64],
         round: u32,
         scattering: &BTreeSet<usize>,
-        care: Care,
+        care: SearchAccuracy,
     ) -> Option<BTreeMap<usize, Vec<Surface>>> {
         let (name, numbers) = (format!("surface {round}"), 2 * x.len() + 1);
-        let seeds = if care == Care::Full { SEEDS } else { FEW_SEEDS };
+        let seeds = if care == SearchAccuracy::Full { SEEDS } else { FEW_SEEDS };
         let mut samples = self.samples(x, widths, &name, RUNS.0 * numbers, seeds);
         let mut runs = self.runs_of(&samples, scattering, &name);
         let mut laid = BTreeMap::new();
@@ -214,7 +214,7 @@ impl Search<'_> {
         if wild.is_empty() {
             return Some(laid);
         }
-        if care == Care::Full {
+        if care == SearchAccuracy::Full {
             let more = self.samples_around(x, widths, &format!("{name}, more"), (RUNS.1 - RUNS.0) * numbers, None);
             let more_runs = self.runs_of(&more, &wild, &name);
             more_runs.into_iter().for_each(|(place, more)| runs.entry(place).or_default().extend(more));
@@ -229,7 +229,7 @@ impl Search<'_> {
     }
 
     fn through(&self, place: usize, samples: &[Sample], runs: &[Option<Vec<f64>>]) -> Option<Vec<Surface>> {
-        let ways: Vec<Vec<f64>> = samples.iter().map(|sample| both_ways(&sample.by)).collect();
+        let ways: Vec<Vec<f64>> = samples.iter().map(|sample| split_by_sign(&sample.by)).collect();
         let of = |part: usize| {
             let each = samples.iter().zip(&ways).zip(runs);
             let seen: Vec<Observation<'_>> = each
@@ -277,7 +277,7 @@ impl Datum<'_> {
     }
 }
 
-fn both_ways(by: &[f64]) -> Vec<f64> {
+fn split_by_sign(by: &[f64]) -> Vec<f64> {
     let ways = [1.0, -1.0].map(|way| by.iter().map(move |part| if part * way > 0.0 { *part } else { 0.0 }));
     ways.into_iter().flatten().collect()
 }
@@ -296,7 +296,7 @@ impl Surface {
         if there.len() < 2 {
             return None;
         }
-        let is_bent: Vec<bool> = (0..keys).map(|key| bent.is_apart(key, keys + key, BENT)).collect();
+        let is_bent: Vec<bool> = (0..keys).map(|key| bent.differ(key, keys + key, BENT)).collect();
         let stated = |key: usize| match is_bent[key] {
             true => nearer(bent.cautious(key), bent.cautious(keys + key)),
             false => straight.cautious(key),
@@ -360,7 +360,7 @@ mod tests {
         let one = |_| {
             let by = [0.1 * even(), 0.1 * even(), 0.1 * even()];
             let noise = 1.7 * even();
-            (both_ways(&by), 5.0 + 300.0 * by[0] + 300.0 * by[1].max(0.0) + noise)
+            (split_by_sign(&by), 5.0 + 300.0 * by[0] + 300.0 * by[1].max(0.0) + noise)
         };
         // Two runs at the centre.
         let there = [4.0, 6.0].map(|value| (vec![0.0; 6], value));

@@ -1,8 +1,8 @@
 //! Claims a zoned drive: it must be unused, and every zone empty or its loss allowed.
 
 use super::block::ZonedBlockDevice;
+use super::drive_content::{holds_only_noise, leftover_on};
 use super::leftover::Leftover;
-use super::looking::{found_on, holds_only_noise};
 use super::nvme::{NvmeDevice, first_with_data};
 use super::paths::{block_path, check_visible, identity_of, passthrough_path};
 use super::ring::RingOptions;
@@ -96,7 +96,7 @@ fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, Zon
         return Ok(false);
     }
     let zones = device.report(0, device.geometry().zones)?;
-    let found = found_on(&zones, device.geometry().block_bytes, block_path(path), &identity_of(path));
+    let found = leftover_on(&zones, device.geometry().block_bytes, block_path(path), &identity_of(path));
     Ok(left.is_found(&found) || left.drive == found.drive && holds_only_noise(&mut *device, block_path(path))?)
 }
 
@@ -238,7 +238,7 @@ impl ClaimedDrive {
         })
     }
 
-    pub(crate) fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
+    pub(crate) fn set_path(&mut self, way: HostPath) -> Result<(), ZonedError> {
         if way == self.way {
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl ClaimedDrive {
     pub(crate) fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         let zones = device.report(0, device.geometry().zones)?;
-        let found = found_on(&zones, device.geometry().block_bytes, block_path(&self.path), &self.identity);
+        let found = leftover_on(&zones, device.geometry().block_bytes, block_path(&self.path), &self.identity);
         Ok(if self.check_pointers(&zones).is_err() { found.vouching_for_nothing() } else { found })
     }
 

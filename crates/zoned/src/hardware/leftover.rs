@@ -128,7 +128,7 @@ mod tests {
     use crate::device::ZonedDevice;
     use crate::null::NullDevice;
 
-    fn look(drive: &mut NullDevice, read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Leftover {
+    fn inspect(drive: &mut NullDevice, read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Leftover {
         let zones = drive.geometry().zones;
         Leftover::of("null", &drive.report(0, zones).unwrap(), read)
     }
@@ -142,14 +142,14 @@ mod tests {
         let mut drive = NullDevice::new(None).unwrap();
         drive.preset(3, Some(100)).unwrap();
         drive.preset(5, Some(u64::MAX)).unwrap();
-        let ours = look(&mut drive, same);
+        let ours = inspect(&mut drive, same);
         let runs = [(3, Fill::Blocks(0)), (1, Fill::Blocks(100)), (1, Fill::Blocks(0)), (1, Fill::Full)];
         assert_eq!(ours.zones[..4], runs);
-        assert!(ours.is_found(&look(&mut drive, same)));
+        assert!(ours.is_found(&inspect(&mut drive, same)));
         drive.preset(3, Some(101)).unwrap();
-        assert!(!ours.is_found(&look(&mut drive, same)), "one more block");
+        assert!(!ours.is_found(&inspect(&mut drive, same)), "one more block");
         drive.preset(3, None).unwrap();
-        assert!(!ours.is_found(&look(&mut drive, same)), "reset");
+        assert!(!ours.is_found(&inspect(&mut drive, same)), "reset");
     }
 
     #[test]
@@ -157,13 +157,13 @@ mod tests {
         let mut drive = NullDevice::new(None).unwrap();
         let all = drive.geometry().zones;
         (0..all).for_each(|zone| assert!(drive.preset(zone, Some(u64::MAX)).unwrap()));
-        let ours = look(&mut drive, same);
+        let ours = inspect(&mut drive, same);
         assert_eq!(ours.zones, [(all, Fill::Full)]);
-        assert!(ours.is_found(&look(&mut drive, same)));
-        let filled = look(&mut drive, |_| Ok(vec![7; 512]));
+        assert!(ours.is_found(&inspect(&mut drive, same)));
+        let filled = inspect(&mut drive, |_| Ok(vec![7; 512]));
         assert!(!ours.is_found(&filled), "another program filled the whole drive");
         let last = drive.report(all - 1, 1).unwrap()[0].start;
-        let one = look(&mut drive, |block| if block == last { Ok(vec![7; 512]) } else { same(block) });
+        let one = inspect(&mut drive, |block| if block == last { Ok(vec![7; 512]) } else { same(block) });
         assert!(!ours.is_found(&one), "a sampled zone");
     }
 
@@ -171,10 +171,10 @@ mod tests {
     fn unreadable_content_is_not_ours() {
         let mut drive = NullDevice::new(None).unwrap();
         drive.preset(0, Some(u64::MAX)).unwrap();
-        let unreadable = look(&mut drive, |_| Err(io::Error::from_raw_os_error(5)));
-        assert!(!unreadable.is_found(&look(&mut drive, same)));
+        let unreadable = inspect(&mut drive, |_| Err(io::Error::from_raw_os_error(5)));
+        assert!(!unreadable.is_found(&inspect(&mut drive, same)));
         assert!(!unreadable.is_found(&unreadable.clone()));
-        assert!(!look(&mut drive, same).is_found(&unreadable));
+        assert!(!inspect(&mut drive, same).is_found(&unreadable));
         let old = r#"{"drive":"null","zones":[[1,"full"]]}"#;
         let old: Leftover = serde_json::from_str(old).unwrap();
         assert!(!old.is_found(&old.clone()), "a record that says nothing of content");

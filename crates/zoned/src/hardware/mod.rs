@@ -3,9 +3,9 @@
 mod block;
 mod buffers;
 mod claim;
+mod drive_content;
 mod find;
 mod leftover;
-mod looking;
 mod noise;
 mod nvme;
 mod nvme_commands;
@@ -56,7 +56,7 @@ pub fn open_claimed_by(
     let mut drive = ClaimedDrive::claim(path, way, erase)?;
     let device = drive.open(rings)?;
     drive.check_before_first_write()?;
-    Ok(Box::new(owned::Owned::new(drive, device)))
+    Ok(Box::new(owned::OwnedDrive::new(drive, device)))
 }
 
 /// Opens a drive for zone commands that lose no data. Refuses only a drive that is in use or claimed.
@@ -64,7 +64,7 @@ pub(crate) fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedErro
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
     let device = drive.open(RingOptions::default())?;
-    Ok(Box::new(owned::Owned::new(drive, device)))
+    Ok(Box::new(owned::OwnedDrive::new(drive, device)))
 }
 
 /// Claims the drive, prepares it and runs a job with one thread, ring and processor per worker.
@@ -89,7 +89,7 @@ pub(crate) fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
 }
 
 pub(crate) fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
-    drive.set_way(job.path)?;
+    drive.set_path(job.path)?;
     let mut device = drive.open(job.rings())?;
     let checked = check_on(&mut *device, job)?;
     drive.check_before_first_write()?;

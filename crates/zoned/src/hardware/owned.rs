@@ -6,19 +6,19 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 
-pub(crate) struct Owned {
+pub(crate) struct OwnedDrive {
     device: Box<dyn ZonedDevice>,
     _drive: ClaimedDrive,
 }
 
-impl Owned {
+impl OwnedDrive {
     /// Keeps the claim as long as the handle.
     pub(crate) fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
         Self { device, _drive: drive }
     }
 }
 
-impl ZonedDevice for Owned {
+impl ZonedDevice for OwnedDrive {
     fn geometry(&self) -> &Geometry {
         self.device.geometry()
     }

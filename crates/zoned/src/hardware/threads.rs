@@ -13,7 +13,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_sys::clock::thread_cpu_time;
 use std::sync::Barrier;
 
-struct Done {
+struct WorkerResult {
     actor: usize,
     tally: Tally,
     cpu_ns: u64,
@@ -50,7 +50,7 @@ pub(crate) fn run(
     let shared =
         Shared { claimed, checked, options, geometry: &geometry, zones: &zones, stop: &stop, barrier: &barrier };
     let heartbeat = Heartbeat::begin();
-    let outcomes: Vec<Result<Done, ZonedError>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Result<WorkerResult, ZonedError>> = std::thread::scope(|scope| {
         let handles: Vec<_> = places.iter().map(|place| scope.spawn(|| work(place, &shared))).collect();
         let lost = || Err(ZonedError::Usage("a worker's thread ended unexpectedly".into()));
         handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| lost())).collect()
@@ -79,10 +79,10 @@ pub(crate) fn run(
         result.actors[done.actor].tally.add(&done.tally);
     }
     pointers.check(&claimed.zones()?)?;
-    result.say_when_it_ended();
-    result.say_what_was_lost();
-    result.say_what_was_not_measured();
-    result.say_what_was_cut_off();
+    result.warn_of_early_end();
+    result.warn_of_lost_zones();
+    result.warn_of_missing_commands();
+    result.warn_of_cut_off_latencies();
     result.cpu_us_per_command = cpu_ns as f64 / 1000.0 / commands.max(1) as f64;
     result.commands_per_cpu_second = commands as f64 * 1e9 / cpu_ns.max(1) as f64;
     Ok((result, pointers))
@@ -98,7 +98,7 @@ struct Shared<'a> {
     barrier: &'a Barrier,
 }
 
-fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError> {
+fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<WorkerResult, ZonedError> {
     let opened = shared.claimed.open(shared.checked.job.rings());
     if let Some(core) = place.core {
         pin(core);
@@ -131,7 +131,7 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
         shared.stop.request();
     }
     let (_, tally) = worker.finish(device.now_ns());
-    Ok(Done {
+    Ok(WorkerResult {
         actor: place.actor,
         tally,
         cpu_ns,

@@ -172,7 +172,7 @@ fn check_actor(
     if spec.rate.is_some_and(|rate| rate.0.0 == 0) {
         return bad("rate must be above 0".into(), "leave it out to go as fast as the drive can");
     }
-    if spec.time.is_none() && spec.count.is_none() && !spec.goes_once() {
+    if spec.time.is_none() && spec.count.is_none() && !spec.ends_after_one_pass() {
         return bad("it has neither time nor count".into(), "give one of them");
     }
     if let Some((problem, remedy)) = bounds::problem(job, &spec, spec.command_bytes(geometry)) {

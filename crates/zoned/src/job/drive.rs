@@ -1,6 +1,6 @@
 //! The loop between workers and a device: serves workers with completions at once, others when their timers expire.
 
-use super::worker::{Wish, Worker};
+use super::worker::{Worker, WorkerRequest};
 use crate::command::Completion;
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
@@ -64,7 +64,7 @@ fn preset<D: ZonedDevice + ?Sized>(
     match device.preset(zone, blocks) {
         Ok(done) => worker.preset_done(done),
         Err(error) => {
-            if !matches!(error, ZonedError::Zone { .. }) || !look(device, worker, zone)? {
+            if !matches!(error, ZonedError::Zone { .. }) || !refresh_zone(device, worker, zone)? {
                 return Err(error);
             }
         }
@@ -73,7 +73,7 @@ fn preset<D: ZonedDevice + ?Sized>(
 }
 
 /// Updates a worker's view of a zone. Returns whether the zone is lost.
-fn look<D: ZonedDevice + ?Sized>(device: &mut D, worker: &mut Worker, zone: u32) -> Result<bool, ZonedError> {
+fn refresh_zone<D: ZonedDevice + ?Sized>(device: &mut D, worker: &mut Worker, zone: u32) -> Result<bool, ZonedError> {
     Ok(device.report(zone, 1)?.first().is_some_and(|info| worker.found(info)))
 }
 
@@ -113,7 +113,7 @@ impl Loop {
         index: usize,
     ) -> Result<(), ZonedError> {
         if let Some(zone) = workers[index].doubtful_zone() {
-            look(device, &mut workers[index], zone)?;
+            refresh_zone(device, &mut workers[index], zone)?;
         }
         if workers[index].stopped { self.stop(device, workers) } else { Ok(()) }
     }
@@ -134,17 +134,17 @@ impl Loop {
         let worker = &mut workers[index];
         let timer = loop {
             match worker.wish(now) {
-                Wish::Submit(command) => device.submit(command)?,
-                Wish::Preset(zone, blocks) => {
+                WorkerRequest::Submit(command) => device.submit(command)?,
+                WorkerRequest::Preset(zone, blocks) => {
                     preset(device, worker, zone, blocks)?;
                     if worker.stopped {
                         self.stopped = true;
                         break now;
                     }
                 }
-                Wish::WaitUntil(time) => break time,
-                Wish::WaitForCompletion => break u64::MAX,
-                Wish::Finished => break DONE,
+                WorkerRequest::WaitUntil(time) => break time,
+                WorkerRequest::WaitForCompletion => break u64::MAX,
+                WorkerRequest::Finished => break DONE,
             }
         };
         let before = std::mem::replace(&mut self.timers[index], timer);

@@ -82,7 +82,7 @@ fn check_workers(job: &CheckedJob, geometry: &Geometry, table: &ZoneTable, prese
         job.actors.iter().filter(|actor| opens(actor, geometry.capacity_blocks, presets)).collect();
     let firsts = |actor: &CheckedActor| (0..actor.jobs).map(|number| actor.share(number).start).collect::<Vec<_>>();
     // Zones that are reset or finished free resources at an unknown time.
-    let stay = |zone: &u32| !job.actors.iter().any(|actor| makes_room(actor) && actor.zones.contains(zone));
+    let stay = |zone: &u32| !job.actors.iter().any(|actor| frees_zones(actor) && actor.zones.contains(zone));
     let at_once = openers.iter().filter(|actor| actor.spec.start.is_zero());
     judge(geometry, table, stay, at_once.flat_map(|actor| firsts(actor)).collect())?;
     // Actors that start later may find the zones of all others released.
@@ -95,7 +95,7 @@ fn opens(actor: &CheckedActor, capacity: u64, presets: bool) -> bool {
     actor.spec.op.streams_writes() || actor.spec.op == Activity::OpenClose || fills
 }
 
-fn makes_room(actor: &CheckedActor) -> bool {
+fn frees_zones(actor: &CheckedActor) -> bool {
     matches!(actor.spec.op, Activity::Reset | Activity::Finish)
 }
 

@@ -3,7 +3,7 @@
 use super::check::CheckedActor;
 use super::tally::{Latency, Tally};
 use crate::command::{Operation, ZoneFault};
-use senesce_core::heartbeat::Lost;
+use senesce_core::heartbeat::LostTime;
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct ActorResult {
     pub depth: u32,
     pub jobs: u32,
     pub zones: u32,
-    pub asked: Asked,
+    pub asked: RequestedEnd,
     pub tally: Tally,
     /// Simulated drive: why the model is not valid for this actor.
     pub outside_model: Option<String>,
@@ -26,7 +26,7 @@ pub struct ActorResult {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct RequestedEnd {
     commands: Option<u64>,
     /// Time limit of an actor that counts commands.
     time_ns: Option<u64>,
@@ -42,7 +42,7 @@ pub struct JobResult {
     pub interrupted: bool,
     pub stopped: bool,
     /// Time lost to other programs, in real time, if that invalidates the numbers.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostTime>,
     /// Virtual seconds of a simulated drive.
     pub simulated_seconds: Option<f64>,
     /// Commands per second of processor time of the whole run.
@@ -57,7 +57,7 @@ const FEW_LATE: u64 = 10;
 
 impl JobResult {
     /// Warns of an early end: rates cover only the time until then.
-    pub(crate) fn say_when_it_ended(&mut self) {
+    pub(crate) fn warn_of_early_end(&mut self) {
         let why = match (self.interrupted, self.stopped) {
             (true, _) => "it was interrupted",
             (_, true) => "a zone was lost",
@@ -68,13 +68,13 @@ impl JobResult {
     }
 
     /// Warns of actors that counted no command, or fewer than requested.
-    pub(crate) fn say_what_was_not_measured(&mut self) {
+    pub(crate) fn warn_of_missing_commands(&mut self) {
         let cut_short = self.interrupted || self.stopped;
         for actor in &self.actors {
             let words = match actor.tally.commands {
-                0 => actor.why_nothing(),
+                0 => actor.no_command_reason(),
                 _ if cut_short => continue,
-                _ => match actor.what_is_missing() {
+                _ => match actor.shortfall_warning() {
                     Some(words) => words,
                     None => continue,
                 },
@@ -84,7 +84,7 @@ impl JobResult {
     }
 
     /// Warns of latencies that are limited by the time of the run, because longer commands were cut off.
-    pub(crate) fn say_what_was_cut_off(&mut self) {
+    pub(crate) fn warn_of_cut_off_latencies(&mut self) {
         for actor in &self.actors {
             let (late, commands) = (actor.tally.late, actor.tally.commands);
             if late >= FEW_LATE && late as f64 > LATE_SHARE * commands as f64 {
@@ -97,7 +97,7 @@ impl JobResult {
     }
 
     /// Warns of zones that an actor left because the drive refused its commands.
-    pub(crate) fn say_what_was_lost(&mut self) {
+    pub(crate) fn warn_of_lost_zones(&mut self) {
         for actor in &self.actors {
             let Some((zone, fault)) = actor.tally.lost.first() else { continue };
             let why = match fault {
@@ -126,10 +126,10 @@ impl ActorResult {
             depth: actor.spec.qd,
             jobs: actor.jobs,
             zones: actor.zones.end - actor.zones.start,
-            asked: Asked {
+            asked: RequestedEnd {
                 commands: actor.spec.count.map(|count| count.saturating_mul(u64::from(actor.jobs))),
                 time_ns: actor.spec.time.map(super::Span::ns),
-                once: actor.spec.goes_once(),
+                once: actor.spec.ends_after_one_pass(),
             },
             tally: Tally::default(),
             outside_model: None,
@@ -138,7 +138,7 @@ impl ActorResult {
         }
     }
 
-    fn why_nothing(&self) -> String {
+    fn no_command_reason(&self) -> String {
         if self.tally.error_count() == 0 {
             return "no command ended within its time, so nothing was measured".into();
         }
@@ -146,7 +146,7 @@ impl ActorResult {
     }
 
     /// Returns a warning about an end before the count and the time.
-    fn what_is_missing(&self) -> Option<String> {
+    fn shortfall_warning(&self) -> Option<String> {
         let asked = self.asked.commands?;
         let in_time = self.asked.time_ns.is_none_or(|time| self.tally.counted_ns < time);
         if self.tally.commands >= asked || !in_time {

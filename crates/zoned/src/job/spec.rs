@@ -188,7 +188,7 @@ impl ActorSpec {
     }
 
     /// Returns whether the actor uses each zone once and ends by itself.
-    pub(crate) fn goes_once(&self) -> bool {
+    pub(crate) fn ends_after_one_pass(&self) -> bool {
         matches!(self.op, Activity::Reset | Activity::Finish) && self.occupancy.is_none()
     }
 

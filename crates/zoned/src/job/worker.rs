@@ -11,11 +11,11 @@ use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
 mod counting;
-mod lost;
+mod lost_zones;
 mod rounds;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum WorkerRequest {
     Submit(Command),
     /// Set the state of this zone; reply with [`Worker::preset_done`], or [`Worker::found`] if the zone is lost.
     Preset(u32, Option<u64>),
@@ -111,7 +111,7 @@ impl Worker {
             _ if actor.spec.op.reads() => geometry.capacity_blocks,
             _ => 0,
         };
-        let lost = |zone: u32| zones.get(zone as usize).is_some_and(|info| lost::fault_of(info.state).is_some());
+        let lost = |zone: u32| zones.get(zone as usize).is_some_and(|info| lost_zones::fault_of(info.state).is_some());
         let places = actor.share(number).filter(|zone| !lost(*zone) || actor.spec.op.reads());
         let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
@@ -184,15 +184,15 @@ impl Worker {
 
     /// Returns the next action at `now_ns`.
     #[inline]
-    pub(crate) fn wish(&mut self, now_ns: u64) -> Wish {
+    pub(crate) fn wish(&mut self, now_ns: u64) -> WorkerRequest {
         if self.phase == Phase::Ended || now_ns >= self.end_ns || self.places.is_empty() {
             return self.at_end(now_ns);
         }
         if now_ns < self.next_due_ns {
-            return Wish::WaitUntil(self.next_due_ns.min(self.end_ns));
+            return WorkerRequest::WaitUntil(self.next_due_ns.min(self.end_ns));
         }
         if self.free.is_empty() {
-            return Wish::WaitForCompletion;
+            return WorkerRequest::WaitForCompletion;
         }
         match self.phase {
             Phase::Flow | Phase::Preset if self.counted_enough() => self.at_count(now_ns),
@@ -202,15 +202,15 @@ impl Worker {
     }
 
     /// Submits nothing more; ends when the last command has completed.
-    fn at_end(&mut self, now_ns: u64) -> Wish {
+    fn at_end(&mut self, now_ns: u64) -> WorkerRequest {
         if self.busy() {
-            return Wish::WaitForCompletion;
+            return WorkerRequest::WaitForCompletion;
         }
         self.ended_ns = self.ended_ns.min(now_ns);
-        Wish::Finished
+        WorkerRequest::Finished
     }
 
-    fn flow(&mut self) -> Wish {
+    fn flow(&mut self) -> WorkerRequest {
         match self.actor.spec.op {
             Activity::RandomRead => self.random_read(),
             Activity::SequentialRead => self.sequential_read(),
@@ -218,7 +218,7 @@ impl Worker {
         }
     }
 
-    fn random_read(&mut self) -> Wish {
+    fn random_read(&mut self) -> WorkerRequest {
         let count = self.places.len() as u64;
         let index = if count == 1 { 0 } else { self.below(count) };
         let place = self.places[index as usize];
@@ -227,7 +227,7 @@ impl Worker {
         self.submit(Operation::Read, place.zone, offset, self.actor.blocks, true)
     }
 
-    fn sequential_read(&mut self) -> Wish {
+    fn sequential_read(&mut self) -> WorkerRequest {
         let blocks = u64::from(self.actor.blocks);
         if self.read_offset + blocks > self.places[self.at].pointer {
             self.at = (self.at + 1) % self.places.len();
@@ -238,7 +238,7 @@ impl Worker {
         self.submit(Operation::Read, zone, offset, self.actor.blocks, true)
     }
 
-    fn stream_write(&mut self) -> Wish {
+    fn stream_write(&mut self) -> WorkerRequest {
         let place = self.places[self.at];
         if place.pointer >= self.capacity {
             self.at = (self.at + 1) % self.places.len();
@@ -255,7 +255,7 @@ impl Worker {
         self.stream_write_here()
     }
 
-    fn stream_write_here(&mut self) -> Wish {
+    fn stream_write_here(&mut self) -> WorkerRequest {
         let place = &mut self.places[self.at];
         let blocks = u64::from(self.actor.blocks).min(self.capacity - place.pointer);
         let (zone, offset) = (place.zone, place.pointer);
@@ -272,8 +272,8 @@ impl Worker {
     }
 
     #[inline]
-    fn submit(&mut self, operation: Operation, zone: u32, offset: u64, blocks: u32, counted: bool) -> Wish {
-        let Some(index) = self.free.pop() else { return Wish::WaitForCompletion };
+    fn submit(&mut self, operation: Operation, zone: u32, offset: u64, blocks: u32, counted: bool) -> WorkerRequest {
+        let Some(index) = self.free.pop() else { return WorkerRequest::WaitForCompletion };
         let intended_ns = self.next_due_ns;
         if counted {
             self.issued += 1;
@@ -282,7 +282,7 @@ impl Worker {
             }
         }
         self.in_flight[index as usize] = Some(InFlight { operation, zone, blocks, intended_ns, counted });
-        Wish::Submit(Command {
+        WorkerRequest::Submit(Command {
             tag: self.first_tag + index,
             queue: self.queue,
             operation,

@@ -16,14 +16,14 @@ const LARGEST_WRITE_BESIDE_READS: u64 = 128 << 10;
 const FEW_WRITERS: u32 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Outside {
+pub(crate) struct OutsideDomain {
     pub all: Option<String>,
     pub rates: Option<String>,
     pub latencies: Option<String>,
 }
 
-pub(crate) fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Outside> {
-    let of = |actor: &CheckedActor| Outside {
+pub(crate) fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<OutsideDomain> {
+    let of = |actor: &CheckedActor| OutsideDomain {
         all: reads(model, checked, actor, block_bytes),
         rates: few_writers(checked, actor).or_else(|| larger_than_others(checked, actor)),
         latencies: latencies(checked, actor),
@@ -56,7 +56,7 @@ fn reads(model: &Model, checked: &CheckedJob, actor: &CheckedActor, block_bytes:
     Some(format!("sequential reads: {why}"))
 }
 
-fn beside_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
+fn has_concurrent_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
     checked.actors.iter().any(|other| other.spec.name != actor.spec.name && !other.spec.op.reads())
 }
 
@@ -65,7 +65,7 @@ fn beside_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
 /// difference.
 fn few_writers(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     let measured = checked.job.path == HostPath::Passthrough;
-    (!measured && is_few(actor) && actor.spec.rate.is_none() && beside_changes(checked, actor)).then(|| {
+    (!measured && is_few(actor) && actor.spec.rate.is_none() && has_concurrent_changes(checked, actor)).then(|| {
         "one or two writes in flight next to other writes or zone commands were measured by passthrough only, whose host takes \
              about 4 us more per command than this path; use --path passthrough"
             .into()
@@ -91,7 +91,7 @@ fn is_few(actor: &CheckedActor) -> bool {
 /// Warns about latencies: a real drive assigns programs of a zone to a fixed die, the model to the next free one.
 /// Writers with a low rate wait longer than modelled.
 fn latencies(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
-    if !actor.spec.op.streams_writes() || !beside_changes(checked, actor) {
+    if !actor.spec.op.streams_writes() || !has_concurrent_changes(checked, actor) {
         return None;
     }
     if actor.spec.rate.is_some() {
@@ -113,7 +113,7 @@ mod tests {
     use crate::run::{check_on, open_sim};
     use senesce_core::{Bytes, Seed};
 
-    fn of(actors: Vec<ActorSpec>) -> Vec<Outside> {
+    fn of(actors: Vec<ActorSpec>) -> Vec<OutsideDomain> {
         let model = Model::load("zn540").unwrap();
         let actors = actors.into_iter().map(|actor| ActorSpec { time: Some(Span::seconds(1.0)), ..actor }).collect();
         let job = Job::of(actors);
@@ -130,15 +130,15 @@ mod tests {
             occupancy: Some(1.0),
             ..ActorSpec::new(Activity::Reset)
         };
-        assert_eq!(of(vec![writes(1)]), [Outside::default()], "alone");
+        assert_eq!(of(vec![writes(1)]), [OutsideDomain::default()], "alone");
         let few = of(vec![writes(2), resets()]);
-        assert!(few[0].rates.is_some() && few[0].latencies.is_none() && few[1] == Outside::default(), "{few:?}");
+        assert!(few[0].rates.is_some() && few[0].latencies.is_none() && few[1] == OutsideDomain::default(), "{few:?}");
         let many = of(vec![writes(4), resets()]);
         assert!(many[0].rates.is_none() && many[0].latencies.is_some(), "{many:?}");
         let slow = ActorSpec { rate: Some(Rate(Bytes::mib(10))), ..writes(1) };
         let slow = of(vec![writes(4), ActorSpec { name: "slow".into(), ..slow }]);
         assert!(slow[1].latencies.as_ref().unwrap().contains("rate-limited") && slow[1].rates.is_none(), "{slow:?}");
         let read = of(vec![ActorSpec::new(Activity::RandomRead), writes(4)]);
-        assert_eq!(read[1], Outside::default(), "reads change nothing");
+        assert_eq!(read[1], OutsideDomain::default(), "reads change nothing");
     }
 }

@@ -87,7 +87,7 @@ impl ZonedDevice for SimDevice {
                 return Ok(Some(completion));
             }
             let (event, departure) = (self.events.next_time(), self.controller.next_time());
-            let release = if self.somebody_waits() { self.flash.next_release() } else { u64::MAX };
+            let release = if self.has_waiting_commands() { self.flash.next_release() } else { u64::MAX };
             let time = event.min(departure).min(release);
             if time > until_ns {
                 self.now = self.now.max(until_ns);

@@ -11,6 +11,7 @@
 //! event per command.
 
 mod appends;
+mod buffer_space;
 mod channel;
 mod controller;
 pub(crate) mod domain;
@@ -23,7 +24,6 @@ pub mod model;
 mod noise;
 mod padding;
 mod placement;
-mod room;
 mod stream;
 mod timing;
 mod window;
@@ -33,6 +33,7 @@ use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneState};
 use crate::zone_table::ZoneTable;
 use appends::Appends;
+use buffer_space::BufferSpace;
 use controller::Controller;
 use events::{Event, EventKind, EventQueue};
 use flash::{Flash, PageRead};
@@ -41,7 +42,6 @@ use merging::WriteLock;
 use model::Model;
 use noise::Noise;
 use placement::Placement;
-use room::Room;
 use senesce_core::Seed;
 use std::collections::VecDeque;
 use stream::Stream;
@@ -99,7 +99,7 @@ pub struct SimDevice {
     engine_free: u64,
     /// When the last group of small blocks closes.
     group_until: u64,
-    room: Room,
+    room: BufferSpace,
     window: Window,
     appends: Vec<Appends>,
     appends_per_zone: u32,
@@ -147,7 +147,7 @@ impl SimDevice {
             transfer_free: 0,
             engine_free: 0,
             group_until: 0,
-            room: Room::new(model),
+            room: BufferSpace::new(model),
             window: Window::new(u64::from(model.flash.window_kib) << 10),
             appends: vec![Appends::NONE; if model.zones.is_some() { geometry.zones as usize } else { 0 }],
             appends_per_zone: model.write.appends_per_zone,
@@ -312,7 +312,7 @@ impl SimDevice {
                 if self.room.takes(self.flash.buffered, bytes) {
                     self.admit(index);
                 } else {
-                    self.wait_for_room(index);
+                    self.wait_for_space(index);
                 }
             }
             EventKind::Complete => self.complete(index, stamp),
@@ -343,8 +343,8 @@ impl SimDevice {
                 }
             }
         }
-        if self.somebody_waits() {
-            self.go_on();
+        if self.has_waiting_commands() {
+            self.resume_waiting();
         }
     }
 

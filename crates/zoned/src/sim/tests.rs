@@ -91,7 +91,7 @@ fn completions(model: &Model, path: HostPath, eager: bool, steps: &[Step]) -> Ve
         let zone = zone.zone;
         drive.submit(Command { tag, queue: 0, operation, zone, block, blocks }).unwrap();
         in_flight += 1;
-        SEEN.set((SEEN.get().0 + 1, SEEN.get().1 + usize::from(!eager && drive.somebody_waits())));
+        SEEN.set((SEEN.get().0 + 1, SEEN.get().1 + usize::from(!eager && drive.has_waiting_commands())));
         for _ in 0..step.completions.min(in_flight) {
             next(&mut drive, &mut in_flight, NEVER);
         }

@@ -2,7 +2,7 @@
 
 use senesce_core::Seed;
 use senesce_core::interrupt::Interrupt;
-use senesce_zoned::fit::block::{self, Block, FittedConstant, Known, Observations, Pass, observations};
+use senesce_zoned::fit::block::{self, Block, FittedConstant, FittedUncertainty, Observations, Pass, observations};
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::design::{Design, Effort, design, start_model};
 use senesce_zoned::fit::error::Summary;
@@ -25,18 +25,18 @@ fn fit(
     observations: &Observations,
     seed: Seed,
 ) -> Result<Vec<FittedConstant>, ZonedError> {
-    fit_beside(start, block, observations, &[], seed)
+    fit_with_others(start, block, observations, &[], seed)
 }
 
 /// Fits with uncertain constants of other blocks.
-fn fit_beside(
+fn fit_with_others(
     start: &Model,
     block: &Block,
     observations: &Observations,
     others: &[(&str, f64)],
     seed: Seed,
 ) -> Result<Vec<FittedConstant>, ZonedError> {
-    let mut known = Known::default();
+    let mut known = FittedUncertainty::default();
     others.iter().for_each(|(key, deviation)| known.add(key, *deviation, &BTreeMap::new()));
     Ok(block::fit(start, block, observations, Pass::Last(&known), seed)?.constants)
 }
@@ -86,7 +86,7 @@ fn errors(drive: &Model, found: &[FittedConstant]) -> BTreeMap<String, f64> {
     found.iter().map(|one| (one.key.clone(), one.value / truth.get(&one.key).unwrap() - 1.0)).collect()
 }
 
-fn comes_back(name: &str) {
+fn check_recovery(name: &str) {
     let block = block(name);
     let drive = another_drive(&block);
     let start = Model::load("zn540").unwrap();
@@ -103,27 +103,27 @@ fn comes_back(name: &str) {
 
 #[test]
 fn fit_recovers_constants_of_writes_and_appends() {
-    comes_back("writes and appends");
+    check_recovery("writes and appends");
 }
 
 #[test]
 fn fit_recovers_constants_of_resets() {
-    comes_back("resets");
+    check_recovery("resets");
 }
 
 #[test]
 fn fit_recovers_constants_of_single_commands() {
-    comes_back("single commands");
+    check_recovery("single commands");
 }
 
 #[test]
 fn fit_recovers_constants_of_the_block_layer() {
-    comes_back("the path none");
+    check_recovery("the path none");
 }
 
 #[test]
 fn fit_recovers_constants_of_the_buffer() {
-    comes_back("programs and buffer");
+    check_recovery("programs and buffer");
 }
 
 /// The median is in the fast or in the slow mode, so it does not show a share near a half.
@@ -194,7 +194,7 @@ fn uncertainty_includes_constants_of_other_blocks() {
     let start = Model::load("zn540").unwrap();
     let measured = measured(&start, &block, |_| 1.0);
     let deviation = |others: &[(&str, f64)]| {
-        let found = fit_beside(&start, &block, &measured, others, Seed(7)).unwrap();
+        let found = fit_with_others(&start, &block, &measured, others, Seed(7)).unwrap();
         found.iter().find(|one| one.key == "read.stream.latency_us@0.5").unwrap().deviation.unwrap()
     };
     let alone = deviation(&[]);

@@ -29,6 +29,6 @@ pub fn run(text: &str) -> JobResult {
     run_on(&Model::load("zn540").unwrap(), text).unwrap()
 }
 
-pub fn says(result: &JobResult, words: &str) -> bool {
+pub fn has_warning(result: &JobResult, words: &str) -> bool {
     result.warnings.iter().any(|warning| warning.contains(words))
 }

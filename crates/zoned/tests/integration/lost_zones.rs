@@ -1,6 +1,6 @@
 //! Zones that become read-only or offline during zone commands.
 
-use super::jobs::{run, says};
+use super::jobs::{has_warning, run};
 use senesce_zoned::ZoneFault;
 use senesce_zoned::job::{ActorResult, JobResult};
 
@@ -38,7 +38,7 @@ fn zone_commands_drop_lost_zones() {
                 assert_eq!(dropped(found), expected, "{actor}: {:?}", found.tally.errors);
                 assert!(found.tally.error_count() <= lost.len() as u64, "{actor}: {:?}", found.tally.errors);
                 let words = format!("left zone {}, the zone is {state}", found.tally.lost[0].0);
-                assert!(says(&result, &words), "{actor}: {:?}", result.warnings);
+                assert!(has_warning(&result, &words), "{actor}: {:?}", result.warnings);
                 assert!(!result.stopped);
                 let zones = 4 - lost.len() as u64;
                 let least = if actor.contains("count") { 6 } else { zones };
@@ -53,7 +53,7 @@ fn zone_commands_drop_lost_zones() {
 fn zone_lost_by_zone_commands_stops_the_job_if_requested() {
     for actor in ZONE_COMMANDS {
         let result = losing(actor, &[2], "offline", "stop");
-        assert!(result.stopped && says(&result, "a zone was lost"), "{actor}: {:?}", result.warnings);
+        assert!(result.stopped && has_warning(&result, "a zone was lost"), "{actor}: {:?}", result.warnings);
         assert_eq!(dropped(&result.actors[0]), [(2, ZoneFault::Offline)], "{actor}");
     }
     let beside = "op = 'reset'\noccupancy = 0.5\ncount = 40\n[[actor]]\nop = 'randread'\nzones = '9..10'\ntime = '60s'";

@@ -12,7 +12,7 @@ const BESIDE: &str = include_str!("../../../../data/zns/t13_command_interference
 fn all() -> Vec<Point> {
     let mut points = Points::default();
     points.single("t12", POINTS).unwrap();
-    points.commands_beside("t13", BESIDE).unwrap();
+    points.concurrent_commands("t13", BESIDE).unwrap();
     points.into_vec()
 }
 
@@ -76,7 +76,7 @@ fn repeated_points_count_once_and_stay_held_out() {
     let mut twice = Points::default();
     twice.single("t12", POINTS).unwrap();
     twice.single("again", POINTS).unwrap();
-    twice.commands_beside("t13", BESIDE).unwrap();
+    twice.concurrent_commands("t13", BESIDE).unwrap();
     let twice = twice.into_vec();
     assert_eq!(twice.len(), once);
     let held = twice.iter().filter(|point| point.held_out()).count();
@@ -92,7 +92,7 @@ fn rows_left_out_are_listed_with_their_position() {
     points.single("mine", &format!("lbaf,engine,sched,op,bs,zones,qd,iops,p95_us\n{}\n", rows.join("\n"))).unwrap();
     let beside = "zns,250.0,4,90,100\nnvme,250,4,90,100\nzns,none,4,90,100\n";
     let beside = format!("dev,rate_mib,read_qd,r_lat_mean_us,r_p95_us\n{beside}");
-    points.reads_beside_writes("theirs", &beside).unwrap();
+    points.reads_with_writes("theirs", &beside).unwrap();
     let mut places: Vec<String> = points.left_out.values().flatten().cloned().collect();
     places.sort();
     let expected = ["mine, line 3", "mine, line 5", "theirs, line 3", "theirs, line 4"];

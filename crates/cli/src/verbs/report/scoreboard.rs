@@ -12,7 +12,7 @@ use senesce_core::output::{self, Format};
 use senesce_core::{Analysis, Failure, Rows, Table, number_of};
 use senesce_report::result_page;
 use senesce_report::scoreboard::{self as page, Board, BoardDocument};
-use senesce_runs::scoreboard::{Document, Entry, ExperimentResult, Scoreboard, scoreboard};
+use senesce_runs::scoreboard::{Document, ExperimentResult, Scoreboard, ScoreboardEntry, scoreboard};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ pub(super) fn write_site(directories: &[PathBuf], directory: &Path, output: Outp
     output.check_below(directory, &planned)?;
     output::directory(directory)?;
     files.iter().try_for_each(|(file, format, text)| output.write(file, *format, text.as_bytes()))?;
-    super::say_written(&index);
+    super::print_written(&index);
     Ok(())
 }
 
@@ -163,7 +163,7 @@ fn answer(stated: &Score, documents: usize) -> String {
 }
 
 /// Returns the statements of the documents, with their names.
-fn stated<'a>(documents: &[&'a Document]) -> impl Iterator<Item = (Work, &'a Entry)> {
+fn stated<'a>(documents: &[&'a Document]) -> impl Iterator<Item = (Work, &'a ScoreboardEntry)> {
     let all = documents.iter().flat_map(|document| document.entries.iter().map(|entry| (document.work, entry)));
     all.filter(|(_, entry)| entry.finding.stated).collect::<Vec<_>>().into_iter()
 }

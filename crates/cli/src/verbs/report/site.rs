@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::registry::REGISTRY;
 use senesce_core::output::{self, Format};
 use senesce_core::{ExitCode, Failure, Record};
-use senesce_report::site::{self, Listed, PageNames};
+use senesce_report::site::{self, PageNames, SiteEntry};
 use senesce_runs::history::{self, ListedRun};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(crate) fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Resul
     }
     let index = directory.join("index.html");
     output.write(&index, Format::Html, site::index("Runs", &listed).as_bytes())?;
-    super::say_written(&index);
+    super::print_written(&index);
     let missing = listed.iter().filter(|line| line.page.is_empty()).count();
     if missing > 0 {
         eprintln!("senesce: {missing} of {} runs have no page; the index lists the reasons", listed.len());
@@ -51,9 +51,9 @@ fn page(run: &Path) -> Result<String, Failure> {
     Ok(site::page(&REGISTRY.analyse(&record)?, &record))
 }
 
-fn line(entry: &ListedRun, page: String, verdict: String) -> Listed {
+fn line(entry: &ListedRun, page: String, verdict: String) -> SiteEntry {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let date = text(&entry.date).replace('T', " ").replace('Z', "");
     let (kind, label, host) = (text(&entry.kind), text(&entry.label), text(&entry.host));
-    Listed { name: entry.name(), page, date, kind, label, host, verdict }
+    SiteEntry { name: entry.name(), page, date, kind, label, host, verdict }
 }

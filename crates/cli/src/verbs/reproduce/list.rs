@@ -87,7 +87,7 @@ fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
 
 fn rule(claim: &Claim) -> String {
     match claim.holds {
-        senesce_claims::Holds::Every => claim.rule.to_string(),
+        senesce_claims::ConditionScope::Every => claim.rule.to_string(),
         _ => format!("{}, {}", claim.rule, claim.holds),
     }
 }

@@ -12,7 +12,7 @@ use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_report::csv;
 use senesce_runs::compare::{Options, parse_share};
-use senesce_runs::history::{self, Courses, ListedRun, Measured};
+use senesce_runs::history::{self, ListedRun, MeasuredRun, MetricHistories};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -102,17 +102,17 @@ impl History {
         Ok(())
     }
 
-    fn write_values(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {
+    fn write_values(&self, entries: &[ListedRun], measured: &[MeasuredRun]) -> Result<(), Failure> {
         let Some(file) = &self.csv else { return Ok(()) };
         self.output.write(file, Format::Csv, csv::table(&history::tidy(entries, measured)).as_bytes())
     }
 
-    fn show_courses(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {
+    fn show_courses(&self, entries: &[ListedRun], measured: &[MeasuredRun]) -> Result<(), Failure> {
         let shows = self.trend || self.baseline.is_some();
         if !shows && self.html.is_none() && self.prometheus.is_none() {
             return Ok(());
         }
-        let courses = Courses::of(entries, measured);
+        let courses = MetricHistories::of(entries, measured);
         if let Some(file) = &self.prometheus {
             self.output.write(file, Format::Text, history::prometheus(entries, &courses).as_bytes())?;
         }

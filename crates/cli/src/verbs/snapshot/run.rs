@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
-use senesce_core::interrupt::Hold;
+use senesce_core::interrupt::InterruptGuard;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::trace::{CommandLine, Summary, run_command};
@@ -42,7 +42,7 @@ impl Run {
         let mut snapshots = self.subject.snapshots()?;
         let command = CommandLine { words: self.command.clone(), output_to_stderr: false, spares: false };
         // A rollback that has begun is completed.
-        let _hold = Hold::new();
+        let _hold = InterruptGuard::new();
         let traced =
             snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify.into(), |mount_point| {
                 Ok(run_command(&command, mount_point))

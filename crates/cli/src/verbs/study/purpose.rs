@@ -9,7 +9,7 @@ use senesce_core::failure::errno_message;
 use senesce_core::output::Format;
 use senesce_core::{Bytes, ExitCode, Failure, RunDirectory, Seed, Span};
 use senesce_runner::{Conduct, Run, State, conduct};
-use senesce_study::advise::{self, Asked, PURPOSES, Purpose};
+use senesce_study::advise::{self, AdviceRequest, PURPOSES, Purpose};
 use senesce_study::{Study, StudySpec};
 use senesce_volume::FileSystem;
 use serde_json::json;
@@ -60,7 +60,7 @@ impl super::Study {
         }
         let size = self.advice.size.unwrap_or(Bytes::gib(1));
         let (budget, device) = (self.max_time.unwrap_or(Span(Duration::from_secs(3600))), self.advice.on.clone());
-        let text = advise::study(&Asked { purpose, file_systems, size, budget, device });
+        let text = advise::study(&AdviceRequest { purpose, file_systems, size, budget, device });
         let file = self.advice.save.clone().unwrap_or_else(|| format!("study-{}.toml", purpose.name).into());
         let spec = StudySpec::parse(&file.to_string_lossy(), &text)?;
         if let (Some(out), false) = (&self.out, self.dry_run) {

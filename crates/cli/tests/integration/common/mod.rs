@@ -122,7 +122,7 @@ pub fn ended(output: Output, line: &str, code: i32) -> Output {
         Some(code),
         "{line}: {}{}",
         String::from_utf8_lossy(&output.stdout),
-        said(&output)
+        stderr(&output)
     );
     output
 }
@@ -140,7 +140,7 @@ pub fn json_of(folder: &Path, line: &str) -> Value {
     json(&run_line(folder, line))
 }
 
-pub fn said(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

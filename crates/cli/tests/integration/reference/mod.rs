@@ -104,7 +104,7 @@ fn pages_of_results_are_those_of_the_archived_scoreboard() {
     let board = ["report", "--scoreboard", "data/scoreboard.json"];
     let run = |words: &[&str]| {
         let output = common::run(&root(), &[&board, words].concat());
-        assert!(output.status.success(), "{}", common::said(&output));
+        assert!(output.status.success(), "{}", common::stderr(&output));
         output
     };
     let found = common::json(&run(&["--format", "json"]));

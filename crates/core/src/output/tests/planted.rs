@@ -69,7 +69,7 @@ fn root_does_not_write_through_a_planted_parent_link() {
             html(&out, Replace::Anything),
             check(&out, Format::Html, HTML, Replace::Anything),
             append(&out).map(drop),
-            NewFile::beside(&out).map(drop).map_err(io_error("make", &out)),
+            NewFile::next_to(&out).map(drop).map_err(io_error("make", &out)),
             NewFile::private(&out).map(drop).map_err(io_error("make", &out)),
         ] {
             let error = refused.unwrap_err();
@@ -93,7 +93,7 @@ fn inspected_pipe_is_written_even_if_its_name_is_replaced() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
     fs::write(&precious, "precious").unwrap();
     let place = OutputPath::of(&pipe).unwrap();
-    let Some(ExistingOutput::Stream(seen)) = place.look().unwrap() else { panic!("it is a pipe") };
+    let Some(ExistingOutput::Stream(seen)) = place.existing().unwrap() else { panic!("it is a pipe") };
     fs::rename(&pipe, &moved).unwrap();
     symlink(&precious, &pipe).unwrap();
     let mut reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&moved).unwrap();

@@ -17,7 +17,7 @@ const OVERCOMMIT: f64 = 1.0 / 8.0;
 const HALVINGS: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum MetadataAllocation {
     /// Once most of theirs is used, or reservations exceed their limit.
     Due,
     /// As when due, and another one as soon as they have little space and data need their chunk of at least this
@@ -26,7 +26,7 @@ pub(super) enum Turn {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Growing {
+pub(super) struct ChunkSpace {
     pub total: f64,
     pub used: f64,
     /// Bytes that are held back.
@@ -43,7 +43,7 @@ pub(super) struct Growing {
     pub stripe: u64,
 }
 
-impl Growing {
+impl ChunkSpace {
     /// Returns the same with this multiple of bytes per file.
     pub(super) fn scaled(&self, times: f64) -> Self {
         Self { each: self.each * times, ..self.clone() }
@@ -54,7 +54,7 @@ impl Growing {
         Self { promised: self.promised + bytes, ..self.clone() }
     }
 
-    fn wanted(&self, files: f64) -> f64 {
+    fn bytes_needed(&self, files: f64) -> f64 {
         (self.used + self.held_back + self.promised + files * self.each - self.total).max(0.0)
     }
 
@@ -87,7 +87,7 @@ impl Growing {
         true
     }
 
-    fn has_little_room(&self) -> bool {
+    fn has_little_space(&self) -> bool {
         self.total - self.used - self.held_back - self.promised < self.little_room
     }
 
@@ -100,8 +100,8 @@ impl Growing {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FillState {
-    pub data: Growing,
-    pub metadata: Growing,
+    pub data: ChunkSpace,
+    pub metadata: ChunkSpace,
     pub devices: Devices,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Outcome {
 }
 
 impl FillState {
-    pub(super) fn filled(mut self, mut turn: Turn) -> Outcome {
+    pub(super) fn filled(mut self, mut turn: MetadataAllocation) -> Outcome {
         let (mut files, mut data_chunks) = (0.0, 0);
         loop {
             let may_grow = self.metadata.next(&self.devices).is_some();
@@ -144,7 +144,7 @@ impl FillState {
         let (data, metadata) = (self.devices.reach(self.data.profile), self.devices.reach(self.metadata.profile));
         let unallocated = data.on_devices.max(metadata.on_devices);
         let fits = |files: f64| {
-            let (of_data, of_metadata) = (self.data.wanted(files), self.metadata.wanted(files));
+            let (of_data, of_metadata) = (self.data.bytes_needed(files), self.metadata.bytes_needed(files));
             let taken = of_data * data.on_devices_per_byte() + of_metadata * metadata.on_devices_per_byte();
             of_data <= data.bytes && of_metadata <= metadata.bytes && taken <= unallocated
         };
@@ -157,13 +157,13 @@ impl FillState {
     }
 
     /// Makes a data chunk, after metadata have taken theirs. Returns whether that ends the fill.
-    fn grow_data(&mut self, turn: &mut Turn, number: u64) -> bool {
+    fn grow_data(&mut self, turn: &mut MetadataAllocation, number: u64) -> bool {
         let kept_for_data = self.data.chunk;
         if self.metadata.is_short(&self.devices, kept_for_data) {
             self.metadata.grow(&mut self.devices);
         }
-        if matches!(turn, Turn::Before(first) if *first <= number) && self.metadata.has_little_room() {
-            *turn = Turn::Due;
+        if matches!(turn, MetadataAllocation::Before(first) if *first <= number) && self.metadata.has_little_space() {
+            *turn = MetadataAllocation::Due;
             self.metadata.grow(&mut self.devices);
         }
         !self.data.grow(&mut self.devices)

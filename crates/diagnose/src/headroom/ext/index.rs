@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 const MOST_LEAVES: usize = 1 << 19;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct IndexShape {
     pub names: u64,
     /// Names that a split moves to the new leaf.
     pub moved: u64,
@@ -20,7 +20,7 @@ pub(super) struct Shape {
     pub levels: u32,
 }
 
-impl Shape {
+impl IndexShape {
     pub(super) fn of(block_size: u64, name_bytes: u64, checksums: bool, large_dir: bool) -> Self {
         let entry = (8 + name_bytes).next_multiple_of(4);
         let (tail, index_tail) = if checksums { (12, 8) } else { (0, 0) };
@@ -55,8 +55,8 @@ struct Leaf {
 }
 
 impl Growth {
-    pub(super) fn drawn(shape: Shape, most: f64, seed: u64) -> Self {
-        Drawing::new(shape, seed).until(most)
+    pub(super) fn drawn(shape: IndexShape, most: f64, seed: u64) -> Self {
+        IndexSimulation::new(shape, seed).until(most)
     }
 
     pub(super) fn blocks(&self, names: f64) -> f64 {
@@ -68,8 +68,8 @@ impl Growth {
     }
 }
 
-struct Drawing {
-    shape: Shape,
+struct IndexSimulation {
+    shape: IndexShape,
     random: Random,
     leaves: Vec<Leaf>,
     nodes: Vec<Vec<u32>>,
@@ -79,8 +79,8 @@ struct Drawing {
     levels: u32,
 }
 
-impl Drawing {
-    fn new(shape: Shape, seed: u64) -> Self {
+impl IndexSimulation {
+    fn new(shape: IndexShape, seed: u64) -> Self {
         let leaf = Leaf { width: 1.0, node: 0 };
         let first = Reverse(((shape.names as f64).to_bits(), 0));
         Self {
@@ -137,7 +137,7 @@ impl Drawing {
     }
 
     fn split(&mut self, leaf: u32, now: f64) {
-        let Shape { names, moved, .. } = self.shape;
+        let IndexShape { names, moved, .. } = self.shape;
         let Leaf { width, node } = self.leaves[leaf as usize];
         let stays = names - moved;
         // Position of the first moved hash among uniform ones.
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn index_fills_as_measured() {
         for (name_bytes, measured) in [(8, 391_107.0), (64, 94_072.0), (200, 29_205.0)] {
-            let shape = Shape::of(1024, name_bytes, true, false);
+            let shape = IndexShape::of(1024, name_bytes, true, false);
             let full = (0..8).map(|seed| Growth::drawn(shape, 1e9, seed).full.unwrap()).sum::<f64>() / 8.0;
             assert!((full / measured - 1.0).abs() < 0.04, "{name_bytes}: {full}");
         }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn blocks_grow_with_names_and_are_extrapolated() {
-        let growth = Growth::drawn(Shape::of(4096, 8, true, false), 10_000.0, 1);
+        let growth = Growth::drawn(IndexShape::of(4096, 8, true, false), 10_000.0, 1);
         assert_eq!((growth.blocks(10.0), growth.full), (1.0, None));
         let blocks = [1000.0, 5000.0, 10_000.0, 20_000.0].map(|names| growth.blocks(names));
         assert!(blocks.windows(2).all(|pair| pair[0] < pair[1]), "{blocks:?}");
@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn shapes_match_the_kernel() {
-        let shape = Shape::of(1024, 8, true, false);
+        let shape = IndexShape::of(1024, 8, true, false);
         assert_eq!((shape.names, shape.moved, shape.root, shape.node), (63, 32, 123, 126));
-        let shape = Shape::of(1024, 200, true, false);
+        let shape = IndexShape::of(1024, 200, true, false);
         assert_eq!((shape.names, shape.moved), (4, 2));
-        let shape = Shape::of(4096, 250, false, true);
+        let shape = IndexShape::of(4096, 250, false, true);
         assert_eq!((shape.names, shape.root, shape.node, shape.levels), (15, 508, 511, 3));
     }
 }

@@ -51,7 +51,7 @@ impl Chunk {
 
     /// Returns the minimum length of a group's longest extent for the kernel to search it. An aligned chunk must fit
     /// wherever it begins (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
-    fn least_extent(self) -> u64 {
+    fn minimum_extent(self) -> u64 {
         match self.sparse < self.whole {
             true => 2 * self.sparse - 1,
             false => self.whole + self.align - 1,
@@ -60,7 +60,7 @@ impl Chunk {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counted {
+pub(super) struct SiteCounts {
     pub usable: Sites,
     pub lasting: Sites,
     /// In extents that are long enough also while the group must refill its list of free blocks.
@@ -69,10 +69,10 @@ pub(super) struct Counted {
     pub ready: bool,
 }
 
-pub(super) fn sites(free: &[FreeExtent], xfs: &Xfs, chunk: Chunk) -> Counted {
+pub(super) fn sites(free: &[FreeExtent], xfs: &Xfs, chunk: Chunk) -> SiteCounts {
     let group_blocks = xfs.group_blocks.max(1);
-    let least = chunk.least_extent();
-    let mut counted = Counted::default();
+    let least = chunk.minimum_extent();
+    let mut counted = SiteCounts::default();
     for group in free.chunk_by(|one, next| one.start / group_blocks == next.start / group_blocks) {
         let longest = group.iter().map(|extent| extent.blocks).max().unwrap_or(0);
         if longest < least {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(of(free(3, 14), sparse), Sites { whole: 1, sparse: 1 });
         assert_eq!(of(free(3, 9), whole), Sites { whole: 1, sparse: 0 });
         assert_eq!(of(free(5, 2), sparse), Sites::default());
-        assert_eq!((sparse.least_extent(), whole.least_extent()), (7, 11));
+        assert_eq!((sparse.minimum_extent(), whole.minimum_extent()), (7, 11));
         assert_eq!(places(&[free(1000, 6), free(1008, 7)], 1000, sparse, 7), Sites { whole: 0, sparse: 1 });
     }
 }

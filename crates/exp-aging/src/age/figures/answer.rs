@@ -1,8 +1,8 @@
 //! What age costs, from the aged file system and the copies of its files.
 
-use super::super::copies::{Copies, CopySeen};
+use super::super::copies::{Copies, ExaminedCopy};
 use super::super::demo::Ranges;
-use super::super::events::{LayoutSeen, ModelledRead};
+use super::super::events::{ExaminedLayout, ModelledRead};
 use super::super::new_file::ModelledNewFile;
 use senesce_core::{Bytes, Rows, Table};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
 }
 
 /// Makes the same table without copies: both references are packed without gaps, which is a bound and not a layout.
-pub(crate) fn modelled_answer_table(seen: &LayoutSeen, new_file: Option<ModelledNewFile>) -> Option<Table> {
+pub(crate) fn modelled_answer_table(seen: &ExaminedLayout, new_file: Option<ModelledNewFile>) -> Option<Table> {
     let layout = seen.layout.as_ref()?;
     if seen.read_times.is_empty() {
         return None;
@@ -61,15 +61,16 @@ pub(crate) fn modelled_answer_table(seen: &LayoutSeen, new_file: Option<Modelled
 }
 
 fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
-    let values =
-        |of: &dyn Fn(&CopySeen) -> Value| std::array::from_fn(|index| copies.seen.get(index).map_or(Value::Null, of));
+    let values = |of: &dyn Fn(&ExaminedCopy) -> Value| {
+        std::array::from_fn(|index| copies.seen.get(index).map_or(Value::Null, of))
+    };
     let read = |(index, drive): (usize, &String)| {
         let kind = DRIVE_KINDS.get(index).copied().unwrap_or(drive);
         let values = values(&|copy| json!(copy.read_seconds.get(index).copied().map(three_digits)));
         AnswerRow { what: format!("read all files, {kind} (modelled s)"), values }
     };
     let reads = copies.drives.iter().enumerate().map(read);
-    let row = |what: &str, of: &dyn Fn(&CopySeen) -> Value| AnswerRow { what: what.into(), values: values(of) };
+    let row = |what: &str, of: &dyn Fn(&ExaminedCopy) -> Value| AnswerRow { what: what.into(), values: values(of) };
     let others = [
         row(&format!("pieces of a new file of {}", copies.new_file), &|copy| json!(copy.new_file_pieces)),
         row("largest free extent (MiB)", &|copy| {
@@ -95,7 +96,7 @@ fn three_digits(value: f64) -> f64 {
 }
 
 /// Explains how to read the table. Returns `None` without the times of all three.
-pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ranges>) -> Option<String> {
+pub(crate) fn answer_words(copies: &Copies, seen: &ExaminedLayout, ranges: Option<Ranges>) -> Option<String> {
     let pieces = seen.read_times.first()?.times.pieces_factor();
     let [ordered, unaged, aged] = copies.seen.as_slice() else { return None };
     let ratio = |drive: usize| Some(aged.read_seconds.get(drive)? / unaged.read_seconds.get(drive)?);
@@ -129,7 +130,7 @@ pub(crate) fn answer_words(copies: &Copies, seen: &LayoutSeen, ranges: Option<Ra
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::seen::tests::layout_seen;
+    use super::super::super::final_layout::tests::layout_seen;
     use super::*;
 
     #[test]

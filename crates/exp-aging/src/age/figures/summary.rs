@@ -1,12 +1,12 @@
 //! Tables of single values: the result, or the plan.
 
-use super::super::events::{Checkpoint, Executed, Rehearsal};
+use super::super::events::{Checkpoint, ExecutionEnd, Rehearsal};
 use senesce_aging::Summary;
 use senesce_aging::measure::Measures;
 use senesce_core::Table;
 use serde::Serialize;
 
-pub(crate) fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
+pub(crate) fn summary_table(rehearsal: &Rehearsal, executed: &ExecutionEnd) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);
     if !executed.is_timeless {

@@ -4,7 +4,7 @@ use super::format::{Direction, Job, MOST_JOBS, Options, Output, SYNC};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Joined {
+pub struct JoinedClones {
     pub job: Job,
     pub clones: usize,
     pub entries: usize,
@@ -16,7 +16,7 @@ const ALONE: f64 = 0.05;
 /// A runtime above this multiple of all directions in sequence needs more than one job.
 const TWO: f64 = 1.5;
 
-impl Joined {
+impl JoinedClones {
     pub fn of_clients(output: &Output) -> Option<Self> {
         Some(Self { job: output.all_clients.clone()?, clones: output.jobs.len(), entries: 1 })
     }
@@ -39,7 +39,7 @@ pub fn reported(job: &Job) -> Option<usize> {
 pub const MOST: f64 = 0.9;
 
 /// Joins jobs of the same name, group and options, which ran at the same time, in order. Also returns the caveats.
-pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
+pub fn join(output: &Output) -> (Vec<JoinedClones>, Vec<String>) {
     let mut groups: Vec<Vec<&Job>> = Vec::new();
     for job in &output.jobs {
         let same = |one: &&Job| {
@@ -55,7 +55,7 @@ pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     (joined, caveats)
 }
 
-fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option<Joined> {
+fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option<JoinedClones> {
     let mut job = (*group.first()?).clone();
     let wanted = job.number(global, "numjobs").unwrap_or(1.0) as usize;
     let clones = match (reported(&job), group.len()) {
@@ -88,7 +88,7 @@ fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option
             if name == SYNC { job.sync = Some(sum) } else { job.directions.push(sum) }
         }
     }
-    Some(Joined { job, clones, entries: group.len() })
+    Some(JoinedClones { job, clones, entries: group.len() })
 }
 
 /// Returns the sum of concurrent directions, `None` without any. Operations and bytes add up over the longest runtime
@@ -160,7 +160,7 @@ mod tests {
         )
     }
 
-    fn joined_of(jobs: &[String]) -> (Vec<Joined>, Vec<String>) {
+    fn joined_of(jobs: &[String]) -> (Vec<JoinedClones>, Vec<String>) {
         join(&parse(&format!(r#"{{"fio version":"fio-3.33","jobs":[{}]}}"#, jobs.join(","))).unwrap())
     }
 

@@ -1,6 +1,6 @@
 //! Finds the options that distinguish jobs of one name.
 
-use super::clones::Joined;
+use super::clones::JoinedClones;
 use super::format::Job;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,14 @@ const NO_CONDITIONS: [&str; 9] = [
     "randseed",
 ];
 
-pub(crate) fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
+pub(crate) fn conditions<'a>(jobs: &'a [JoinedClones], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
     let mut of_name: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
-    for Joined { job, .. } in jobs {
+    for JoinedClones { job, .. } in jobs {
         of_name.entry(&job.name).or_default().push(job);
     }
     let stated: BTreeMap<&str, Vec<&str>> =
         of_name.into_iter().map(|(name, jobs)| (name, differing(&jobs, global))).collect();
-    let of = |Joined { job, .. }: &'a Joined| {
+    let of = |JoinedClones { job, .. }: &'a JoinedClones| {
         let names = stated.get(job.name.as_str()).into_iter().flatten();
         names.map(|option| (*option, value(job, option, global))).collect::<BTreeMap<_, _>>()
     };

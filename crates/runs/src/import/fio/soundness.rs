@@ -1,6 +1,6 @@
 //! Reasons why the numbers of a job do not count, or need a caveat.
 
-use super::clones::{Joined, MOST, join, reported};
+use super::clones::{JoinedClones, MOST, join, reported};
 use super::format::{Direction, Options, Output, SYNC};
 use senesce_core::failure::errno_message;
 
@@ -13,20 +13,20 @@ const IMPOSSIBLE: f64 = 10.0;
 type Caveat = (String, bool);
 
 /// Caveats of contradictions between the numbers of a job and its options.
-pub fn contradictions(joined: &Joined, global: &Options) -> Vec<Caveat> {
+pub fn contradictions(joined: &JoinedClones, global: &Options) -> Vec<Caveat> {
     in_flight(joined, global).into_iter().chain(lacking(joined, global)).collect()
 }
 
 /// Returns the problem of the first job whose throughput and latency no drive could reach.
 pub fn impossible(output: &Output) -> Option<String> {
     let (jobs, _) = join(output);
-    let of = |joined: &Joined| in_flight(joined, &output.options).filter(|(_, counts)| !counts);
+    let of = |joined: &JoinedClones| in_flight(joined, &output.options).filter(|(_, counts)| !counts);
     jobs.iter().filter(|joined| joined.job.error == 0).find_map(of).map(|(message, _)| message)
 }
 
 /// Checks the requests in flight, which follow from throughput and latency (Little, Operations Research 9:3, 1961),
 /// against the limit of the options.
-fn in_flight(joined: &Joined, global: &Options) -> Option<Caveat> {
+fn in_flight(joined: &JoinedClones, global: &Options) -> Option<Caveat> {
     let job = &joined.job;
     if job.options.is_empty() && global.is_empty() {
         return None;
@@ -43,7 +43,7 @@ fn in_flight(joined: &Joined, global: &Options) -> Option<Caveat> {
 }
 
 /// Returns a caveat if a job does not have `numjobs` clones.
-fn lacking(Joined { job, clones, entries }: &Joined, global: &Options) -> Option<Caveat> {
+fn lacking(JoinedClones { job, clones, entries }: &JoinedClones, global: &Options) -> Option<Caveat> {
     let (name, wanted) = (&job.name, job.number(global, "numjobs")? as usize);
     let is_grouped = job.option(global, "group_reporting").is_some();
     let (problem, counts) = match (reported(job), *entries) {
@@ -62,7 +62,7 @@ fn lacking(Joined { job, clones, entries }: &Joined, global: &Options) -> Option
 }
 
 /// Caveats of failures that fio reports.
-pub fn failures(Joined { job, clones, .. }: &Joined) -> Vec<Caveat> {
+pub fn failures(JoinedClones { job, clones, .. }: &JoinedClones) -> Vec<Caveat> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
     let fails = |problem: String| (format!("job '{}'{clones} {problem}: its numbers do not count", job.name), false);
     if job.error != 0 {

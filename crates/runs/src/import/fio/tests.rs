@@ -43,7 +43,7 @@ fn refuses(text: &str, words: &[&str]) {
 }
 
 #[track_caller]
-fn says(caveats: &[String], words: &str) {
+fn assert_caveat(caveats: &[String], words: &str) {
     assert!(caveats.iter().any(|caveat| caveat.contains(words)), "{caveats:?}");
 }
 
@@ -100,7 +100,7 @@ fn io_shorter_than_a_millisecond_has_no_rate() {
         part(3, CLAT).replace(r#""bw_bytes":12288,"iops":3,"runtime":1000"#, r#""bw_bytes":0,"iops":0,"runtime":0"#);
     let (values, caveats) = import(&document(&[job(0, "read", &short)])).unwrap();
     assert!(values.is_empty(), "{values:?}");
-    says(&caveats, "job 'a' (read): it took less than");
+    assert_caveat(&caveats, "job 'a' (read): it took less than");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn bins_that_contradict_latencies_are_refused() {
 fn latencies_of_few_operations_give_a_caveat() {
     let of = |samples: u32| part(1000, &format!(r#""min":9,"max":9,"mean":9,"N":{samples},"bins":{{"9":{samples}}}"#));
     let (_, caveats) = import(&document(&[job(0, "read", &of(1))])).unwrap();
-    says(&caveats, "are those of 1 of 1000 operations");
+    assert_caveat(&caveats, "are those of 1 of 1000 operations");
     let (_, caveats) = import(&document(&[job(0, "read", &of(1000))])).unwrap();
     assert!(caveats.iter().all(|message| !message.contains("are those of")), "{caveats:?}");
 }
@@ -138,11 +138,11 @@ fn missing_clones_give_a_caveat() {
         let (values, caveats) = of(clones, "");
         let message = format!("numjobs is 4, and the file holds {clones}: it is incomplete");
         assert!(values.is_empty());
-        says(&caveats, &message);
+        assert_caveat(&caveats, &message);
     }
     let (values, caveats) = of(1, "");
     assert!(!values.is_empty());
-    says(&caveats, "the file holds 1: a group");
+    assert_caveat(&caveats, "the file holds 1: a group");
     for (clones, more) in [(4, ""), (8, ""), (1, r#","group_reporting":"""#)] {
         let (values, caveats) = of(clones, more);
         assert!(!values.is_empty() && caveats.iter().all(|one| !one.contains("numjobs is")), "{caveats:?}");
@@ -233,10 +233,10 @@ fn throughput_and_latency_must_fit_the_requests_in_flight() {
     assert!(!values.is_empty() && caveats.iter().all(|message| !message.contains("in flight")), "{caveats:?}");
     let (values, caveats) = import(&with_depth(8000)).unwrap();
     assert!(!values.is_empty());
-    says(&caveats, "8.0 requests in flight");
+    assert_caveat(&caveats, "8.0 requests in flight");
     let (values, caveats) = import(&with_depth(80_000)).unwrap();
     assert!(values.is_empty());
-    says(&caveats, "do not count");
+    assert_caveat(&caveats, "do not count");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn latencies_without_samples_are_not_measured() {
         let (values, caveats) = import(&document(&[one])).unwrap();
         assert!(values.iter().all(|one| !one.metric.contains("latency")), "{values:?}");
         assert_eq!(operations(&values), [("read".to_string(), 100.0)]);
-        says(&caveats, "job 'a' (read): fio measured no");
+        assert_caveat(&caveats, "job 'a' (read): fio measured no");
     }
 }
 
@@ -292,10 +292,10 @@ fn last_complete_of_several_results_counts() {
     let of = |iops| document(&[job(0, "read", &part(iops, CLAT))]);
     let (values, caveats) = import(&format!("{}fio: a warning\n{}", of(10), of(20))).unwrap();
     assert_eq!(operations(&values), [("read".to_string(), 20.0)]);
-    says(&caveats, "holds 2 complete results (--status-interval)");
+    assert_caveat(&caveats, "holds 2 complete results (--status-interval)");
     let (values, caveats) = import(&format!("{}{}", of(10), &of(20)[..60])).unwrap();
     assert_eq!(operations(&values), [("read".to_string(), 10.0)]);
-    says(&caveats, "cut off");
+    assert_caveat(&caveats, "cut off");
 }
 
 #[test]
@@ -303,11 +303,11 @@ fn a_job_that_failed_is_named_and_does_not_count() {
     let idle = part(0, "");
     let (values, caveats) = import(&document(&[job(5, "read", &idle)])).unwrap();
     assert!(values.is_empty());
-    says(&caveats, "job 'a' ended with error 5");
+    assert_caveat(&caveats, "job 'a' ended with error 5");
     let clones = [job(0, "read", &part(100, CLAT)), job(28, "read", &part(50, CLAT))];
     let (values, caveats) = import(&document(&clones)).unwrap();
     assert!(values.is_empty());
-    says(&caveats, "job 'a' (2 clones) ended with error 28");
+    assert_caveat(&caveats, "job 'a' (2 clones) ended with error 28");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod evidence;
 
 use super::ParsedResults;
-use super::printed::Printed;
+use super::printed::PrintedNumber;
 use crate::import::rules;
 use crate::import::{Complaint, printable};
 use evidence::{Evidence, all_rules};
@@ -20,7 +20,7 @@ struct Test {
     options: BTreeMap<String, String>,
     rows: Vec<Row>,
     /// `Max Write` and `Max Read` (MiB/s), if printed.
-    most: BTreeMap<&'static str, Printed>,
+    most: BTreeMap<&'static str, PrintedNumber>,
     fault: Option<String>,
     /// IOR moved another number of bytes than the options require.
     moved_otherwise: bool,
@@ -29,11 +29,11 @@ struct Test {
 #[derive(Debug, PartialEq)]
 struct Row {
     operation: &'static str,
-    mib_per_second: Printed,
-    operations_per_second: Option<Printed>,
-    transfer_kib: Option<Printed>,
-    access_seconds: Option<Printed>,
-    seconds: Printed,
+    mib_per_second: PrintedNumber,
+    operations_per_second: Option<PrintedNumber>,
+    transfer_kib: Option<PrintedNumber>,
+    access_seconds: Option<PrintedNumber>,
+    seconds: PrintedNumber,
     repetition: u32,
 }
 
@@ -42,7 +42,7 @@ struct Total {
     operation: &'static str,
     /// Maximum, minimum, mean and deviation of bandwidth (MiB/s) and of operations (1/s), then the mean of seconds;
     /// `None` if IOR stopped early.
-    numbers: Option<Vec<Printed>>,
+    numbers: Option<Vec<PrintedNumber>>,
     /// Bytes that stonewalling left.
     is_stonewalled: bool,
 }
@@ -140,7 +140,8 @@ fn row(line: &str) -> Result<Option<Row>, String> {
     let Some(operation) = transfer(operation).filter(|_| numbers.len() == COLUMNS) else { return Ok(None) };
     let number = |index: usize, name: &str| {
         let word = numbers[index];
-        Printed::of(word).ok_or_else(|| format!("{name} of {operation} is '{}', which cannot be", printable(word)))
+        PrintedNumber::of(word)
+            .ok_or_else(|| format!("{name} of {operation} is '{}', which cannot be", printable(word)))
     };
     let optional = |index: usize, name: &str| match numbers[index] {
         "NA" | "-" => Ok(None),
@@ -157,9 +158,9 @@ fn row(line: &str) -> Result<Option<Row>, String> {
     }))
 }
 
-fn largest(line: &str) -> Option<(&'static str, Printed)> {
+fn largest(line: &str) -> Option<(&'static str, PrintedNumber)> {
     let (name, rest) = line.strip_prefix("Max ")?.split_once(':')?;
-    Some((transfer(&name.to_lowercase())?, Printed::of(rest.split_whitespace().next()?)?))
+    Some((transfer(&name.to_lowercase())?, PrintedNumber::of(rest.split_whitespace().next()?)?))
 }
 
 /// Parses `write 912.40 912.40 912.40 0.00 ...`; all `nan` if IOR stopped before the last repetition.
@@ -173,7 +174,7 @@ fn total(line: &str) -> Result<Option<Total>, String> {
         return Ok(Some(Total { operation, numbers: None, is_stonewalled }));
     }
     let number = |word: &&str| {
-        Printed::of(word)
+        PrintedNumber::of(word)
             .ok_or_else(|| format!("'{}' of {operation} in the table at the end cannot be", printable(word)))
     };
     let numbers = numbers.iter().map(number).collect::<Result<_, _>>()?;

@@ -2,12 +2,12 @@
 
 /// A number with half of the unit of its last digit, the possible rounding error.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Printed {
+pub(super) struct PrintedNumber {
     pub value: f64,
     pub rounding: f64,
 }
 
-impl Printed {
+impl PrintedNumber {
     pub(crate) fn of(word: &str) -> Option<Self> {
         let value = word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
         let digits = word.split_once('.').map_or(0, |(_, digits)| digits.len());

@@ -21,7 +21,7 @@ pub(crate) struct Tables;
 
 pub(crate) static TABLES: Tables = Tables;
 
-struct Mapped {
+struct MappedTable {
     maps: Vec<Map>,
     texts: Vec<String>,
 }
@@ -63,12 +63,12 @@ impl Importer for Tables {
         let maps = maps.map_err(|problem| Failure::usage(format!("--map: {problem}\nhint: {}", map::EXAMPLE)))?;
         match maps.is_empty() {
             true => Ok(None),
-            false => Ok(Some(Box::new(Mapped { maps, texts: options.map.clone() }))),
+            false => Ok(Some(Box::new(MappedTable { maps, texts: options.map.clone() }))),
         }
     }
 }
 
-impl Importer for Mapped {
+impl Importer for MappedTable {
     fn name(&self) -> &'static str {
         TABLE
     }

@@ -12,9 +12,9 @@ fn ledger() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (directory, dead, living)
 }
 
-fn tree(path: &Path) -> Owed {
+fn tree(path: &Path) -> Cleanup {
     fs::create_dir_all(path.join("content")).unwrap();
-    Owed::Tree { path: path.into() }
+    Cleanup::Tree { path: path.into() }
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn sweep_undoes_ended_processes_in_reverse_and_spares_running_ones() {
     LedgerEntry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
     let file = path("tree/value");
     fs::write(&file, "ours").unwrap();
-    let value = Owed::Value { path: file, value: "before".into(), ours: Some("ours".into()) };
+    let value = Cleanup::Value { path: file, value: "before".into(), ours: Some("ours".into()) };
     LedgerEntry::write_in(&dead, 1, value).unwrap();
     LedgerEntry::write_in(&living, 0, tree(&path("live"))).unwrap();
     let found = sweep(&path("owners"));
@@ -60,7 +60,7 @@ fn torn_entry_is_dropped_and_failed_clean_up_stays_recorded() {
     fs::write(dead.join("00000000"), "{\"kind\":\"tr").unwrap();
     let busy = directory.path().join("busy");
     fs::create_dir_all(busy.join("file")).unwrap();
-    LedgerEntry::write_in(&dead, 1, Owed::Directory { path: busy.clone() }).unwrap();
+    LedgerEntry::write_in(&dead, 1, Cleanup::Directory { path: busy.clone() }).unwrap();
     let found = sweep(&directory.path().join("owners"));
     assert!(matches!(found[..], [SweptLeftover { outcome: Outcome::Failed(_), .. }]), "{found:?}");
     assert_eq!(fs::read_dir(&dead).unwrap().count(), 1);
@@ -79,7 +79,7 @@ fn newer_entry_stays_and_unwritable_path_is_an_error() {
     assert!(matches!(found[..], [SweptLeftover { outcome: Outcome::Failed(_), .. }]), "{found:?}");
     assert!(dead.join("00000000").exists());
     let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff".to_vec()));
-    assert!(LedgerEntry::write_in(&dead, 1, Owed::Tree { path: odd }).is_err());
+    assert!(LedgerEntry::write_in(&dead, 1, Cleanup::Tree { path: odd }).is_err());
     assert!(!dead.join("00000001").exists());
 }
 
@@ -89,7 +89,8 @@ fn of_another_boot(parent: &Path, is_older: bool) -> (tempfile::TempDir, PathBuf
     let before = path("owners").join(Owner::current().of_another_boot().to_string());
     fs::create_dir(path("owners")).unwrap();
     fs::write(path("setting"), "new").unwrap();
-    LedgerEntry::write_in(&before, 0, Owed::Value { path: path("setting"), value: "old".into(), ours: None }).unwrap();
+    LedgerEntry::write_in(&before, 0, Cleanup::Value { path: path("setting"), value: "old".into(), ours: None })
+        .unwrap();
     LedgerEntry::write_in(&before, 1, tree(&path("tree"))).unwrap();
     if is_older {
         let old = std::time::SystemTime::now() - senesce_sys::clock::since_boot() - Duration::from_secs(60);
@@ -141,7 +142,7 @@ fn mount_is_undone_in_its_own_namespace() {
         .unwrap();
     std::io::Read::read_exact(&mut child.stdout.take().unwrap(), &mut [0; 3]).unwrap();
     let other = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{}/ns/mnt", child.id())).unwrap());
-    let entry = LedgerEntry::write_in(&dead, 0, Owed::Mount { point: point.clone() }).unwrap();
+    let entry = LedgerEntry::write_in(&dead, 0, Cleanup::Mount { point: point.clone() }).unwrap();
     let mut value: Value = serde_json::from_slice(&fs::read(&entry.path).unwrap()).unwrap();
     value[NAMESPACE] = other.into();
     fs::write(&entry.path, value.to_string()).unwrap();
@@ -158,21 +159,21 @@ fn mount_is_undone_in_its_own_namespace() {
 fn a_mount_is_left_only_when_its_owner_has_ended() {
     let (directory, dead, living) = ledger();
     let left = |name: &str| is_left_mount(&directory.path().join("owners"), Path::new(name));
-    LedgerEntry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
-    LedgerEntry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
+    LedgerEntry::write_in(&dead, 0, Cleanup::Mount { point: "/mnt/dead".into() }).unwrap();
+    LedgerEntry::write_in(&living, 0, Cleanup::Mount { point: "/mnt/live".into() }).unwrap();
     assert!(left("/mnt/dead"));
     assert!(left("/mnt/dead/fs"), "on a directory in it");
     assert!(!left("/mnt/live"), "its run continues");
     assert!(!left("/mnt/unknown"), "nobody wrote it down");
-    LedgerEntry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
+    LedgerEntry::write_in(&living, 1, Cleanup::Mount { point: "/mnt/dead".into() }).unwrap();
     assert!(!left("/mnt/dead"), "another process has the point too");
 }
 
 #[test]
 fn folder_is_removed_with_its_last_entry() {
     let (_directory, _, living) = ledger();
-    let one = LedgerEntry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
-    let two = LedgerEntry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();
+    let one = LedgerEntry::write_in(&living, 0, Cleanup::Mapping { name: "x".into() }).unwrap();
+    let two = LedgerEntry::write_in(&living, 1, Cleanup::Mapping { name: "y".into() }).unwrap();
     one.strike_out();
     assert!(living.exists());
     two.strike_out();

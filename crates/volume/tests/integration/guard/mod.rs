@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 mod devices;
 mod exchanged;
 mod formatted;
+mod hidden_users;
 mod others;
-mod unseen;
 mod witnesses;
 
 const MIB: u64 = 1 << 20;

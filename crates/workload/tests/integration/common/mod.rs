@@ -1,7 +1,7 @@
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::{Progress, Silent};
 use senesce_volume::ClaimedDirectory;
-use senesce_workload::{Bench, Finished, Length, Options, Repetition, Workload, WorkloadError};
+use senesce_workload::{Bench, FinishedBench, Length, Options, Repetition, Workload, WorkloadError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -75,7 +75,11 @@ pub fn time(milliseconds: u64) -> Options {
     }
 }
 
-pub fn try_run(temporary: &TemporaryTarget, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
+pub fn try_run(
+    temporary: &TemporaryTarget,
+    workload: &Workload,
+    options: Options,
+) -> Result<FinishedBench, WorkloadError> {
     let interrupt = Interrupt::new();
     Bench::prepare(workload, temporary.claimed(), options, &Silent, &interrupt)?.run(
         temporary.claimed(),

@@ -20,7 +20,7 @@ impl Maker {
         let rate = (kib > 4).then_some(UNHURRIED);
         let actor = ActorSpec { bs: Bytes::kib(kib), zones: self.written(1), rate, ..ActorSpec::new(op) };
         let kept = if rate.is_some() { "0.mean" } else { kept };
-        self.opened(self.alone(&format!("{} {kib} KiB alone", op.name()), path, actor, kept))
+        self.opened(self.single_actor(&format!("{} {kib} KiB alone", op.name()), path, actor, kept))
     }
 
     /// Returns a probe of the maximum number of zones that can be written concurrently, `depth` in each.
@@ -28,7 +28,7 @@ impl Maker {
         let actor = ActorSpec { bs: Bytes::kib(kib), qd: depth, zones: self.written(8), count, ..ActorSpec::new(op) };
         let words = if count.is_some() { ", a burst" } else { "" };
         let name = format!("{} {kib} KiB in {} zones at depth {depth}{words}", op.name(), actor.zones.count());
-        self.opened(self.alone(&name, HostPath::Direct, actor, kept))
+        self.opened(self.single_actor(&name, HostPath::Direct, actor, kept))
     }
 
     pub(super) fn random_reads(&self, kib: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
@@ -41,13 +41,13 @@ impl Maker {
         let (bs, zones, jobs) = (Bytes(bytes), self.read(8), Some(1));
         let count = Some(self.effort.commands * if (24..256).contains(&depth) { 2 } else { 1 });
         let actor = ActorSpec { bs, qd: depth, zones, jobs, count, ..ActorSpec::new(Activity::RandomRead) };
-        self.often(if depth == 1 { 5 } else { 20 }, self.alone(name, path, actor, kept))
+        self.often(if depth == 1 { 5 } else { 20 }, self.single_actor(name, path, actor, kept))
     }
 
     pub(super) fn stream(&self, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         let actor =
             ActorSpec { bs: Bytes(bytes), qd: depth, zones: self.read(1), ..ActorSpec::new(Activity::SequentialRead) };
-        self.alone(&format!("seqread {} at depth {depth}", Bytes(bytes)), path, actor, kept)
+        self.single_actor(&format!("seqread {} at depth {depth}", Bytes(bytes)), path, actor, kept)
     }
 
     fn in_small_blocks(&self, mut probe: Probe) -> Probe {
@@ -178,12 +178,12 @@ pub(crate) fn small_blocks(maker: &Maker) -> Block {
             let actor = ActorSpec { bs: Bytes(bytes), qd: depth, zones: maker.written(8), ..ActorSpec::new(op) };
             let name = format!("{} {bytes} B in {} zones", op.name(), actor.zones.count());
             let kept = if bytes == 512 { "0.iops 0.p50 0.p95 0.low" } else { "0.iops" };
-            probes.push(maker.in_small_blocks(maker.alone(&name, HostPath::Direct, actor, kept)));
+            probes.push(maker.in_small_blocks(maker.single_actor(&name, HostPath::Direct, actor, kept)));
         }
         for bytes in [4096, 6144] {
             let actor = ActorSpec { bs: Bytes(bytes), zones: maker.written(1), ..ActorSpec::new(op) };
             let name = format!("{} {bytes} B alone", op.name());
-            probes.push(maker.in_small_blocks(maker.alone(&name, HostPath::Direct, actor, "0.mean")));
+            probes.push(maker.in_small_blocks(maker.single_actor(&name, HostPath::Direct, actor, "0.mean")));
         }
     }
     let knots = ["0.5", "1", "2", "2.001", "7.999"];

@@ -1,7 +1,7 @@
 //! Plans the measurements that determine a model's constants, and those that check it.
 
-mod beside;
 mod checks;
+mod concurrent;
 mod data;
 mod zones;
 
@@ -12,7 +12,7 @@ use crate::geometry::{Geometry, ZoneState};
 use crate::job::{ActorSpec, Job, Preparation, PrepareStep, Span, Zones, check};
 use crate::sim::HostPath;
 use crate::sim::model::{GeometryModel, Model};
-use crate::survey::{Nature, Survey};
+use crate::survey::{DriveNature, Survey};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,18 +50,18 @@ impl Design {
 pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     let maker = Maker::new(survey, effort)?;
     let mut blocks =
-        vec![data::writes(&maker), zones::single_commands(&maker), beside::flash(&maker), data::reads(&maker)];
+        vec![data::writes(&maker), zones::single_commands(&maker), concurrent::flash(&maker), data::reads(&maker)];
     blocks.extend([zones::resets(&maker), zones::finishes(&maker)]);
     blocks.extend([HostPath::None, HostPath::MqDeadline, HostPath::Passthrough].map(|path| data::host(&maker, path)));
     blocks.extend([HostPath::Direct, HostPath::None, HostPath::MqDeadline].map(|path| data::streams(&maker, path)));
-    blocks.extend([beside::appends(&maker), beside::reads_beside_writes(&maker), beside::resets(&maker)]);
+    blocks.extend([concurrent::appends(&maker), concurrent::reads_with_writes(&maker), concurrent::resets(&maker)]);
     if maker.small {
         blocks.extend([data::small_blocks(&maker), data::small_streams(&maker)]);
     }
     let mut design = Design { blocks, checks: checks::checks(&maker), left_out: BTreeMap::new() };
     let Design { blocks, checks, left_out } = &mut design;
     for probes in blocks.iter_mut().map(|block| &mut block.probes).chain([checks]) {
-        probes.retain(|probe| match why_not(survey, probe) {
+        probes.retain(|probe| match obstacle(survey, probe) {
             None => true,
             Some(why) => {
                 left_out.entry(why).or_default().push(probe.key.clone());
@@ -77,13 +77,13 @@ pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     Ok(design)
 }
 
-fn why_not(survey: &Survey, probe: &Probe) -> Option<String> {
+fn obstacle(survey: &Survey, probe: &Probe) -> Option<String> {
     let Work::Job(job) = &probe.work else { return None };
     if !survey.ways.contains(&job.path) {
         return Some(format!("{} cannot be reached by path {}", survey.name, job.path.name()));
     }
     // A real drive has no user-space driver: both are the same path.
-    if job.path == HostPath::Passthrough && survey.nature != Nature::Simulated {
+    if job.path == HostPath::Passthrough && survey.nature != DriveNature::Simulated {
         return Some("on this machine passthrough is the direct path".into());
     }
     let (geometry, zones) = survey.in_blocks(job.lbaf.unwrap_or(survey.geometry.block_bytes));
@@ -123,7 +123,7 @@ pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, 
         append_limit_kib: geometry.append_limit >> 10,
     };
     let mut model = Model { name: name.into(), geometry, fit: None, ..start.clone() };
-    if survey.nature != Nature::Simulated {
+    if survey.nature != DriveNature::Simulated {
         model.host.passthrough = None;
     }
     model.checked()
@@ -168,7 +168,7 @@ impl Maker {
             return Err(ZonedError::Usage(format!("{name} allows one open zone; a model needs at least 2")));
         }
         let half = MOST_ZONES.min(count / 3).min(open - 1);
-        let simulated = survey.nature == Nature::Simulated;
+        let simulated = survey.nature == DriveNature::Simulated;
         let others = (count - 2 * half).min(if simulated { MOST_SIMULATED_RESETS } else { MOST_RESETS });
         let (geometry, _) = survey.in_blocks(block);
         Ok(Self {
@@ -202,7 +202,7 @@ impl Maker {
     }
 
     /// Returns a probe of one actor that runs a number of commands, at most as many as fit its zones.
-    fn alone(&self, name: &str, path: HostPath, mut actor: ActorSpec, kept: &str) -> Probe {
+    fn single_actor(&self, name: &str, path: HostPath, mut actor: ActorSpec, kept: &str) -> Probe {
         let jobs = u64::from(actor.jobs.unwrap_or_else(|| actor.zones.count()));
         let fit = (self.geometry.capacity_bytes() / actor.bs.0.max(1)).max(2) - 1;
         let most = if actor.op.reads() { u64::MAX } else { fit };

@@ -17,7 +17,7 @@ impl Maker {
             ..ActorSpec::new(op)
         };
         let name = format!("{} of zones that are full to {}", op.name(), share.unwrap_or(0.0));
-        self.alone(&name, HostPath::Direct, actor, kept)
+        self.single_actor(&name, HostPath::Direct, actor, kept)
     }
 
     fn one_block(&self) -> f64 {

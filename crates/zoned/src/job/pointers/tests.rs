@@ -12,13 +12,13 @@ use senesce_core::{Bytes, Seed, Silent};
 const STRANGER: u32 = u32::MAX;
 
 /// A drive to which another program sends a command before the command with number `before`, from 0.
-struct Visited {
+struct DisturbedDrive {
     drive: NullDevice,
     before: u32,
     command: Command,
 }
 
-impl ZonedDevice for Visited {
+impl ZonedDevice for DisturbedDrive {
     fn geometry(&self) -> &Geometry {
         self.drive.geometry()
     }
@@ -78,7 +78,7 @@ fn visited_by((operation, blocks): (Operation, u32), actor: ActorSpec, zone: u32
     let drive = NullDevice::new(None).unwrap();
     let block = drive.geometry().start(zone);
     let command = Command { tag: STRANGER, queue: 0, operation, zone, block, blocks };
-    let mut drive = Visited { drive, before, command };
+    let mut drive = DisturbedDrive { drive, before, command };
     let checked = check_on(&mut drive, &Job::of(vec![actor])).unwrap();
     let interrupt = Interrupt::new();
     let unusable = crate::job::prepare::prepare(&mut drive, &checked, &Silent, &interrupt).unwrap();
@@ -119,7 +119,7 @@ fn foreign_block_in_a_read_zone_is_detected() {
     let job = |before| {
         let drive = NullDevice::new(None).unwrap();
         let command = Command { tag: STRANGER, queue: 0, operation: Operation::Append, zone: 0, block: 0, blocks: 1 };
-        let mut drive = Visited { drive, before, command };
+        let mut drive = DisturbedDrive { drive, before, command };
         let checked = check_on(&mut drive, &Job { prepare: Some(vec![half.clone()]), ..Job::of(vec![read.clone()]) });
         let (checked, interrupt) = (checked.unwrap(), Interrupt::new());
         crate::job::prepare::prepare(&mut drive, &checked, &Silent, &interrupt).unwrap();

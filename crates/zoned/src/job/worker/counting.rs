@@ -1,6 +1,6 @@
 //! Selects the commands that count.
 
-use super::{Phase, Wish, Worker};
+use super::{Phase, Worker, WorkerRequest};
 
 impl Worker {
     #[inline]
@@ -11,9 +11,9 @@ impl Worker {
     /// Stops when enough commands are done or in flight. Commands that end within the ramp do not count and are
     /// replaced.
     #[cold]
-    pub(super) fn at_count(&mut self, now_ns: u64) -> Wish {
+    pub(super) fn at_count(&mut self, now_ns: u64) -> WorkerRequest {
         if now_ns < self.count_from_ns && self.busy() {
-            return Wish::WaitForCompletion;
+            return WorkerRequest::WaitForCompletion;
         }
         self.phase = Phase::Ended;
         self.at_end(now_ns)

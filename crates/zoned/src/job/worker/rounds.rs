@@ -1,16 +1,16 @@
 //! Rounds of zone commands: preparation of a zone, measurement, cleanup.
 
 use super::super::spec::Activity;
-use super::{InFlight, OwnZone, Phase, Wish, Worker};
+use super::{InFlight, OwnZone, Phase, Worker, WorkerRequest};
 use crate::command::{Completion, Operation};
 
 /// Request size while a zone is filled before a reset or finish.
 const FILL_BYTES: u32 = 128 << 10;
 
 impl Worker {
-    pub(super) fn manage(&mut self) -> Wish {
+    pub(super) fn manage(&mut self) -> WorkerRequest {
         if self.busy() {
-            return Wish::WaitForCompletion;
+            return WorkerRequest::WaitForCompletion;
         }
         let place = self.places[self.at];
         match self.phase {
@@ -19,17 +19,17 @@ impl Worker {
             Phase::FillOpen => self.submit(Operation::Open, place.zone, 0, 0, false),
             Phase::Fill(done) => self.fill(place, done),
             Phase::Round(step) => self.round(place, step),
-            Phase::Flow | Phase::Ended => Wish::Finished,
+            Phase::Flow | Phase::Ended => WorkerRequest::Finished,
         }
     }
 
-    fn begin_round(&mut self, place: OwnZone) -> Wish {
+    fn begin_round(&mut self, place: OwnZone) -> WorkerRequest {
         match self.actor.occupancy_blocks {
             None => {
                 self.phase = Phase::Round(0);
                 self.round(place, 0)
             }
-            Some(blocks) if !self.preset_refused => Wish::Preset(place.zone, Some(blocks)),
+            Some(blocks) if !self.preset_refused => WorkerRequest::Preset(place.zone, Some(blocks)),
             Some(_) => {
                 self.phase = Phase::FillOpen;
                 self.submit(Operation::Open, place.zone, 0, 0, false)
@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Processes the result of [`Wish::Preset`].
+    /// Processes the result of [`WorkerRequest::Preset`].
     pub(crate) fn preset_done(&mut self, done: bool) {
         if done {
             self.phase = Phase::Round(0);
@@ -49,7 +49,7 @@ impl Worker {
         }
     }
 
-    fn fill(&mut self, place: OwnZone, done: u64) -> Wish {
+    fn fill(&mut self, place: OwnZone, done: u64) -> WorkerRequest {
         let left = self.actor.occupancy_blocks.unwrap_or(0).saturating_sub(done);
         if left == 0 {
             self.phase = Phase::Round(0);
@@ -60,7 +60,7 @@ impl Worker {
     }
 
     /// Commands of one round: the measured ones, then those that prepare the next round.
-    fn round(&mut self, place: OwnZone, step: u8) -> Wish {
+    fn round(&mut self, place: OwnZone, step: u8) -> WorkerRequest {
         let zone = place.zone;
         let blocks = self.actor.blocks;
         match (self.actor.spec.op, step) {
@@ -72,7 +72,7 @@ impl Worker {
             (Activity::OpenClose, 2) => self.submit(Operation::Close, zone, 0, 0, false),
             (Activity::OpenClose, 3) => self.submit(Operation::Write, zone, u64::from(blocks), blocks, false),
             (Activity::OpenClose, 4) => self.submit(Operation::Reset, zone, 0, 0, false),
-            _ => Wish::Finished,
+            _ => WorkerRequest::Finished,
         }
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         self.at += 1;
         if self.at >= self.places.len() {
             self.at = 0;
-            if self.actor.spec.goes_once() {
+            if self.actor.spec.ends_after_one_pass() {
                 self.phase = Phase::Ended;
             }
         }

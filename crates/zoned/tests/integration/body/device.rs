@@ -144,13 +144,13 @@ fn jobs(name: &DeviceName, way: HostPath, submission: Submission, erase: Option<
 }
 
 /// Another program that writes one block when the workers of a job are about to begin.
-struct Stranger<'a> {
+struct ForeignWriter<'a> {
     path: &'a Path,
     way: HostPath,
     zone: u32,
 }
 
-impl Stranger<'_> {
+impl ForeignWriter<'_> {
     fn write(&self) {
         let mut device = open_for_reading(self.path, self.way).unwrap();
         let (block, block_bytes) = (device.geometry().start(self.zone), device.geometry().block_bytes as usize);
@@ -167,7 +167,7 @@ impl Stranger<'_> {
     }
 }
 
-impl Progress for Stranger<'_> {
+impl Progress for ForeignWriter<'_> {
     fn phase(&self, name: &str, _total: u64, _unit: &str) {
         if name == "run" {
             self.write();
@@ -177,10 +177,10 @@ impl Progress for Stranger<'_> {
 
 /// A foreign block is detected by the write pointers even if no command of the job fails, both in zones of the job and
 /// elsewhere.
-fn strangers(path: &Path, way: HostPath, submission: Submission) {
+fn detect_foreign_block(path: &Path, way: HostPath, submission: Submission) {
     let (op, zone) = if way.bypasses_block_layer() { (Activity::Append, 9) } else { (Activity::Write, 11) };
     let interrupt = Interrupt::new();
-    let options = RunOptions { seed: Seed(1), progress: &Stranger { path, way, zone }, interrupt: &interrupt };
+    let options = RunOptions { seed: Seed(1), progress: &ForeignWriter { path, way, zone }, interrupt: &interrupt };
     let actor = ActorSpec { zones: Zones::Range(9, 10), count: Some(200), ..ActorSpec::new(op) };
     let reset = Preparation { step: PrepareStep::Reset, zones: Zones::Range(9, 12), to: 1.0 };
     let job = Job { path: way, submission, prepare: Some(vec![reset]), ..Job::of(vec![actor]) };
@@ -193,7 +193,7 @@ fn strangers(path: &Path, way: HostPath, submission: Submission) {
 }
 
 /// A foreign block between two jobs of a run is detected too, and the leftover has no content hash any more.
-fn strangers_between(path: &Path, way: HostPath, submission: Submission) {
+fn detect_foreign_block_between_jobs(path: &Path, way: HostPath, submission: Submission) {
     let interrupt = Interrupt::new();
     let options = RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt };
     let actor = ActorSpec { zones: Zones::Range(9, 10), count: Some(20), ..ActorSpec::new(Activity::Write) };
@@ -204,7 +204,7 @@ fn strangers_between(path: &Path, way: HostPath, submission: Submission) {
         session.run(&job, &options).unwrap();
         assert!(session.leftover().unwrap().unwrap().content.is_some());
         session.run(&job, &options).unwrap();
-        Stranger { path, way, zone: 11 }.write();
+        ForeignWriter { path, way, zone: 11 }.write();
         assert!(session.leftover().unwrap().unwrap().content.is_none());
         let found = match by_single_commands {
             true => session.open(4096, Seed(1)).map(drop),
@@ -234,6 +234,6 @@ pub fn drive(path: &Path, way: HostPath, submission: Submission) {
     single_commands(&mut *device);
     drop(device);
     jobs(&DeviceName::Path(path.into()), way, submission, erase);
-    strangers(path, way, submission);
-    strangers_between(path, way, submission);
+    detect_foreign_block(path, way, submission);
+    detect_foreign_block_between_jobs(path, way, submission);
 }

@@ -1,7 +1,7 @@
 //! Cross-checks between IOR's numbers.
 
 use super::{MIB, Row, Test, Total};
-use crate::import::results::printed::Printed;
+use crate::import::results::printed::PrintedNumber;
 use crate::import::rules::{Comparisons, Rule, rule};
 
 pub(super) struct Evidence<'a> {
@@ -16,14 +16,14 @@ impl Evidence<'_> {
     }
 
     /// Returns the MiB of an access by all tasks, unless IOR stopped early.
-    fn aggregate_mib(&self) -> Option<Printed> {
+    fn aggregate_mib(&self) -> Option<PrintedNumber> {
         let test = self.test;
         let stonewalled = test.options.keys().any(|name| name.starts_with("stonewall"))
             || self.total.is_some_and(|total| total.is_stonewalled);
         mib(test.options.get("aggregate filesize")?).filter(|_| !stonewalled && !test.moved_otherwise)
     }
 
-    fn bandwidths(&self) -> Vec<Printed> {
+    fn bandwidths(&self) -> Vec<PrintedNumber> {
         self.rows.iter().map(|row| row.mib_per_second).collect()
     }
 
@@ -33,7 +33,7 @@ impl Evidence<'_> {
 }
 
 /// Converts `128 MiB`, `1.50 GiB` or `4096 bytes` to MiB.
-fn mib(text: &str) -> Option<Printed> {
+fn mib(text: &str) -> Option<PrintedNumber> {
     let (number, unit) = text.split_once(' ')?;
     let factor = match unit.trim() {
         "bytes" => 1.0 / MIB,
@@ -44,12 +44,12 @@ fn mib(text: &str) -> Option<Printed> {
         _ => return None,
     };
     // IOR prints whole numbers exactly, others with two decimals.
-    let one = Printed::of(number)?;
+    let one = PrintedNumber::of(number)?;
     let rounding = if number.contains('.') { one.rounding * factor } else { 0.0 };
-    Some(Printed { value: one.value * factor, rounding })
+    Some(PrintedNumber { value: one.value * factor, rounding })
 }
 
-fn statistics(values: &[Printed]) -> [(f64, f64); 4] {
+fn statistics(values: &[PrintedNumber]) -> [(f64, f64); 4] {
     let plain: Vec<f64> = values.iter().map(|one| one.value).collect();
     let rounding = values.iter().map(|one| one.rounding).fold(0.0, f64::max);
     let mean = senesce_stats::mean(&plain).unwrap_or_default();
@@ -116,7 +116,7 @@ pub(super) fn all_rules<'a>() -> [Rule<Evidence<'a>>; 7] {
         }),
         rule("time of the table", "total(s)", 5e-4, 0.0, |evidence, all| {
             let stated = evidence.total?.numbers.as_ref()?[8];
-            let seconds: Vec<Printed> = evidence.rows.iter().map(|row| row.seconds).collect();
+            let seconds: Vec<PrintedNumber> = evidence.rows.iter().map(|row| row.seconds).collect();
             let range = around(statistics(&seconds)[2], stated.rounding);
             all.within(format!("Mean(s) of {}", evidence.operation()), stated.value, range)
         }),

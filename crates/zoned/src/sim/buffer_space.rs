@@ -6,7 +6,7 @@ use super::model::Model;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct BufferSpace {
     buffer: u64,
     /// Size of one piece: the space that a command needs to begin.
     piece: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Room {
     least: u64,
 }
 
-impl Room {
+impl BufferSpace {
     /// Creates the queue. Incomplete units may stay in the buffer for every active zone, so a piece must fit into the
     /// rest.
     pub(crate) fn new(model: &Model) -> Self {
@@ -38,7 +38,7 @@ impl Room {
     }
 
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -63,7 +63,7 @@ impl Room {
 }
 
 impl SimDevice {
-    pub(super) fn wait_for_room(&mut self, slot: u32) {
+    pub(super) fn wait_for_space(&mut self, slot: u32) {
         let bytes = self.slots[slot as usize].bytes;
         self.window.wait(bytes);
         self.room.wait(slot, bytes);
@@ -81,21 +81,21 @@ impl SimDevice {
 
     /// Returns whether releases matter: data wait for space, or a finish for the next event.
     #[inline]
-    pub(super) fn somebody_waits(&self) -> bool {
+    pub(super) fn has_waiting_commands(&self) -> bool {
         #[cfg(test)]
         if self.eager {
             return true;
         }
-        self.room.is_wanted() || self.flash.has_padded()
+        self.room.has_waiting() || self.flash.has_padded()
     }
 
     pub(super) fn release(&mut self, time: u64) {
         self.now = time;
         self.flash.release();
-        self.go_on();
+        self.resume_waiting();
     }
 
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn resume_waiting(&mut self) {
         self.admit_waiting();
         while let Some(slot) = self.flash.padded() {
             self.end_padding(slot);
@@ -110,16 +110,16 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    fn room(buffer_kib: u32) -> Room {
+    fn buffer_space(buffer_kib: u32) -> BufferSpace {
         let mut model = Model::load("zn540").unwrap();
         (model.flash.buffer_kib, model.write.transfer_piece_kib) = (buffer_kib, 64);
         (model.geometry.max_active, model.flash.unit_kib) = (3, 10);
-        Room::new(&model)
+        BufferSpace::new(&model)
     }
 
     #[test]
     fn small_data_overtake_large_ones_in_order() {
-        let mut room = room(100);
+        let mut room = buffer_space(100);
         assert!(room.takes(36 * KIB, 64 << 10) && !room.takes(37 * KIB, 64 << 10));
         for (slot, kib) in [(1, 64), (2, 8), (3, 8), (4, 4)] {
             room.wait(slot, kib << 10);
@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn data_larger_than_the_buffer_are_admitted() {
-        let mut large = room(100);
+        let mut large = buffer_space(100);
         large.wait(1, 1 << 20);
         assert_eq!((large.next(37 * KIB), large.next(36 * KIB)), (None, Some(1)));
         // Three zones may keep all of the buffer but one byte of each unit.
-        let mut tiny = room(30);
+        let mut tiny = buffer_space(30);
         tiny.wait(1, 1 << 20);
         assert_eq!((tiny.next(30 * KIB), tiny.next(30 * KIB - 3)), (None, Some(1)));
     }

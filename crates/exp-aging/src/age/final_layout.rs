@@ -1,6 +1,6 @@
 //! The layout at the end of an aging, as values to compare.
 
-use super::events::{LayoutSeen, ModelledRead};
+use super::events::{ExaminedLayout, ModelledRead};
 use super::spec::AgeSpec;
 use senesce_core::{Better, Failure, Figure, Measurement};
 use senesce_devmodel::DeviceModel;
@@ -18,14 +18,14 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 const LEAD: &str = "discontinuities";
 
 /// Examines the layout, with the modelled times of reading if the specification has a cost. Copies have a map of their own.
-pub(super) fn see(target: &mut MountedTarget, spec: &AgeSpec) -> LayoutSeen {
+pub(super) fn see(target: &mut MountedTarget, spec: &AgeSpec) -> ExaminedLayout {
     match examined(target, spec) {
         Ok(seen) => seen,
-        Err(problem) => LayoutSeen { problem: problem.to_string(), ..LayoutSeen::default() },
+        Err(problem) => ExaminedLayout { problem: problem.to_string(), ..ExaminedLayout::default() },
     }
 }
 
-fn examined(target: &mut MountedTarget, spec: &AgeSpec) -> Result<LayoutSeen, Failure> {
+fn examined(target: &mut MountedTarget, spec: &AgeSpec) -> Result<ExaminedLayout, Failure> {
     // The layout that later mounts show: preallocated blocks are free.
     target.settle()?;
     let layout = Layout::examine(target.mount_point(), &Options { map: !spec.copies, ..with_digest() })?;
@@ -35,7 +35,7 @@ fn examined(target: &mut MountedTarget, spec: &AgeSpec) -> Result<LayoutSeen, Fa
     let read_times = if spec.has_cost() { read_times(&files, &births)? } else { Vec::new() };
     let bytes = |file: u32| files.of(file as usize).iter().map(|run| run.length).sum::<u64>();
     let map = layout.map.and_then(|map| map_with_reference(map, births.iter().map(|file| (*file, bytes(*file)))));
-    Ok(LayoutSeen { layout: Some(layout.summary), problem: String::new(), digest, read_times, map })
+    Ok(ExaminedLayout { layout: Some(layout.summary), problem: String::new(), digest, read_times, map })
 }
 
 /// Draws the aged files, below the same files packed in the order of `births`. Returns `None` if no file has data.
@@ -92,7 +92,7 @@ pub(super) fn births(files: &FileRuns) -> Vec<u32> {
     sequence
 }
 
-pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
+pub(super) fn contradiction(seen: &ExaminedLayout) -> Option<String> {
     let of_reads = || {
         let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds > 0.0);
         let times = |times: ReadTimes| [times.in_order, times.created, times.whole, times.aged];
@@ -105,7 +105,7 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
 
 /// Returns the values of a layout. The discontinuities lead: they count gaps between files and inside them, and the
 /// other values mostly vary with them.
-pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
+pub(super) fn measurements(seen: &ExaminedLayout) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;
     let free = layout.free_space.as_ref().filter(|free| free.extents > 0).map(|free| free.avg_bytes);
@@ -131,13 +131,13 @@ pub(super) mod tests {
     use senesce_core::FigureKind;
 
     /// Returns four files in six extents, and three free extents of 64 KiB.
-    pub(crate) fn layout_seen() -> LayoutSeen {
+    pub(crate) fn layout_seen() -> ExaminedLayout {
         let read_times = vec![ModelledRead {
             drive: "st500dm002".into(),
             times: ReadTimes { in_order: 1.0, created: 2.0, whole: 3.0, aged: 3.5 },
         }];
         let layout = Some(serde_json::from_value(senesce_layout_summary()).unwrap());
-        LayoutSeen { layout, read_times, ..LayoutSeen::default() }
+        ExaminedLayout { layout, read_times, ..ExaminedLayout::default() }
     }
 
     #[test]
@@ -160,7 +160,7 @@ pub(super) mod tests {
         assert!(found.iter().all(|one| one.primary && !one.is_timing()));
         let leading: Vec<_> = found.iter().filter(|one| one.lead).map(|one| &*one.metric).collect();
         assert_eq!(leading, ["discontinuities"]);
-        let none = LayoutSeen { problem: "none".into(), ..LayoutSeen::default() };
+        let none = ExaminedLayout { problem: "none".into(), ..ExaminedLayout::default() };
         assert!(measurements(&none).is_empty());
     }
 

@@ -3,7 +3,7 @@
 use super::Event;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unasked {
+pub(super) enum UnrequestedCommits {
     /// The file system does not count its commits, or nothing was executed.
     Unknown,
     Of(u64),
@@ -11,7 +11,7 @@ pub(super) enum Unasked {
     AtLeast(u64),
 }
 
-impl Unasked {
+impl UnrequestedCommits {
     pub(crate) fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut ended: Vec<Option<u64>> = Vec::new();
         let mut begun = 1;
@@ -71,7 +71,7 @@ impl Unasked {
 mod tests {
     use super::super::events::{Checkpoint, tests};
     use super::*;
-    use senesce_aging::Reconciled;
+    use senesce_aging::Reconciliation;
 
     fn executed(unasked_commits: u64) -> Event {
         tests::executed("interrupt", unasked_commits)
@@ -84,40 +84,48 @@ mod tests {
     #[test]
     fn continued_parts_count_and_restarts_do_not() {
         let first = [checkpoint(0), checkpoint(700), executed(4)];
-        let went_on = [Event::Reconciled(Reconciled::default()), checkpoint(700), checkpoint(900), executed(2)];
-        assert_eq!(Unasked::of(first.iter().chain(&went_on)), Unasked::Of(6));
+        let went_on = [Event::Reconciled(Reconciliation::default()), checkpoint(700), checkpoint(900), executed(2)];
+        assert_eq!(UnrequestedCommits::of(first.iter().chain(&went_on)), UnrequestedCommits::Of(6));
         // An image in memory is lost when the run is interrupted.
         let anew = [checkpoint(0), checkpoint(900), executed(2)];
-        assert_eq!(Unasked::of(first.iter().chain(&anew)), Unasked::Of(2));
+        assert_eq!(UnrequestedCommits::of(first.iter().chain(&anew)), UnrequestedCommits::Of(2));
     }
 
     #[test]
     fn killed_part_without_later_checkpoint_is_not_forgotten() {
         let killed = [checkpoint(0)];
-        let reconciled = Event::Reconciled(Reconciled::default());
+        let reconciled = Event::Reconciled(Reconciliation::default());
         let went_on = [reconciled, checkpoint(0), checkpoint(0), checkpoint(900), executed(2)];
-        assert_eq!(Unasked::of(killed.iter().chain(&went_on)), Unasked::AtLeast(2));
+        assert_eq!(UnrequestedCommits::of(killed.iter().chain(&went_on)), UnrequestedCommits::AtLeast(2));
         // Stopped before any operation, but after a commit by another process.
         let stopped = [checkpoint(0), checkpoint(0), executed(1)];
-        assert_eq!(Unasked::of(stopped.iter().chain(&went_on)), Unasked::Of(3));
+        assert_eq!(UnrequestedCommits::of(stopped.iter().chain(&went_on)), UnrequestedCommits::Of(3));
         // An image in memory: it starts again after a part that continued.
         let anew = [checkpoint(0), checkpoint(800), executed(5)];
-        assert_eq!(Unasked::of(went_on.iter().chain(&anew)), Unasked::Of(5));
+        assert_eq!(UnrequestedCommits::of(went_on.iter().chain(&anew)), UnrequestedCommits::Of(5));
     }
 
     #[test]
     fn all_parts_of_a_run_count() {
-        assert_eq!(Unasked::counted(&[Some(4), Some(2)], 2), Unasked::Of(6));
-        assert_eq!(Unasked::counted(&[Some(4), None], 2), Unasked::Unknown);
-        assert_eq!((Unasked::counted(&[], 1), Unasked::counted(&[None], 1)), (Unasked::Unknown, Unasked::Unknown));
-        assert_eq!(Unasked::counted(&[Some(0)], 1).caveat(), None);
-        assert!(Unasked::Of(6).caveat().unwrap().contains("committed 6 times in addition to the requested commits"));
+        assert_eq!(UnrequestedCommits::counted(&[Some(4), Some(2)], 2), UnrequestedCommits::Of(6));
+        assert_eq!(UnrequestedCommits::counted(&[Some(4), None], 2), UnrequestedCommits::Unknown);
+        assert_eq!(
+            (UnrequestedCommits::counted(&[], 1), UnrequestedCommits::counted(&[None], 1)),
+            (UnrequestedCommits::Unknown, UnrequestedCommits::Unknown)
+        );
+        assert_eq!(UnrequestedCommits::counted(&[Some(0)], 1).caveat(), None);
+        assert!(
+            UnrequestedCommits::Of(6)
+                .caveat()
+                .unwrap()
+                .contains("committed 6 times in addition to the requested commits")
+        );
     }
 
     #[test]
     fn killed_part_has_no_exact_count() {
-        let killed = Unasked::counted(&[Some(0)], 2);
-        assert_eq!((killed, killed.commits()), (Unasked::AtLeast(0), None));
+        let killed = UnrequestedCommits::counted(&[Some(0)], 2);
+        assert_eq!((killed, killed.commits()), (UnrequestedCommits::AtLeast(0), None));
         assert!(killed.caveat().unwrap().contains("0 times or more (a part of the run was killed"));
     }
 }

@@ -8,20 +8,20 @@ use senesce_runner::Context;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waypoint {
+pub(crate) struct PlanProgress {
     pub operations: u64,
     pub overwrites: f64,
     pub rmse: Rmse,
 }
 
-impl Waypoint {
+impl PlanProgress {
     pub(crate) fn of(planner: &Planner) -> Self {
         let rmse = planner.measures().rmse;
         Self { operations: planner.operations_done(), overwrites: planner.overwrites(), rmse }
     }
 }
 
-pub(crate) fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
+pub(crate) fn maximum_error(way: &[PlanProgress], error: fn(&Rmse) -> f64) -> f64 {
     way.iter().map(|point| error(&point.rmse)).fold(0.0, f64::max)
 }
 
@@ -32,7 +32,7 @@ const LONGER_PLANS: u64 = 10;
 /// operations of the first longer plan that ends so, or twice those of the plan.
 pub(crate) fn operations_until_met(
     plan: &AgingPlan,
-    way: &[Waypoint],
+    way: &[PlanProgress],
     context: &Context<'_, AgeConvergence>,
 ) -> Result<u64, Failure> {
     let bound = plan.summary().rounding_bound() + 1e-12;
@@ -53,7 +53,7 @@ pub(crate) fn operations_until_met(
     Ok(operations)
 }
 
-fn first_met(way: &[Waypoint], bound: f64) -> Option<u64> {
+fn first_met(way: &[PlanProgress], bound: f64) -> Option<u64> {
     way.iter().find(|point| point.rmse.age <= bound).map(|point| point.operations)
 }
 
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn first_match_and_maximum_error_count() {
         let point =
-            |operations, age, depth| Waypoint { operations, overwrites: 0.0, rmse: Rmse { age, size: 0.0, depth } };
+            |operations, age, depth| PlanProgress { operations, overwrites: 0.0, rmse: Rmse { age, size: 0.0, depth } };
         let way = [point(100, 0.3, 0.0), point(200, 0.01, 0.002), point(300, 0.02, 0.001), point(400, 0.0, 0.0)];
         assert_eq!(first_met(&way, 0.01), Some(200));
         assert_eq!(first_met(&way, 0.001), Some(400));
         assert_eq!(first_met(&way[..3], 0.001), None);
-        assert_eq!(greatest(&way, |rmse| rmse.depth), 0.002);
+        assert_eq!(maximum_error(&way, |rmse| rmse.depth), 0.002);
     }
 }

@@ -1,7 +1,7 @@
 //! Finds the state of a target in its record. An end of the execution is valid until a later event.
 
 use super::copies::Copies;
-use super::events::{Checkpoint, Event, Executed, ExtentsSeen, LayoutSeen, Rehearsal, Sample};
+use super::events::{Checkpoint, Event, ExaminedLayout, ExecutionEnd, ExtentSample, Rehearsal, Sample};
 use super::new_file::ModelledNewFile;
 use senesce_runs::bench::MeasuredColdRead;
 
@@ -9,12 +9,12 @@ use senesce_runs::bench::MeasuredColdRead;
 pub(super) struct RecordedAging<'a> {
     pub rehearsal: Option<&'a Rehearsal>,
     /// The end of the execution, unless the run continued and was then killed or failed.
-    pub executed: Option<&'a Executed>,
-    pub layout: Option<&'a LayoutSeen>,
+    pub executed: Option<&'a ExecutionEnd>,
+    pub layout: Option<&'a ExaminedLayout>,
     pub copies: Option<&'a Copies>,
     pub measured: Option<&'a MeasuredColdRead>,
     pub samples: Vec<Sample>,
-    pub extents: Vec<ExtentsSeen>,
+    pub extents: Vec<ExtentSample>,
     pub warnings: Vec<&'a str>,
     pub reached: Option<Checkpoint>,
 }
@@ -72,7 +72,7 @@ impl<'a> RecordedAging<'a> {
 mod tests {
     use super::super::events::tests::executed;
     use super::*;
-    use senesce_aging::Reconciled;
+    use senesce_aging::Reconciliation;
 
     fn sample(operations: u64) -> Event {
         Event::Sample(Sample { operations, seconds: 1.0, fullness: 0.5, overwrites: 1.0, distance: None })
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn end_before_later_operations_is_ignored() {
-        let seen = Event::Layout(Box::new(LayoutSeen { problem: "none".into(), ..LayoutSeen::default() }));
+        let seen = Event::Layout(Box::new(ExaminedLayout { problem: "none".into(), ..ExaminedLayout::default() }));
         let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
         let found = RecordedAging::of(ended.iter());
         assert!(found.executed.is_some() && found.layout.is_some());
-        for later in [Event::Reconciled(Reconciled::default()), checkpoint(700), sample(800)] {
+        for later in [Event::Reconciled(Reconciliation::default()), checkpoint(700), sample(800)] {
             let killed = [&ended[..], &[later]].concat();
             let found = RecordedAging::of(killed.iter());
             assert!(found.executed.is_none() && found.layout.is_none());
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn layout_belongs_only_to_its_own_end() {
-        let seen = Event::Layout(Box::new(LayoutSeen { problem: "none".into(), ..LayoutSeen::default() }));
+        let seen = Event::Layout(Box::new(ExaminedLayout { problem: "none".into(), ..ExaminedLayout::default() }));
         let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
         let found = RecordedAging::of(events.iter());
         assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));

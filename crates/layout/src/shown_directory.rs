@@ -40,7 +40,7 @@ impl ShownDirectory {
             }
         };
         // A second mount would miss changes that the first has not written yet.
-        if let Some(line) = seen_mounts(target, &devices).map_err(failed)?.into_iter().next() {
+        if let Some(line) = visible_mounts(target, &devices).map_err(failed)?.into_iter().next() {
             return Ok(match line.root.as_str() {
                 "/" => Self::Directory(line.mount_point),
                 _ => Self::Part { directory: line.mount_point, root: line.root },
@@ -102,12 +102,12 @@ impl ShownDirectory {
 }
 
 /// Mounts of a target on one of these devices that show its files, whole ones first. Empty if it is not mounted.
-pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>, TargetError> {
+pub fn visible_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>, TargetError> {
     let numbers: Vec<_> = devices.iter().filter_map(|device| BlockDevice::number_of(device)).collect();
     let is_it = |line: &MountLine| {
         numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
     };
-    seen(target, &mounts()?, is_it, DirectoryDevice::at)
+    visible_directory(target, &mounts()?, is_it, DirectoryDevice::at)
 }
 
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ impl DirectoryDevice {
     }
 }
 
-fn seen(
+fn visible_directory(
     target: &Path,
     all: &[MountLine],
     is_it: impl Fn(&MountLine) -> bool,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<DirectoryDevice>) -> Option<Vec<String>> {
-        let found = seen(Path::new("image"), all, |line| line.device == number, at).ok()?;
+        let found = visible_directory(Path::new("image"), all, |line| line.device == number, at).ok()?;
         Some(found.into_iter().map(|line| format!("{}:{}", line.mount_point.display(), line.root)).collect())
     }
 

@@ -23,7 +23,7 @@ impl Maker {
     }
 
     /// Returns a probe of random reads of 4 KiB next to one writer of 128 KiB.
-    pub(super) fn reads_beside(&self, depth: u32, mib_per_s: u64, kept: &str) -> Probe {
+    pub(super) fn reads_with(&self, depth: u32, mib_per_s: u64, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
         let writer = ActorSpec {
@@ -40,7 +40,7 @@ impl Maker {
 
     /// Returns a probe of the same reads next to unlimited writers. Nearly all dies program all the time, so almost
     /// every read meets a program.
-    fn reads_beside_writers(&self, depth: u32, kept: &str) -> Probe {
+    fn reads_with_writers(&self, depth: u32, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
         let name = format!("randread 4 KiB at depth {depth} next to writers of 128 KiB");
@@ -50,7 +50,7 @@ impl Maker {
 
     /// Returns a probe of an actor next to `per_second` resets. They reset full zones, each once, or zones that are
     /// filled to a share before each reset.
-    pub(super) fn beside_resets(&self, actor: ActorSpec, per_second: u32, to: f64, kept: &str) -> Probe {
+    pub(super) fn concurrent_with_resets(&self, actor: ActorSpec, per_second: u32, to: f64, kept: &str) -> Probe {
         let resetter = ActorSpec {
             zones: self.reset(),
             jobs: Some(1),
@@ -136,15 +136,14 @@ pub(crate) fn appends(maker: &Maker) -> Block {
     Block { name: "appends to one zone".into(), constants: names(&["write.appends_per_zone"]), probes: vec![probe] }
 }
 
-pub(crate) fn reads_beside_writes(maker: &Maker) -> Block {
+pub(crate) fn reads_with_writes(maker: &Maker) -> Block {
     // A single read meets one segment of one program. Percentiles separate first segments from later ones.
-    let mut probes = vec![maker.reads_beside(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];
-    probes.push(maker.reads_beside(16, 750, "0.mean 0.p50 0.p95"));
-    probes.push(maker.reads_beside(4, 500, "0.mean 0.p50 0.p95 0.p99"));
-    probes.push(maker.reads_beside(64, 1000, "0.mean 0.p50 1.iops"));
+    let mut probes = vec![maker.reads_with(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];
+    probes.push(maker.reads_with(16, 750, "0.mean 0.p50 0.p95"));
+    probes.push(maker.reads_with(4, 500, "0.mean 0.p50 0.p95 0.p99"));
+    probes.push(maker.reads_with(64, 1000, "0.mean 0.p50 1.iops"));
     // If every read meets a program, reads near the end of a segment wait only for the suspension.
-    probes
-        .extend([4, 16].map(|depth| maker.reads_beside_writers(depth, "0.mean 0.p05 0.p10 0.p20 0.p50 0.p95 1.iops")));
+    probes.extend([4, 16].map(|depth| maker.reads_with_writers(depth, "0.mean 0.p05 0.p10 0.p20 0.p50 0.p95 1.iops")));
     let constants =
         names(&["flash.first_segment_us", "flash.segment_us", "flash.suspend_us", "flash.gap_us", "flash.redo_us"]);
     Block { name: "reads next to writes".into(), constants, probes }
@@ -153,19 +152,20 @@ pub(crate) fn reads_beside_writes(maker: &Maker) -> Block {
 pub(crate) fn resets(maker: &Maker) -> Block {
     let reads = |qd| ActorSpec { qd, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
     let mut probes = vec![
-        maker.beside_resets(reads(1), 30, 1.0, "0.mean 0.p50 0.p75 0.p95 0.p99"),
-        maker.beside_resets(reads(1), 50, 1.0, "0.mean 0.p50 0.p75 0.p95 0.p99"),
-        maker.beside_resets(reads(16), 30, 1.0, "0.iops"),
-        maker.beside_resets(reads(64), 50, 1.0, "0.iops"),
-        maker.beside_resets(maker.writers(4), 15, 1.0, "0.iops 1.mean"),
-        maker.beside_resets(maker.writers(4), 30, 1.0, "0.iops 1.mean"),
-        maker.beside_resets(maker.writers(4), 50, 1.0, "0.iops 1.mean"),
+        maker.concurrent_with_resets(reads(1), 30, 1.0, "0.mean 0.p50 0.p75 0.p95 0.p99"),
+        maker.concurrent_with_resets(reads(1), 50, 1.0, "0.mean 0.p50 0.p75 0.p95 0.p99"),
+        maker.concurrent_with_resets(reads(16), 30, 1.0, "0.iops"),
+        maker.concurrent_with_resets(reads(64), 50, 1.0, "0.iops"),
+        maker.concurrent_with_resets(maker.writers(4), 15, 1.0, "0.iops 1.mean"),
+        maker.concurrent_with_resets(maker.writers(4), 30, 1.0, "0.iops 1.mean"),
+        maker.concurrent_with_resets(maker.writers(4), 50, 1.0, "0.iops 1.mean"),
     ];
     if maker.simulated {
         // Programs have not settled when the next reset comes. Filling zones in between would add a writer on a real
         // drive.
         let short = [(60, 0.5), (100, 0.25)];
-        probes.extend(short.map(|(rate, to)| maker.beside_resets(maker.writers(4), rate, to, "0.iops 1.mean")));
+        probes
+            .extend(short.map(|(rate, to)| maker.concurrent_with_resets(maker.writers(4), rate, to, "0.iops 1.mean")));
     }
     let constants = names(&[
         "flash.erase_pulse_us",

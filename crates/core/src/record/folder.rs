@@ -3,9 +3,9 @@
 use super::FORMAT;
 use super::error::{RecordError, io_error, remedy_of_owner};
 use super::{limits, overview};
-use crate::input::Within;
+use crate::input::InputFolder;
 use crate::machine::owner_here;
-use crate::output::{self, Folder, NewFile, Planted};
+use crate::output::{self, Folder, NewFile, UntrustedLink};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use senesce_sys::lock::Locked;
@@ -19,9 +19,9 @@ const HISTOGRAMS: &str = "histograms";
 
 /// Created folders, innermost first.
 #[derive(Debug, Default)]
-pub(super) struct Made(Vec<PathBuf>);
+pub(super) struct CreatedFolders(Vec<PathBuf>);
 
-impl Made {
+impl CreatedFolders {
     /// Removes the empty ones.
     pub(super) fn remove(&self) {
         for folder in &self.0 {
@@ -50,17 +50,17 @@ pub(super) struct RunFolder {
 
 impl RunFolder {
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
-        let folder = Folder::open(path).map_err(|error| match Planted::in_error(&error) {
+        let folder = Folder::open(path).map_err(|error| match UntrustedLink::in_error(&error) {
             Some(planted) => RecordError::NoDirectory(planted.into()),
             None => overview::not_a_run(path, &error),
         })?;
         Ok(Self { folder, path: path.into() })
     }
 
-    pub(super) fn make(path: &Path) -> Result<(Self, Made), RecordError> {
+    pub(super) fn make(path: &Path) -> Result<(Self, CreatedFolders), RecordError> {
         let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
         let missing = |path: &Path| path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
-        let made = Made(missing(&path.join(HISTOGRAMS)));
+        let made = CreatedFolders(missing(&path.join(HISTOGRAMS)));
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let folder = above.map_or(Ok(()), |above| Folder::make_for_caller(above).map(drop));
         let folder = folder.and_then(|()| Folder::make(path)).map_err(io_error("create run directory", path))?;
@@ -71,8 +71,8 @@ impl RunFolder {
     }
 
     /// Opens the same folder for reading.
-    pub(super) fn within(&self) -> Result<Within, RecordError> {
-        Within::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
+    pub(super) fn within(&self) -> Result<InputFolder, RecordError> {
+        InputFolder::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
     }
 
     pub(super) fn holds(&self, name: &str) -> bool {

@@ -20,7 +20,7 @@ const BUSY_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Owed {
+pub(super) enum Cleanup {
     /// Everything mounted on and below a directory of ours; the directory is removed too.
     Mount {
         point: PathBuf,
@@ -80,7 +80,7 @@ pub(super) enum Owed {
     },
 }
 
-impl fmt::Display for Owed {
+impl fmt::Display for Cleanup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mount { point } | Self::CustomMount { point, .. } => write!(f, "mount {}", point.display()),
@@ -97,7 +97,7 @@ impl fmt::Display for Owed {
     }
 }
 
-impl Owed {
+impl Cleanup {
     pub(super) fn is_of_a_mount_namespace(&self) -> bool {
         matches!(
             self,
@@ -353,7 +353,7 @@ mod tests {
         fs::create_dir(&precious).unwrap();
         fs::write(precious.join("thesis"), "precious").unwrap();
         symlink(&precious, path.join("a/link")).unwrap();
-        let owed = Owed::Tree { path: path.clone() };
+        let owed = Cleanup::Tree { path: path.clone() };
         assert!(owed.undo().unwrap());
         assert!(!path.exists() && precious.join("thesis").exists(), "links are not followed");
         assert!(!owed.undo().unwrap());
@@ -378,14 +378,14 @@ mod tests {
         let (_directory, path) = place();
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
-        assert!(!Owed::Tree { path: path.clone() }.undo().unwrap());
+        assert!(!Cleanup::Tree { path: path.clone() }.undo().unwrap());
         assert!(path.exists());
     }
 
     #[test]
     fn value_is_restored_unless_changed_meanwhile() {
         let (_directory, path) = place();
-        let owed = Owed::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
+        let owed = Cleanup::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
         assert!(!owed.undo().unwrap(), "the device is gone");
         fs::write(&path, "[none] bfq\n").unwrap();
         assert!(owed.undo().unwrap());
@@ -399,18 +399,18 @@ mod tests {
     fn process_is_killed_but_not_one_with_reused_number() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let (_, start_ticks) = stat_of(child.id()).unwrap();
-        let other = Owed::Process { process: child.id(), start_ticks: start_ticks + 1 };
+        let other = Cleanup::Process { process: child.id(), start_ticks: start_ticks + 1 };
         assert!(!other.undo().unwrap());
         assert!(child.try_wait().unwrap().is_none());
-        assert!(Owed::Process { process: child.id(), start_ticks }.undo().unwrap());
+        assert!(Cleanup::Process { process: child.id(), start_ticks }.undo().unwrap());
         assert!(!child.wait().unwrap().success());
     }
 
     #[test]
     fn entries_round_trip() {
-        let owed = Owed::Value { path: "/sys/x".into(), value: "1".into(), ours: None };
+        let owed = Cleanup::Value { path: "/sys/x".into(), value: "1".into(), ours: None };
         let text = serde_json::to_string(&owed).unwrap();
-        assert_eq!(serde_json::from_str::<Owed>(&text).unwrap(), owed);
-        assert!(serde_json::from_str::<Owed>(r#"{"kind":"tree","path":"/x","force":true}"#).is_err());
+        assert_eq!(serde_json::from_str::<Cleanup>(&text).unwrap(), owed);
+        assert!(serde_json::from_str::<Cleanup>(r#"{"kind":"tree","path":"/x","force":true}"#).is_err());
     }
 }

@@ -88,7 +88,7 @@ fn an_image_open_in_another_pid_namespace_is_refused() {
     }
     let (_directory, path) = with_a_snapshot();
     let holder = holding("<>", &path);
-    let test = "guard::unseen::an_image_open_in_another_pid_namespace_is_refused";
+    let test = "guard::hidden_users::an_image_open_in_another_pid_namespace_is_refused";
     let child = crate::common::child(test, &path);
     let mut words = vec!["--mount", "--pid", "--fork", "--mount-proc"];
     let own: Vec<String> = std::iter::once(child.get_program())

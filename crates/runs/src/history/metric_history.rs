@@ -1,6 +1,6 @@
 //! The history of each metric over the runs of one setting on the same machine.
 
-use super::{ListedRun, Measured, State};
+use super::{ListedRun, MeasuredRun, State};
 use rayon::prelude::*;
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
@@ -101,7 +101,7 @@ impl MetricHistory {
 
 /// All histories, and the runs that are in none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Courses {
+pub struct MetricHistories {
     /// By kind, setting, machine, metric and condition.
     pub courses: Vec<MetricHistory>,
     /// Index of a run with unreadable values, and the reason.
@@ -114,8 +114,8 @@ pub struct Courses {
     pub copies: Vec<usize>,
 }
 
-impl Courses {
-    pub fn of(entries: &[ListedRun], measured: &[Measured]) -> Self {
+impl MetricHistories {
+    pub fn of(entries: &[ListedRun], measured: &[MeasuredRun]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
         let (mut copies, mut known) = (Vec::new(), HashSet::new());
         let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
@@ -214,10 +214,10 @@ mod tests {
             entry("interrupted", Some(&day(2)), State::Partial),
             entry("last", Some(&day(3)), State::Complete),
         ];
-        let values: Vec<Measured> = [90.0, 100.0, 5.0, 101.0]
+        let values: Vec<MeasuredRun> = [90.0, 100.0, 5.0, 101.0]
             .map(|value| Ok(vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()]))
             .into();
-        let courses = Courses::of(&entries, &values);
+        let courses = MetricHistories::of(&entries, &values);
         assert_eq!(courses.courses.len(), 1);
         assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
         assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
@@ -232,9 +232,9 @@ mod tests {
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
         assert!(!caveats.contains("time of their file"), "{caveats}");
         let by_file = ListedRun { date_from: Some("the time of their file".into()), ..entries[1].clone() };
-        let page = super::super::analysis(&[by_file], &Courses::of(&entries[1..2], &values[1..2]), None);
+        let page = super::super::analysis(&[by_file], &MetricHistories::of(&entries[1..2], &values[1..2]), None);
         assert!(page.caveats.join(" ").contains("time of their file, which copying may change"), "{:?}", page.caveats);
-        let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
+        let scraped = super::super::prometheus(&entries[2..3], &MetricHistories::of(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");
     }
 
@@ -245,10 +245,10 @@ mod tests {
             let one = Measurement::new("throughput", "1/s", Better::Higher, value).unwrap();
             [Measurement { repetition, ..one.clone() }, Measurement { metric: "bandwidth".into(), repetition, ..one }]
         };
-        let run = |values: [f64; 2]| -> Measured { Ok([one(0, values[0]), one(1, values[1])].concat()) };
+        let run = |values: [f64; 2]| -> MeasuredRun { Ok([one(0, values[0]), one(1, values[1])].concat()) };
         let third = 100.0 / 3.0;
         let measured = [run([third, 2.0 * third]), run([5.0 * third, third]), run([7.0 * third, 11.0 * third])];
-        let courses = Courses::of(&entries, &measured);
+        let courses = MetricHistories::of(&entries, &measured);
         assert_eq!(courses.copies, [1]);
         assert!(courses.courses.iter().all(|course| course.points.len() == 2));
     }

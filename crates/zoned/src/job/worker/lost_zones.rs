@@ -85,7 +85,7 @@ impl Worker {
     }
 
     fn next_after_loss(&mut self, passed_last: bool) {
-        if passed_last && self.actor.spec.goes_once() {
+        if passed_last && self.actor.spec.ends_after_one_pass() {
             self.phase = Phase::Ended;
         } else if self.phase != Phase::Ended {
             self.phase = Phase::Preset;

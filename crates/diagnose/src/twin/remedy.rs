@@ -1,10 +1,10 @@
 //! Cures on a twin: the real tools, pass by pass, with their effect on the layout.
 
-use super::fewest::{self, Whole};
+use super::fewest::{self, WholeTrial};
 use super::trial::Trial;
-use super::{Shown, TrialSetup, Tried};
+use super::{ToolEffect, TrialResult, TrialSetup};
 use crate::error::PrognosisError;
-use crate::estimate::{CostedLayout, Cure, pays, place_of_commands, sequential_rate};
+use crate::estimate::{CostedLayout, Remedy, pays, place_of_commands, sequential_rate};
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_layout::names::shown;
@@ -42,7 +42,7 @@ pub(super) fn try_tool(
     target: &str,
     before: &CostedLayout,
     passes: u32,
-    tried: &mut Tried,
+    tried: &mut TrialResult,
 ) -> Result<(), PrognosisError> {
     let tool = defragmenter(setup)?;
     check_mounts(tool, Path::new(MOUNTS))?;
@@ -60,39 +60,39 @@ fn passes_of(
     trial: &mut Trial,
     (target, passes): (&str, u32),
     before: &CostedLayout,
-    tried: &mut Tried,
-) -> Result<Option<Whole>, PrognosisError> {
+    tried: &mut TrialResult,
+) -> Result<Option<WholeTrial>, PrognosisError> {
     ready_for_data(setup, trial)?;
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
     setup.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(setup.model)?;
-    let (mut last, mut whole): (Option<CostedLayout>, Option<Whole>) = (None, None);
+    let (mut last, mut whole): (Option<CostedLayout>, Option<WholeTrial>) = (None, None);
     let mut written = 0;
     for pass in 1..=passes {
         setup.check()?;
         let state = last.as_ref().unwrap_or(before);
         let complaint = match run(&tool.words(), &[trial.directory().to_path_buf()], tool) {
             Err(PrognosisError::Ended { status, .. }) if pass == 1 => {
-                tried.defragmenter = Some(Shown::none(tool, format!("it ended by {status} on the twin")));
+                tried.defragmenter = Some(ToolEffect::none(tool, format!("it ended by {status} on the twin")));
                 return Err(PrognosisError::Ended { command, status, output: String::new() });
             }
             other => other?,
         };
-        let after = look(setup, trial.directory())?;
+        let after = examine(setup, trial.directory())?;
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
         let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
-        let mut cure = cure(&command, pass, tried.now_seconds, now, written, rate);
+        let mut cure = remedy(&command, pass, tried.now_seconds, now, written, rate);
         if bytes == 0 && pass == 1 {
             let reason = complaint.map_or_else(String::new, |complaint| format!(": {complaint}"));
             cure.verdict = format!("the tool moved nothing{reason}");
-            tried.defragmenter = Some(Shown::none(tool, format!("it moved nothing on the twin{reason}")));
+            tried.defragmenter = Some(ToolEffect::none(tool, format!("it moved nothing on the twin{reason}")));
         } else if tried.defragmenter.as_ref().is_none_or(|shown| shown.seconds_after.is_some()) {
-            tried.defragmenter = Some(Shown::of(tool, &cure));
+            tried.defragmenter = Some(ToolEffect::of(tool, &cure));
         }
         tried.cures.push(cure);
         if pass == 1 {
-            let first = Whole::of(setup.model, before, &after);
+            let first = WholeTrial::of(setup.model, before, &after);
             tried.plan = first.steps();
             whole = Some(first);
         }
@@ -108,8 +108,8 @@ fn passes_of(
 fn carry_out(
     setup: &TrialSetup<'_>,
     before: &CostedLayout,
-    whole: &Whole,
-    tried: &mut Tried,
+    whole: &WholeTrial,
+    tried: &mut TrialResult,
 ) -> Result<(), PrognosisError> {
     setup.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
     let mut done = 0;
@@ -137,7 +137,7 @@ fn move_files(setup: &TrialSetup<'_>, before: &CostedLayout, files: &[u32]) -> R
             run(tool.command, batch, tool)?;
             setup.check()?;
         }
-        look(setup, trial.directory())
+        examine(setup, trial.directory())
     })
 }
 
@@ -145,7 +145,7 @@ pub(super) fn try_command(
     setup: &TrialSetup<'_>,
     before: &CostedLayout,
     command: &[String],
-    tried: &mut Tried,
+    tried: &mut TrialResult,
 ) -> Result<(), PrognosisError> {
     setup.check()?;
     let after = setup.within(|trial| after_command(setup, trial, command))?;
@@ -156,7 +156,7 @@ pub(super) fn try_command(
     };
     let rate = sequential_rate(setup.model)?;
     let now = after.costs[0].seconds;
-    tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
+    tried.cures.push(remedy(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
     Ok(())
 }
 
@@ -179,11 +179,11 @@ fn after_command(
     if !status.success() {
         return Err(PrognosisError::Ended { command: command.join(" "), status, output: String::new() });
     }
-    look(setup, trial.directory())
+    examine(setup, trial.directory())
 }
 
-fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64) -> Cure {
-    Cure {
+fn remedy(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64) -> Remedy {
+    Remedy {
         command: command.into(),
         pass,
         seconds_after: after,
@@ -221,7 +221,7 @@ fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Op
     }
 }
 
-fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<CostedLayout, PrognosisError> {
+fn examine(setup: &TrialSetup<'_>, directory: &Path) -> Result<CostedLayout, PrognosisError> {
     CostedLayout::of(directory, setup.model, setup.options)
 }
 

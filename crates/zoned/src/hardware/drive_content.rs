@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// Reads the content of these zones; `block` is the block device, without which content cannot be read.
-pub(super) fn found_on(zones: &[ZoneInfo], block_bytes: u32, block: Option<PathBuf>, identity: &str) -> Leftover {
+pub(super) fn leftover_on(zones: &[ZoneInfo], block_bytes: u32, block: Option<PathBuf>, identity: &str) -> Leftover {
     Leftover::of(identity, zones, reader(block, block_bytes))
 }
 

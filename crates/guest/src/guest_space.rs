@@ -7,16 +7,16 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// Locations where drives and output of the guests grow, and whether one was full at some time.
-pub(crate) struct Room<'a> {
+pub(crate) struct GuestSpace<'a> {
     pub places: &'a [PathBuf],
     pub was_full: Option<PathBuf>,
 }
 
 /// Images are sparse, and other programs may have filled the disk meanwhile: the guest saw an error of its drive, or could not
 /// write its output.
-pub(crate) fn with_full_place(
+pub(crate) fn with_full_path(
     ended: Result<GuestOutcome, GuestError>,
-    room: &Room<'_>,
+    room: &GuestSpace<'_>,
     errors: &mut dyn Write,
 ) -> Result<GuestOutcome, GuestError> {
     let now = || space::full(room.places.iter().map(PathBuf::as_path));
@@ -63,8 +63,9 @@ mod tests {
                 drives: Vec::new(),
                 kept: Vec::new(),
             };
-            let (room, mut said) = (Room { places: &places, was_full: was_full.map(Path::to_path_buf) }, Vec::new());
-            let ended = with_full_place(Ok(outcome), &room, &mut said);
+            let (room, mut said) =
+                (GuestSpace { places: &places, was_full: was_full.map(Path::to_path_buf) }, Vec::new());
+            let ended = with_full_path(Ok(outcome), &room, &mut said);
             (
                 ended.map(|outcome| outcome.exit_status).map_err(|error| error.to_string()),
                 String::from_utf8(said).unwrap(),
