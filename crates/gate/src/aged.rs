@@ -111,8 +111,8 @@ pub fn age(
     let before = Counters::of(&device, &target)?;
     let operations = match spec.aging.command.as_slice() {
         [] => Some(by_plan(spec, &target, (progress, interrupt))?),
-        [program, arguments @ ..] => {
-            by_command(program, arguments, spec.number, &target)?;
+        [program, ..] => {
+            by_command(program, &spec.aging.command, spec.number, &target)?;
             None
         }
     };
@@ -195,9 +195,10 @@ fn by_plan(
 }
 
 /// Ages the target by a command. `$SEED` differs between pairs and is the same for both file systems.
-fn by_command(program: &str, arguments: &[String], seed: u32, target: &MountedTarget) -> Result<(), Failure> {
+fn by_command(program: &str, words: &[String], seed: u32, target: &MountedTarget) -> Result<(), Failure> {
+    let written = senesce_study::with_built_in_jobs(words)?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(target.mount_point());
+    command.args(&written.words[1..]).current_dir(target.mount_point());
     command.env("MNT", target.mount_point()).env("SEED", seed.to_string());
     let ended = command.output().map_err(|error| broken(&format!("cannot start {program}: {error}")))?;
     if ended.status.success() {

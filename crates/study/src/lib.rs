@@ -30,6 +30,7 @@ pub mod trial;
 mod verdicts;
 mod zoned;
 
+pub use command::ready_job::written as with_built_in_jobs;
 pub use matrix_run::{Event, Matrix};
 pub use ready::slow_append;
 pub use spec::StudySpec;

@@ -18,7 +18,7 @@ pub(crate) fn check(command: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_text(text: &str) -> Result<(), String> {
+pub(super) fn check_text(text: &str) -> Result<(), String> {
     let mut global = Vec::new();
     let mut jobs: Vec<Section<'_>> = Vec::new();
     for (name, options) in sections(text) {

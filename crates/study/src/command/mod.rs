@@ -4,6 +4,7 @@ pub(crate) mod files;
 mod job_file;
 pub(crate) mod metric;
 pub(crate) mod process;
+pub(crate) mod ready_job;
 
 use crate::spec::WorkloadSpec;
 use metric::{MetricSpec, NamedMetric};
@@ -145,7 +146,8 @@ impl Program {
         interrupt: &Interrupt,
     ) -> Result<EndedCommand, Failure> {
         progress.phase(&words.join(" "), 0, "seconds");
-        let mut command = self.started(words, target.mount_point(), seed);
+        let written = ready_job::written(words)?;
+        let mut command = self.started(&written.words, target.mount_point(), seed);
         let mut tick = |elapsed: Duration| progress.position(elapsed.as_secs(), "");
         let ended = process::run(&mut command, self.timeout, interrupt, &mut tick).map_err(|error| {
             let code =
