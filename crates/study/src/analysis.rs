@@ -3,6 +3,7 @@
 use crate::answer;
 use crate::figures;
 use crate::results::{Cell, Results};
+use crate::spec::StateKind;
 use senesce_core::analysis::*;
 use senesce_core::machine::has_no_real_times;
 use senesce_core::{Rows, number_of};
@@ -249,7 +250,9 @@ fn images_table(results: &Results) -> Table {
         .column("state", |facts| &results.spec.state[facts.id.state].name)
         .column("image", |facts| &facts.id.image)
         .column("guest's kernel", |facts| &facts.guest)
-        .column("overwrites", |facts| &facts.overwrites)
+        .column("overwrites", |facts| {
+            (results.spec.state[facts.id.state].kind != StateKind::Command).then_some(facts.overwrites)
+        })
         .column("files", |facts| &facts.files)
         .column("extents per file", |facts| &facts.extents_per_file)
         .column("static layout score", |facts| &facts.static_layout_score)

@@ -203,7 +203,7 @@ impl StudySpec {
         if state.kind == StateKind::Image && !std::path::Path::new(&state.path).is_file() {
             return Err(format!("path = '{}' is not a file", state.path));
         }
-        Ok(())
+        check_aging_command(state)
     }
 
     fn check_cell(&self, cell: &CellSpec) -> Result<(), String> {
@@ -243,7 +243,7 @@ impl StudySpec {
             let data = self.source(one).data;
             let problem = match one.kind {
                 StateKind::Fresh => "it holds no files",
-                StateKind::Image => continue,
+                StateKind::Image | StateKind::Command => continue,
                 _ if data != Data::Write => "its files are allocated but never written; set data = \"write\"",
                 _ => continue,
             };
@@ -273,6 +273,22 @@ impl WorkloadSpec {
             return Err("seconds must lie between 0.1 and 1000000".into());
         }
         crate::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+fn check_aging_command(state: &StateSpec) -> Result<(), String> {
+    let is_command = state.kind == StateKind::Command;
+    let keys = [
+        ("command", !state.command.is_empty()),
+        ("timeout", state.timeout.is_some()),
+        ("space", state.space.is_some()),
+    ];
+    match keys.into_iter().find(|(_, given)| *given) {
+        Some((key, _)) if !is_command => Err(format!("{key} is for kind = \"command\"")),
+        _ if is_command && state.command.is_empty() => {
+            Err("kind = \"command\" needs command = [\"PROGRAM\", \"ARGUMENT\"]".into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -57,6 +57,8 @@ pub enum StateKind {
     WriteOnce,
     /// A saved image.
     Image,
+    /// Aged by a program.
+    Command,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +98,18 @@ pub struct StateSpec {
     /// The image file (image).
     #[serde(default)]
     pub path: String,
+    /// A program and its arguments, started in the mounted volume (command).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Time after which the program is ended (command); default: 1h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// Maximum bytes of the files that the program leaves (command).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Bytes>,
+    /// Folder of the study's file, if the command uses `SENESCE_STUDY` or a file there. Set when the study is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
 }
 
 impl FileSystemSpec {
@@ -120,6 +134,10 @@ impl StateSpec {
             locality: None,
             of: String::new(),
             path: String::new(),
+            command: Vec::new(),
+            timeout: None,
+            space: None,
+            folder: None,
         }
     }
 }
@@ -280,6 +298,7 @@ impl StateKind {
             Self::Copy => "copy",
             Self::WriteOnce => "write-once",
             Self::Image => "image",
+            Self::Command => "command",
         }
     }
 }

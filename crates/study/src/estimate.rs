@@ -1,5 +1,6 @@
 //! Estimates the cost of a study's images and runs in advance.
 
+use crate::command::Program;
 use crate::matrix::{ImageId, RunId, aging_plan, is_planned, planned_runs, runs};
 use crate::spec::{StateKind, StudySpec};
 use senesce_aging::Data;
@@ -10,6 +11,9 @@ use senesce_volume::FileSystem;
 /// a second writes about 1 GB. Unknown file systems count as ext4.
 pub(crate) fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
     let state = &spec.state[id.state];
+    if let Some(program) = Program::of_state(state) {
+        return Ok((program.space().0, program.seconds() + IMAGE_SECONDS));
+    }
     if !is_planned(state) {
         return Ok((0, IMAGE_SECONDS));
     }

@@ -2,7 +2,8 @@
 
 mod content;
 
-use crate::matrix::{ImageId, aging_plan, is_planned};
+use crate::command::Program;
+use crate::matrix::{ImageId, aging_plan, image_seed, is_planned};
 use crate::spec::{FileSystemSpec, StateKind, StudySpec};
 use crate::zoned::ZonedDrives;
 use content::content;
@@ -33,7 +34,7 @@ pub struct ImageFacts {
     pub from_store: bool,
     /// Seconds to make it or to fetch it.
     pub seconds: f64,
-    /// Bytes created over the size; 0 for a fresh one.
+    /// Bytes created over the size; 0 for a fresh one, and unknown (0) if a command aged it.
     pub overwrites: f64,
     pub files: u64,
     /// Share of consecutive blocks inside files.
@@ -187,6 +188,9 @@ impl Images {
             None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
         };
         fs.run_hook(&target)?;
+        if let Some(program) = Program::of_state(state) {
+            program.age(&target, image_seed(spec, id.image), progress, interrupt)?;
+        }
         if is_planned(state) {
             let plan = Arc::new(aging_plan(spec, state, id.image)?);
             let made = ImageCreation { spec, plan: &plan, target: &target, name, progress, interrupt };

@@ -1,5 +1,6 @@
 //! The runs of a study, their order and their estimated cost.
 
+use crate::command::{Program, files};
 use crate::estimate;
 use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use crate::subject::Subject;
@@ -87,10 +88,15 @@ fn shuffle(runs: &mut [RunId], seed: Seed) {
     }
 }
 
+/// Returns the seed of the aging of an image. It is the same for all file systems.
+pub(crate) fn image_seed(spec: &StudySpec, image: u32) -> Seed {
+    Seed(spec.seed).child(&format!("study/image/{image}"))
+}
+
 pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
     let source = spec.source(state);
     let profile = Profile::load(&source.profile)?;
-    let seed = Seed(spec.seed).child(&format!("study/image/{image}"));
+    let seed = image_seed(spec, image);
     Ok(AgingPlan::new(&PlanSpec {
         fullness: source.fullness,
         churn: source.churn,
@@ -175,8 +181,13 @@ struct Live(BTreeMap<(usize, usize), u64>);
 impl Live {
     fn of(spec: &StudySpec) -> Result<Self, Failure> {
         let mut live = BTreeMap::new();
-        for id in images(spec).into_iter().filter(|id| is_planned(&spec.state[id.state])) {
-            live.insert((id.fs, id.state), aging_plan(spec, &spec.state[id.state], id.image)?.summary().bytes_live.0);
+        for id in images(spec) {
+            let state = &spec.state[id.state];
+            let bytes = match is_planned(state) {
+                true => aging_plan(spec, state, id.image)?.summary().bytes_live,
+                false => state.space.unwrap_or_default(),
+            };
+            live.insert((id.fs, id.state), bytes.0);
         }
         Ok(Self(live))
     }
@@ -201,6 +212,10 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
         let (written, seconds) = estimate::image_cost(spec, id)?;
         plan.estimated_seconds += seconds;
         plan.bytes_to_write += written;
+        if state.kind == StateKind::Command {
+            plan.step(format!("aged by {}", state.command.join(" ")), name);
+            continue;
+        }
         if !is_planned(state) {
             plan.step(state.kind.word(), name);
             continue;
@@ -251,8 +266,14 @@ pub(crate) fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     for workload in &spec.workload {
         let missing = Subject::of(workload)?.missing();
         found.extend(missing.map(|words| format!("workload '{}' is not testable here: {words}", workload.name)));
-        let left = crate::command::files::left_behind(workload, &spec.folder).into_iter();
+        let left = files::left_behind([&workload.prepare, &workload.command], &spec.folder).into_iter();
         found.extend(left.map(|words| format!("workload '{}': {words}", workload.name)));
+    }
+    for state in &spec.state {
+        let missing =
+            Program::of_state(state).and_then(|program| Some(format!("{} is not installed", program.missing()?)));
+        let left = files::left_behind([&state.command], &spec.folder);
+        found.extend(missing.into_iter().chain(left).map(|words| format!("state '{}': {words}", state.name)));
     }
     for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
         if fs.is_zoned() && state.kind == StateKind::Aged {
@@ -344,6 +365,23 @@ workload = [{ personality = "webserver", scale = 0.1, seconds = 1 }]
             !senesce_core::Plan::of_spec("t", Seed(1), &spec).unwrap().spec.contains_key("folder"),
             "it does not affect the run"
         );
+    }
+
+    #[test]
+    fn aging_by_a_command_is_planned_and_its_space_counts() {
+        let with = |space: &str| {
+            let text = format!(
+                "name = 't'\nsize = '64M'\nimages = 2\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n[[state]]\n\
+                 kind = 'command'\ncommand = ['no-such-program']\nspace = '{space}'\n[[workload]]\ncommand = ['true']\n\
+                 space = '20M'\n"
+            );
+            StudySpec::parse("t", &text).unwrap()
+        };
+        let plan = describe(&with("20M"), Plan::of_spec("t", Seed(1), &with("20M")).unwrap()).unwrap();
+        let aged = plan.steps.iter().filter(|step| format!("{step:?}").contains("aged by no-such-program"));
+        assert_eq!(aged.count(), 2, "one for each image");
+        assert_eq!(warnings(&with("20M")).unwrap(), ["state 'command': no-such-program is not installed"]);
+        assert!(planned_runs(&with("50M")).unwrap_err().to_string().contains("ext4 / command / true"));
     }
 
     #[test]

@@ -196,8 +196,10 @@ pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
         let source = spec.source(state);
-        let holds_data = state.kind == StateKind::Image || is_planned(state) && source.data == Data::Write;
-        METADATA + if holds_data { source.fullness.unwrap_or(0.8) } else { 0.0 }
+        let is_made_elsewhere = matches!(state.kind, StateKind::Image | StateKind::Command);
+        let holds_data = is_made_elsewhere || is_planned(state) && source.data == Data::Write;
+        let share = state.space.map(|space| space.0 as f64 / spec.size.0 as f64).or(source.fullness);
+        METADATA + if holds_data { share.unwrap_or(0.8) } else { 0.0 }
     };
     let fullest = wanted.iter().map(used).fold(0.0, f64::max);
     let shares = wanted.iter().map(used).sum::<f64>() + 2.0 * (fullest + WORKLOAD).min(1.0);

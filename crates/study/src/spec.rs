@@ -165,8 +165,12 @@ impl StudySpec {
         let folder = Path::new(origin).parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_message(&error))?;
         for one in &mut self.workload {
-            let resolved = files::resolve(one, &folder);
+            let resolved = files::resolve([&mut one.prepare, &mut one.command], &mut one.folder, &folder);
             resolved.map_err(|problem| format!("workload '{}': {problem}", one.name))?;
+        }
+        for one in &mut self.state {
+            let resolved = files::resolve([&mut one.command], &mut one.folder, &folder);
+            resolved.map_err(|problem| format!("state '{}': {problem}", one.name))?;
         }
         self.folder = folder;
         Ok(())

@@ -83,6 +83,21 @@ fn invalid_values_and_contradictions_are_refused() {
 }
 
 #[test]
+fn aging_command_has_its_own_keys() {
+    are_refused(&[
+        ("kind = \"fresh\"", "kind = \"command\"", "needs command"),
+        ("kind = \"fresh\"", "kind = \"fresh\"\ncommand = [\"true\"]", "command is for kind"),
+        ("kind = \"fresh\"", "kind = \"fresh\"\ntimeout = \"1m\"", "timeout is for kind"),
+        ("kind = \"fresh\"", "kind = \"fresh\"\nspace = \"1M\"", "space is for kind"),
+        ("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"true\"]\nfullness = 0.5", "mean nothing"),
+        ("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"true\"]\nfolder = \"/\"", "leave it out"),
+    ]);
+    let text = GOOD.replacen("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"cat\", \"$SENESCE_STUDY\"]", 1);
+    let state = parsed(&text.replace("state = \"fresh\"", "state = \"command\"")).unwrap().state.remove(0);
+    assert_eq!(state.folder.map(|folder| folder.display().to_string()), Some(state.command[1].clone()));
+}
+
+#[test]
 fn trace_with_unmeasured_parts_is_refused_for_models() {
     let modelled = GOOD.replacen("size = \"256M\"", "size = \"256M\"\nmodels = [\"850-evo\"]", 1);
     let with = |study: &str, workload: &str| {

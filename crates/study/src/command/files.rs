@@ -3,8 +3,7 @@
 //! record names them.
 
 use super::is_fio;
-use crate::spec::WorkloadSpec;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) const FOLDER: &str = "SENESCE_STUDY";
 
@@ -26,14 +25,18 @@ const FLAGS_OF_FIO: [&str; 13] = [
     "warnings-fatal",
 ];
 
-/// Expands the files of `folder` in the commands of a workload: `$SENESCE_STUDY/data` or `${SENESCE_STUDY}/data`
-/// anywhere in a word, and job files of fio. A workload with any of them keeps `folder`.
-pub(crate) fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
-    if workload.folder.is_some() {
+/// Expands the files of `folder` in commands: `$SENESCE_STUDY/data` or `${SENESCE_STUDY}/data` anywhere in a word, and
+/// job files of fio. Sets `kept` to `folder` if a command has any of them.
+pub(crate) fn resolve<const N: usize>(
+    commands: [&mut Vec<String>; N],
+    kept: &mut Option<PathBuf>,
+    folder: &Path,
+) -> Result<(), String> {
+    if kept.is_some() {
         return Err("folder is set when the study is read: leave it out".into());
     }
     let mut names_one = false;
-    for words in [&mut workload.prepare, &mut workload.command] {
+    for words in commands {
         let resolved = (0..words.len()).map(|place| match is_job(words, place, folder) {
             true => Ok(folder.join(&words[place]).to_string_lossy().into_owned()),
             false => whole(&words[place], folder),
@@ -42,7 +45,7 @@ pub(crate) fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), 
         names_one |= resolved != *words || words.iter().any(|word| word.contains(FOLDER));
         *words = resolved;
     }
-    workload.folder = names_one.then(|| folder.into());
+    *kept = names_one.then(|| folder.into());
     Ok(())
 }
 
@@ -97,9 +100,9 @@ fn after_variable(text: &str) -> Option<&str> {
 
 /// Returns words that are files next to the study or in the current directory, which the program will not find in the
 /// volume.
-pub(crate) fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
+pub(crate) fn left_behind<const N: usize>(commands: [&Vec<String>; N], folder: &Path) -> Vec<String> {
     let is_path = |place: usize, word: &str| place > 0 || word.contains('/');
-    let words = [&workload.prepare, &workload.command].into_iter().flat_map(|words| words.iter().enumerate());
+    let words = commands.into_iter().flat_map(|words| words.iter().enumerate());
     let said = words.filter_map(|(place, word)| {
         let relative = Some(Path::new(word)).filter(|path| is_path(place, word) && path.is_relative())?;
         let (place, whole) = match (folder.join(relative).is_file(), relative.is_file()) {
@@ -115,10 +118,12 @@ pub(crate) fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::WorkloadSpec;
 
     fn read(text: &str, folder: &Path) -> Result<WorkloadSpec, String> {
         let mut workload: WorkloadSpec = toml::from_str(text).unwrap();
-        resolve(&mut workload, folder).map(|()| workload)
+        let commands = [&mut workload.prepare, &mut workload.command];
+        resolve(commands, &mut workload.folder, folder).map(|()| workload)
     }
 
     fn directory(files: &[&str]) -> (tempfile::TempDir, impl Fn(&str) -> String) {
@@ -183,7 +188,7 @@ mod tests {
         let (directory, _) = directory(&["run.sh"]);
         let said = |command: &str| {
             let workload: WorkloadSpec = toml::from_str(&format!("command = [{command}]")).unwrap();
-            left_behind(&workload, directory.path())
+            left_behind([&workload.command], directory.path())
         };
         let here = said("'touch', 'Cargo.toml', '/etc/passwd', 'out'");
         let whole = std::path::absolute("Cargo.toml").unwrap();

@@ -1,12 +1,13 @@
 //! A workload that is a user's program: run in the mounted volume, measured by its time or its output.
 
 pub(crate) mod files;
+pub(crate) mod inputs;
 mod job_file;
 pub(crate) mod metric;
 pub(crate) mod process;
 pub(crate) mod ready_job;
 
-use crate::spec::WorkloadSpec;
+use crate::spec::{StateSpec, WorkloadSpec};
 use metric::{MetricSpec, NamedMetric};
 use process::{CommandEnd, EndedCommand, NO_END};
 use senesce_core::analysis::Better;
@@ -24,6 +25,9 @@ const SEED: &str = "SENESCE_SEED";
 
 /// Timeout of a program without a `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Timeout of a program that ages an image.
+const DEFAULT_AGING_TIMEOUT: Duration = Duration::from_secs(3600);
 
 const UNKNOWN_SECONDS: f64 = 10.0;
 
@@ -85,6 +89,19 @@ impl Program {
         }))
     }
 
+    /// Returns the program that ages an image, if a program does.
+    pub(crate) fn of_state(state: &StateSpec) -> Option<Self> {
+        (!state.command.is_empty()).then(|| Self {
+            command: state.command.clone(),
+            prepare: Vec::new(),
+            metric: MetricSpec::Named(Named::Time),
+            timeout: state.timeout.map_or(DEFAULT_AGING_TIMEOUT, |span| span.0),
+            space: state.space.unwrap_or_default(),
+            seconds: None,
+            folder: state.folder.clone(),
+        })
+    }
+
     pub(crate) fn space(&self) -> Bytes {
         self.space
     }
@@ -135,6 +152,17 @@ impl Program {
             add(metric::GROWTH, "bytes", after.used as f64 - before.used as f64)?;
         }
         Ok((metrics, synced))
+    }
+
+    /// Runs it in a new volume, which it ages.
+    pub(crate) fn age(
+        &self,
+        target: &MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        self.one(&self.command, target, seed, progress, interrupt).map(drop)
     }
 
     fn one(
@@ -213,8 +241,12 @@ impl Program {
 }
 
 pub(crate) fn is_installed(name: &str) -> bool {
+    installed(name).is_some()
+}
+
+fn installed(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {

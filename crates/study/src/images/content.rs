@@ -1,6 +1,7 @@
 //! The content key of an image in the store.
 
-use crate::matrix::{ImageId, aging_plan, is_planned};
+use crate::command::inputs::of_command;
+use crate::matrix::{ImageId, aging_plan, image_seed, is_planned};
 use crate::spec::{StateKind, StudySpec};
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::images::content_hash;
@@ -40,6 +41,9 @@ pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> 
             plan.spec().seed.0,
             program(Path::new("/proc/self/exe"))?,
         );
+    }
+    if state.kind == StateKind::Command {
+        text += &format!("seed {}\n{}", image_seed(spec, id.image).0, of_command(&state.command)?);
     }
     if state.kind == StateKind::Image {
         text += &hash_of(Path::new(&state.path))?;

@@ -247,6 +247,25 @@ fn a_script_of_the_study_finds_its_folder() {
     assert_eq!(result["cells"][0]["values"], serde_json::json!([[42.0]]), "{result}");
 }
 
+#[test]
+#[ignore = "needs loop devices"]
+fn program_ages_an_image_or_its_failure_is_the_reason() {
+    let directory = temporary_directory();
+    let text = "name = 'aged by a program'\nsize = '64M'\nrepetitions = 1\nnumbers_only = true\n[[file_system]]\n\
+                kind = 'ext4'\n[[state]]\nname = 'good'\nkind = 'command'\n\
+                command = ['sh', '-c', 'cd \"$SENESCE_MNT\" && echo ops ${#SENESCE_SEED} >left']\n[[state]]\n\
+                name = 'bad'\nkind = 'command'\ncommand = ['sh', '-c', 'echo no luck >&2; exit 7']\n[[state]]\n\
+                name = 'slow'\nkind = 'command'\ncommand = ['sleep', '1000']\ntimeout = '500ms'\n[[workload]]\n\
+                command = ['cat', 'left']\nmetric = { regex = '^ops ([0-9]+)$', unit = 'ops', better = 'higher' }\n";
+    let outcome = study(text, directory.path(), None).expect("it continues");
+    assert_eq!(outcome.state, State::Failed(2), "{:?}", outcome.reasons);
+    assert!(outcome.analysis.result["cells"][0]["values"][0][0].as_f64().is_some_and(|digits| digits > 0.0));
+    let reasons = reasons(&outcome, 1);
+    let reason = |name: &str| reasons.iter().find(|(found, _)| found == name).expect(name).1.clone();
+    assert!(reason("bad").contains("failed with exit code 7; it said: no luck"), "{reasons:?}");
+    assert!(reason("slow").contains("did not end within 0.5 s"), "{reasons:?}");
+}
+
 /// The second file system fails until the flag exists.
 fn until_decided(flag: &Path) -> String {
     format!(
