@@ -94,7 +94,7 @@ impl Program {
         (!state.command.is_empty()).then(|| Self {
             command: state.command.clone(),
             prepare: Vec::new(),
-            metric: MetricSpec::Named(Named::Time),
+            metric: MetricSpec::Named(NamedMetric::Time),
             timeout: state.timeout.map_or(DEFAULT_AGING_TIMEOUT, |span| span.0),
             space: state.space.unwrap_or_default(),
             seconds: None,
