@@ -3,6 +3,7 @@
 use crate::claim::{Claim, ClaimSet, Control, Possible, Work};
 use crate::holds::ConditionScope;
 use crate::judge::{Context, cases};
+use crate::listing::Listing;
 use crate::missing;
 use crate::rule::Rule;
 use crate::sample::Evidence;
@@ -61,6 +62,8 @@ impl Facts {
 pub struct Judgement {
     pub verdict: Verdict,
     pub measured: String,
+    /// Number of the first measured values that contradict the claim.
+    pub contradicting: usize,
     /// Why the verdict is not "supported" or "not supported": the same words for all claims with the same obstacle.
     pub reason: String,
     pub note: String,
@@ -69,7 +72,7 @@ pub struct Judgement {
 impl Judgement {
     fn not_testable(why: impl Into<OpenReason>) -> Self {
         let OpenReason { reason, detail } = why.into();
-        Self { verdict: Verdict::NotTestable, measured: String::new(), reason, note: detail }
+        Self { verdict: Verdict::NotTestable, measured: String::new(), contradicting: 0, reason, note: detail }
     }
 }
 
@@ -78,6 +81,7 @@ pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Ve
         let judgement = judge(claim, set, measurements, facts);
         Finding {
             measured: judgement.measured,
+            contradicting: judgement.contradicting,
             verdict: judgement.verdict,
             reason: judgement.reason,
             note: sentences([judgement.note, claim.note.clone()]),
@@ -101,7 +105,9 @@ fn finding(claim: &Claim, set: &ClaimSet) -> Finding {
         place: claim.source.place.clone(),
         stated: claim.source.is_document(),
         published: claim.published.text(&set.rows),
+        rule_text: claim.rule_text(),
         measured: String::new(),
+        contradicting: 0,
         verdict: Verdict::NotRun,
         reason: String::new(),
         note: claim.note.clone(),
@@ -149,7 +155,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         });
     };
     let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are omitted" };
-    let measured = text(&cases);
+    let Listing { text: measured, contradicting } = Listing::of(&cases, &claim.holds);
     if let Some(why) = impossible(claim, &context) {
         return Judgement { measured, ..Judgement::not_testable(why) };
     }
@@ -160,7 +166,8 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let (truth, alone) = represented(claim, set, truth, measurements, facts);
     let (verdict, why) = verdict(claim, truth, facts);
     let note = sentences([why.detail, control, missing::words(&absent), alone.into(), left_out.into()]);
-    Judgement { verdict, measured, reason: why.reason, note }
+    let contradicting = if verdict.contradicts() { contradicting } else { 0 };
+    Judgement { verdict, measured, contradicting, reason: why.reason, note }
 }
 
 fn verdict(claim: &Claim, truth: Truth, facts: &Facts) -> (Verdict, OpenReason) {
@@ -319,35 +326,9 @@ fn represented(
     }
 }
 
-/// Up to this number, all cases are listed.
-const MOST: usize = 8;
-/// Of more, this number.
-const LISTED: usize = 3;
-
-/// Lists the measured values; of many, those that contradict the claim or leave it open come first.
+/// Lists the cases of a control or of a precondition.
 fn text(cases: &[Case]) -> String {
-    let mut first: Vec<&Case> = cases.iter().filter(|case| !case.measured.is_empty()).collect();
-    let count = first.len();
-    let listed = if count > MOST { LISTED } else { MOST };
-    if count > listed {
-        first.sort_by_key(|case| match case.truth {
-            Truth::No => 0,
-            Truth::Open(_) => 1,
-            Truth::Yes => 2,
-        });
-    }
-    let mut stated: Vec<String> = first
-        .into_iter()
-        .take(listed)
-        .map(|case| match crate::text::condition(&case.key) {
-            key if key.is_empty() => case.measured.clone(),
-            key => format!("{key}: {}", case.measured),
-        })
-        .collect();
-    if count > listed {
-        stated.push(format!("and {} more", count - listed));
-    }
-    stated.join("; ")
+    Listing::of(cases, &ConditionScope::Every).text
 }
 
 fn listed(words: &[String]) -> String {
@@ -356,21 +337,4 @@ fn listed(words: &[String]) -> String {
 
 fn sentences<const N: usize>(parts: [String; N]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contradicting_cases_are_listed_first() {
-        let case = |number: usize| Case {
-            key: Default::default(),
-            truth: if number == 9 { Truth::No } else { Truth::Yes },
-            measured: number.to_string(),
-        };
-        let cases: Vec<Case> = (0..10).map(case).collect();
-        assert_eq!(text(&cases), "9; 0; 1; and 7 more");
-        assert_eq!(text(&cases[..3]), "0; 1; 2");
-    }
 }

@@ -36,6 +36,11 @@ impl ConditionScope {
             if low.ceil() <= high.floor() { (low.ceil(), high.floor()) } else { (low.floor(), high.ceil()) };
         (first..=last).contains(&(count as f64))
     }
+
+    /// Returns whether too many agreeing systems contradict a claim. Then no single condition does.
+    pub(crate) fn has_maximum(&self) -> bool {
+        matches!(self, Self::Share { at_most, .. } if *at_most < 1.0)
+    }
 }
 
 impl fmt::Display for ConditionScope {

@@ -1,6 +1,8 @@
 //! Formats numbers, intervals and conditions.
 
+use crate::claim::Claim;
 use crate::contrast::{Cause, Interval, MissingInterval};
+use crate::holds::ConditionScope;
 use crate::selection::Condition;
 
 /// Formats a number with three significant digits, or all digits of its integer part; near 1 with four digits after the
@@ -40,6 +42,16 @@ pub(crate) fn estimate(value: f64, lack: &MissingInterval, unit: &str) -> String
 pub(crate) fn condition(condition: &Condition) -> String {
     let words: Vec<String> = condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
+}
+
+impl Claim {
+    /// Formats the rule with the conditions for which it must hold.
+    pub fn rule_text(&self) -> String {
+        match self.holds {
+            ConditionScope::Every => self.rule.to_string(),
+            _ => format!("{}, {}", self.rule, self.holds),
+        }
+    }
 }
 
 #[cfg(test)]

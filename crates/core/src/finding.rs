@@ -55,6 +55,11 @@ impl Verdict {
         matches!(self, Self::Supported | Self::NotSupported)
     }
 
+    /// Returns whether the values contradict the claim.
+    pub fn contradicts(self) -> bool {
+        matches!(self, Self::NotSupported | Self::ModelDiffers)
+    }
+
     /// Returns whether a model was compared with a value that it was fitted to.
     pub fn is_of_model(self) -> bool {
         matches!(self, Self::ModelAgrees | Self::ModelDiffers)
@@ -83,8 +88,14 @@ pub struct Finding {
     pub stated: bool,
     /// Published value with unit.
     pub published: String,
-    /// Measured value with unit.
+    /// The rule of the claim in words; empty if the finding has no claim.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rule_text: String,
+    /// Measured values with units, by condition; see [`crate::MeasuredList`].
     pub measured: String,
+    /// Number of the first values in `measured` that contradict a claim that is not supported.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub contradicting: usize,
     /// Result of comparing `measured` with `published`.
     pub verdict: Verdict,
     /// Why it is neither supported nor not supported: the same words for all claims with the same obstacle.
@@ -92,6 +103,10 @@ pub struct Finding {
     pub reason: String,
     /// Explanation, if needed.
     pub note: String,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Number of claims by verdict.

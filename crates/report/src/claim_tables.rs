@@ -1,6 +1,7 @@
 //! Claims as tables of a page: one per outcome or reason.
 
 use crate::answer::{self, Block};
+use crate::markup::{MEASURED, Markup, Pages};
 use senesce_core::analysis::{Finding, Verdict};
 
 pub(crate) struct BlockView<'a> {
@@ -14,21 +15,26 @@ pub(crate) struct BlockView<'a> {
 pub(crate) struct FindingView<'a> {
     pub claim: &'a str,
     pub published: &'a str,
-    pub measured: &'a str,
-    pub note: &'a str,
+    /// HTML.
+    pub measured: String,
+    /// HTML.
+    pub note: String,
+    /// Empty if nothing was measured.
+    pub rule: &'a str,
     pub verdict: &'static str,
     pub symbol: &'static str,
     pub class: &'static str,
 }
 
-pub(crate) fn claims(findings: &[Finding]) -> Vec<BlockView<'_>> {
-    answer::blocks(findings).into_iter().map(BlockView::of).collect()
+/// Groups claims by outcome. The experiment at the beginning of a note links to its page.
+pub(crate) fn claims<'a>(findings: &'a [Finding], pages: &Pages) -> Vec<BlockView<'a>> {
+    answer::blocks(findings).into_iter().map(|block| BlockView::of(block, pages)).collect()
 }
 
 impl<'a> BlockView<'a> {
-    fn of(block: Block<'a>) -> Self {
-        let group =
-            |group: answer::Group<'a>| (group.source, group.findings.into_iter().map(FindingView::of).collect());
+    fn of(block: Block<'a>, pages: &Pages) -> Self {
+        let view = |finding: &'a Finding| FindingView::of(finding, pages);
+        let group = |group: answer::Group<'a>| (group.source, group.findings.into_iter().map(view).collect());
         let shows_measured =
             block.groups.iter().any(|group| group.findings.iter().any(|finding| !finding.measured.is_empty()));
         Self {
@@ -42,7 +48,7 @@ impl<'a> BlockView<'a> {
 }
 
 impl<'a> FindingView<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a Finding, pages: &Pages) -> Self {
         let (symbol, class) = match finding.verdict {
             Verdict::Supported => ("✓", "good"),
             Verdict::NotSupported => ("✗", "bad"),
@@ -55,8 +61,9 @@ impl<'a> FindingView<'a> {
         Self {
             claim: &finding.claim,
             published: &finding.published,
-            measured: &finding.measured,
-            note: &finding.note,
+            measured: Markup::Html.measured(finding, MEASURED),
+            note: Markup::Html.note(&finding.note, pages),
+            rule: if finding.measured.is_empty() { "" } else { &finding.rule_text },
             verdict: finding.verdict.text(),
             symbol,
             class,

@@ -11,14 +11,17 @@ pub mod data;
 pub mod junit;
 pub mod ktap;
 pub mod markdown;
+mod markup;
 mod number;
 mod page;
 mod pdf;
 pub mod result_page;
 pub mod scoreboard;
 pub mod site;
+pub mod statements;
 mod svg;
 
+pub use markup::Pages;
 pub use page::{SCRIPT, render_html, render_page};
 pub use pdf::render_pdf;
 pub use svg::render_svg;

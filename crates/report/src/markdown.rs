@@ -1,5 +1,6 @@
 //! An analysis as Markdown, for a pull request or a log.
 
+use crate::markup::{MEASURED, Markup, Pages};
 use crate::{answer, data, number};
 use senesce_core::analysis::{Analysis, Finding, Table, score_lines};
 use senesce_core::text::visible;
@@ -31,10 +32,11 @@ pub(crate) fn claims(findings: &[Finding]) -> String {
     if let Some(work) = answer::common_work(findings) {
         text += &format!("\nClaims from {}.\n", escape(work));
     }
-    text + &blocks(findings)
+    text + &blocks(findings, &Pages::new())
 }
 
-pub(crate) fn blocks(findings: &[Finding]) -> String {
+/// Renders claims by outcome. The experiment at the beginning of a note links to its page.
+pub(crate) fn blocks(findings: &[Finding], pages: &Pages) -> String {
     let mut text = String::new();
     for block in answer::blocks(findings) {
         text += &format!("\n### {}\n", escape(&block.title));
@@ -42,33 +44,53 @@ pub(crate) fn blocks(findings: &[Finding]) -> String {
             if !group.source.is_empty() {
                 text += &format!("\n{}:\n", escape(&group.source));
             }
-            text += &claim_table(&group.findings, block.shows_verdicts);
+            text += &claim_table(&group.findings, block.shows_verdicts, pages);
         }
     }
     text
 }
 
-fn claim_table(findings: &[&Finding], shows_verdicts: bool) -> String {
-    let (head, rule) = if shows_verdicts { (" verdict |", " --- |") } else { ("", "") };
-    let mut text = format!("\n| claim | published | measured |{head}\n| --- | --- | --- |{rule}\n");
+fn claim_table(findings: &[&Finding], shows_verdicts: bool, pages: &Pages) -> String {
+    let shows_rules = findings.iter().any(|finding| !finding.measured.is_empty() && !finding.rule_text.is_empty());
+    let rule = if shows_rules { &["rule"][..] } else { &[] };
+    let verdict = if shows_verdicts { &["verdict"][..] } else { &[] };
+    let heads = [&["claim", "published"][..], rule, &["measured"], verdict].concat();
+    let mut text = format!("\n| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(heads.len()));
     for finding in findings {
-        let [claim, published, measured, note] =
-            [&finding.claim, &finding.published, &finding.measured, &finding.note].map(|cell| escape(cell));
-        let note = if note.is_empty() { note } else { format!(" ({note})") };
-        let verdict = if shows_verdicts { format!(" {} |", finding.verdict.text()) } else { String::new() };
-        text += &format!("| {claim}{note} | {published} | {measured} |{verdict}\n");
+        let note = match finding.note.as_str() {
+            "" => String::new(),
+            note => format!(" ({})", Markup::Markdown.note(note, pages)),
+        };
+        text += &format!("| {}{note} | {} |", escape(&finding.claim), escape(&finding.published));
+        if shows_rules {
+            text += &format!(" {} |", escape(&finding.rule_text));
+        }
+        text += &format!(" {} |", Markup::Markdown.measured(finding, MEASURED));
+        if shows_verdicts {
+            text += &format!(" {} |", finding.verdict.text());
+        }
+        text.push('\n');
     }
     text
 }
 
 /// Renders a table. Columns of numbers are right-aligned.
 pub(crate) fn table(table: &Table) -> String {
+    linked_table(table, &Pages::new())
+}
+
+/// Renders a table whose columns of experiments link to pages.
+pub(crate) fn linked_table(table: &Table, pages: &Pages) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let numeric = |column: usize| table.rows.iter().any(|row| row.get(column).is_some_and(Value::is_number));
     let rule = (0..table.columns.len()).map(|column| if numeric(column) { "---:" } else { "---" }.to_string());
     let mut text = line(table.columns.iter().map(|column| escape(column)).collect()) + &line(rule.collect());
     for row in &table.rows {
-        text += &line(row.iter().map(cell).collect());
+        let cells = row.iter().zip(&table.columns).map(|(value, column)| match value {
+            Value::String(text) => Markup::Markdown.cell(column, text, pages),
+            other => cell(other),
+        });
+        text += &line(cells.collect());
     }
     text
 }
@@ -104,5 +126,25 @@ mod tests {
         small.row(("a|b", &1.5));
         small.row(("c", Value::Null));
         assert_eq!(table(&small), "| name | time (s) |\n| --- | ---: |\n| a\\|b | 1.5 |\n| c | – |\n");
+    }
+
+    #[test]
+    fn rules_stand_next_to_measured_values_only() {
+        let tested = Finding {
+            claim: "A".into(),
+            published: "9".into(),
+            rule_text: "[rate] is at least 9".into(),
+            measured: "a: 1; b: 2; c: 3; d: 4".into(),
+            contradicting: 1,
+            ..Finding::default()
+        };
+        let untested = Finding { measured: String::new(), ..tested.clone() };
+        let text = claim_table(&[&tested], false, &Pages::new());
+        assert_eq!(
+            text,
+            "\n| claim | published | rule | measured |\n| --- | --- | --- | --- |\n\
+             | A | 9 | \\[rate] is at least 9 | **a: 1**; b: 2; c: 3; and 1 more |\n"
+        );
+        assert!(!claim_table(&[&untested], false, &Pages::new()).contains("rate"));
     }
 }

@@ -3,6 +3,7 @@
 use crate::answer;
 use crate::claim_tables::{BlockView, claims};
 use crate::data;
+use crate::markup::{Markup, Pages};
 use crate::number;
 use crate::svg::{self, Format, paint};
 use askama::Template;
@@ -41,7 +42,7 @@ pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) ->
         more_caveats: analysis.caveats.get(FIRST_CAVEATS..).unwrap_or_default(),
         facts: facts(record),
         work: answer::common_work(&analysis.findings),
-        findings: claims(&analysis.findings),
+        findings: claims(&analysis.findings, &Pages::new()),
         leading,
         figures,
         answers: tables(analysis, "", |table| table.leads),
@@ -284,6 +285,11 @@ fn plain(value: &Value) -> String {
 
 /// Renders a table. Columns of numbers are right-aligned.
 pub(crate) fn table_markup(table: &Table, classes: &str) -> String {
+    linked_table_markup(table, classes, &Pages::new())
+}
+
+/// Renders a table whose columns of experiments link to pages.
+pub(crate) fn linked_table_markup(table: &Table, classes: &str, pages: &Pages) -> String {
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };
     let mut text = format!("<table class=\"sortable{classes}\"><thead><tr>");
@@ -295,7 +301,8 @@ pub(crate) fn table_markup(table: &Table, classes: &str) -> String {
         text += "<tr>";
         for (column, cell) in row.iter().enumerate().take(numeric.len()) {
             let value = cell.as_f64().map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
-            let _ = write!(text, "<td{}{value}>{}</td>", class(column), svg::escape(&shown(cell)));
+            let content = Markup::Html.cell(&table.columns[column], &shown(cell), pages);
+            let _ = write!(text, "<td{}{value}>{content}</td>", class(column));
         }
         text += "</tr>";
     }

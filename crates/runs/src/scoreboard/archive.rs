@@ -1,6 +1,7 @@
 //! Scoreboards as JSON documents: what a repository keeps of its runs.
 
 use super::{AllTested, CurrentClaim, Document, ExperimentResult, RunFacts, Scoreboard, TestedRun, UsedRun, results};
+use senesce_claims::Limits;
 use senesce_core::Failure;
 use senesce_core::analysis::{Finding, score_json};
 use serde::{Deserialize, Serialize};
@@ -117,15 +118,24 @@ pub(super) fn read(
         let is_same = |claim: &&CurrentClaim| {
             (claim.experiment, &claim.rule, &claim.finding.id) == (&experiment, &rule, &finding.id)
         };
-        let Some(CurrentClaim { finding: now, .. }) = claims.iter().find(is_same) else {
+        let Some(CurrentClaim { finding: now, limits, .. }) = claims.iter().find(is_same) else {
             discarded.push(format!("{experiment} {}: this version has another rule", finding.id));
             continue;
         };
-        let Finding { source, work, place, stated, .. } = now.clone();
-        let finding = Finding { source, work, place, stated, ..finding };
+        let Finding { source, work, place, stated, rule_text, .. } = now.clone();
+        let finding = Finding { source, work, place, stated, rule_text, ..counted(finding, limits) };
         findings_of(tested.entry(experiment).or_default(), facts).insert(finding.id.clone(), finding);
     }
     Ok(discarded)
+}
+
+/// Returns the finding with the contradicting values first, and their number, which older archives do not have.
+fn counted(finding: Finding, limits: &Limits) -> Finding {
+    if !finding.verdict.contradicts() || finding.contradicting > 0 {
+        return finding;
+    }
+    let (measured, contradicting) = limits.contradicting_first(&finding.measured);
+    Finding { measured, contradicting, ..finding }
 }
 
 fn findings_of(runs: &mut Vec<TestedRun>, run: RunFacts) -> &mut BTreeMap<String, Finding> {
@@ -196,6 +206,18 @@ mod tests {
         }
         let (moved, discarded) = read(&claims(&CLAIMS.replace("section 1", "section 2")));
         assert_eq!((moved["e"][0].findings["a"].place.as_str(), discarded), ("section 2", 0));
+    }
+
+    #[test]
+    fn contradicting_values_of_older_archives_are_counted() {
+        let CurrentClaim { finding, limits, .. } = claims(CLAIMS).remove(0);
+        let measured = "fs=a: 12; fs=b: 9";
+        let of = |verdict| {
+            let counted = counted(Finding { verdict, measured: measured.into(), ..finding.clone() }, &limits);
+            (counted.measured, counted.contradicting)
+        };
+        assert_eq!(of(Verdict::NotSupported), ("fs=b: 9; fs=a: 12".into(), 1));
+        assert_eq!(of(Verdict::Undecided), (measured.into(), 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod results;
 pub use results::ExperimentResult;
 
 use crate::history::{self, ListedRun};
-use senesce_claims::{Claim, ClaimSet, Work, unjudged};
+use senesce_claims::{Claim, ClaimSet, Limits, Work, unjudged};
 use senesce_core::analysis::{Finding, Score, Verdict};
 use senesce_core::{Failure, Level, Record};
 use senesce_runner::{Registry, Reproducible};
@@ -46,6 +46,7 @@ struct CurrentClaim {
     experiment: &'static str,
     work: Work,
     rule: String,
+    limits: Limits,
     finding: Finding,
 }
 
@@ -157,7 +158,7 @@ fn current_claims(registry: &Registry) -> Result<Vec<CurrentClaim>, Failure> {
 fn claims_of(experiment: &'static str, set: &ClaimSet) -> Vec<CurrentClaim> {
     let current = |(claim, (work, finding)): (&Claim, (Work, Finding))| {
         let rule = rule_digest(claim, &finding.published);
-        CurrentClaim { experiment, work, rule, finding }
+        CurrentClaim { experiment, work, rule, limits: Limits::of(claim, set), finding }
     };
     set.claims.iter().zip(unjudged(set)).map(current).collect()
 }
@@ -284,7 +285,13 @@ mod tests {
 
     fn chosen(runs: &[TestedRun]) -> (Verdict, Option<UsedRun>) {
         let finding = Finding { id: "a".into(), verdict: Verdict::NotRun, ..Finding::default() };
-        let claim = CurrentClaim { experiment: "e", work: Work::Geriatrix, rule: String::new(), finding };
+        let claim = CurrentClaim {
+            experiment: "e",
+            work: Work::Geriatrix,
+            rule: String::new(),
+            limits: Limits::default(),
+            finding,
+        };
         let entry = entry(claim, runs);
         (entry.finding.verdict, entry.run)
     }

@@ -1,5 +1,8 @@
 //! `senesce report --scoreboard [DIR...]`.
 
+mod addresses;
+mod overview;
+
 use super::FormatWord;
 use crate::display::terminal_width;
 use crate::experiment_text::{self, TEXT_WIDTH};
@@ -10,8 +13,9 @@ use senesce_claims::Work;
 use senesce_core::analysis::{Finding, Score, Verdict, score_lines};
 use senesce_core::output::{self, Format};
 use senesce_core::{Analysis, Failure, Rows, Table, number_of};
-use senesce_report::result_page;
 use senesce_report::scoreboard::{self as page, Board, BoardDocument};
+use senesce_report::statements::{Statement, Statements};
+use senesce_report::{Pages, result_page};
 use senesce_runs::scoreboard::{Document, ExperimentResult, Scoreboard, ScoreboardEntry, scoreboard};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -31,7 +35,7 @@ const HEADS: [&str; 9] = [
 
 const DEFINITIONS: [&str; 5] = [
     "Supported: the whole interval of the measured value is within the rule of the claim, which is fixed before the run (senesce help claims).",
-    "Not supported: it is wholly outside. One condition outside is enough.",
+    "Not supported: it is wholly outside. One condition outside is enough. It comes first, and Markdown and HTML print it in bold.",
     "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests the simulator, not \
      the claim. Values of simulated and modelled drives are not measurements of a drive.",
     "Undecided: the interval crosses a bound of the rule.",
@@ -45,15 +49,16 @@ pub(super) fn write(
     output: Output,
 ) -> Result<(), Failure> {
     let found = read(directories)?;
+    let pages = addresses::of_files(&found, out);
     let document = |format, text: String| output.write(out.unwrap_or(Path::new("-")), format, text.as_bytes());
     match format.unwrap_or(FormatWord::Text) {
         FormatWord::Json => document(Format::Json, found.to_text()),
-        FormatWord::Html => document(Format::Html, page::page(&board(&found))),
-        FormatWord::Markdown => document(Format::Text, page::markdown(&board(&found))),
-        FormatWord::Text if out.is_none() => text(&mut stdout(), &board(&found)).map_err(output_failed),
+        FormatWord::Html => document(Format::Html, page::page(&board(&found, pages))),
+        FormatWord::Markdown => document(Format::Text, page::markdown(&board(&found, pages))),
+        FormatWord::Text if out.is_none() => text(&mut stdout(), &board(&found, pages)).map_err(output_failed),
         FormatWord::Text => {
             let mut words = Vec::new();
-            text(&mut words, &board(&found)).map_err(output_failed)?;
+            text(&mut words, &board(&found, pages)).map_err(output_failed)?;
             document(Format::Text, String::from_utf8_lossy(&words).into_owned())
         }
         FormatWord::Csv | FormatWord::Figures | FormatWord::Zip => {
@@ -75,7 +80,7 @@ fn read(directories: &[PathBuf]) -> Result<Scoreboard, Failure> {
 pub(super) fn write_site(directories: &[PathBuf], directory: &Path, output: Output) -> Result<(), Failure> {
     let found = read(directories)?;
     let index = directory.join("scoreboard.md");
-    let mut files = vec![(index.clone(), Format::Text, page::markdown(&board(&found)))];
+    let mut files = vec![(index.clone(), Format::Text, page::markdown(&board(&found, addresses::of_site(&found))))];
     for result in &found.results {
         let result_page::ResultPage { text, drawings } = result_page(&found, result);
         files.push((directory.join(format!("{}.md", result.experiment)), Format::Text, text));
@@ -112,7 +117,7 @@ fn result_page(found: &Scoreboard, result: &ExperimentResult) -> result_page::Re
     result_page::page(experiment, &head, &circumstances.join(", "), &analysis)
 }
 
-fn board(found: &Scoreboard) -> Board {
+fn board(found: &Scoreboard, pages: Pages) -> Board {
     let main: Vec<&Document> = found.documents.iter().filter(|document| document.is_main()).collect();
     let sum = |stated: bool| {
         let of = main.iter().flat_map(|document| &document.entries).map(|entry| &entry.finding);
@@ -125,20 +130,23 @@ fn board(found: &Scoreboard) -> Board {
         added.claims(),
         added.words()
     ));
+    notes.push(overview::NOTE.into());
     notes.extend(found.unread.iter().map(|reason| format!("not read: {reason}")));
     let document = |document: &Document| BoardDocument { work: heading(document), findings: document.findings() };
     Board {
         title: "Scoreboard of the published claims".into(),
         answer: answer(&sum(true), main.len()),
+        overview: overview::table(&main),
         notes,
         totals: totals(&found.documents),
-        summaries: vec![
-            decided(&main, Verdict::NotSupported, ("not-supported", "Statements that are not supported")),
-            decided(&main, Verdict::Supported, ("supported", "Statements that are supported")),
-            open(&main),
+        statements: vec![
+            decided(&main, Verdict::NotSupported, ("not-supported", "Statements that are not supported"), MOST_VALUES),
+            decided(&main, Verdict::Supported, ("supported", "Statements that are supported"), 1),
         ],
+        open: open(&main),
         documents: found.documents.iter().map(document).collect(),
         runs: runs(found),
+        pages,
     }
 }
 
@@ -168,24 +176,17 @@ fn stated<'a>(documents: &[&'a Document]) -> impl Iterator<Item = (Work, &'a Sco
     all.filter(|(_, entry)| entry.finding.stated).collect::<Vec<_>>().into_iter()
 }
 
-/// Tabulates the statements with a verdict. Shows the first value of a statement that all values support.
-fn decided(documents: &[&Document], verdict: Verdict, (id, title): (&str, &str)) -> Table {
-    let all: Vec<_> = stated(documents).filter(|(_, entry)| entry.finding.verdict == verdict).collect();
-    let noted = |finding: &Finding| match finding.note.as_str() {
-        "" => finding.claim.clone(),
-        note => format!("{} ({note})", finding.claim),
-    };
-    let measured = |finding: &Finding| match finding.measured.split_once("; ") {
-        Some((first, _)) if verdict == Verdict::Supported => format!("{first}; and others"),
-        _ => finding.measured.clone(),
-    };
-    Rows::of(&all)
-        .column("document", |(work, _)| work.short())
-        .column("statement", |(_, entry)| noted(&entry.finding))
-        .column("published", |(_, entry)| &entry.finding.published)
-        .column("measured", |(_, entry)| measured(&entry.finding))
-        .column("experiment", |(_, entry)| entry.experiment)
-        .table(id, title)
+/// Measured values of a statement that is not supported.
+const MOST_VALUES: usize = 3;
+
+fn decided(documents: &[&Document], verdict: Verdict, (id, title): (&str, &str), most: usize) -> Statements {
+    let with_verdict = stated(documents).filter(|(_, entry)| entry.finding.verdict == verdict);
+    let rows = with_verdict.map(|(work, entry)| Statement {
+        document: work.short().into(),
+        experiment: entry.experiment.into(),
+        finding: entry.finding.clone(),
+    });
+    Statements { id: id.into(), title: title.into(), most, rows: rows.collect() }
 }
 
 /// Counts the statements without a verdict, by document and reason.
@@ -258,16 +259,22 @@ fn total(columns: &[String], row: &[Value]) -> String {
     format!("{}: {}", word(&row[0]).trim_start(), words.join(", "))
 }
 
-/// Formats a row: `ZNS: Appends scale. published: 2; measured: 1`.
-fn labelled(columns: &[String], row: &[Value]) -> String {
-    let cells: Vec<String> =
-        columns.iter().zip(row).skip(2).map(|(column, cell)| format!("{column}: {}", word(cell))).collect();
-    let named: Vec<String> = row.iter().take(2).map(word).collect();
-    format!("{} {}", named.join(": "), cells.join("; "))
+/// Formats a row: `ZNS: Appends scale. published: 2; measured: 1`. The first `named` cells have no label.
+fn labelled(columns: &[String], row: &[Value], named: usize) -> String {
+    let others = columns.iter().zip(row).skip(named).filter(|(_, cell)| **cell != json!(""));
+    let cells: Vec<String> = others.map(|(column, cell)| format!("{column}: {}", word(cell))).collect();
+    let names: Vec<String> = row.iter().take(named).map(word).collect();
+    // A single cell is a name; the last of several may be a sentence.
+    let colon = if named == 1 { ":" } else { "" };
+    format!("{}{colon} {}", names.join(": "), cells.join("; "))
 }
 
 fn word(cell: &Value) -> String {
     cell.as_str().map_or_else(|| cell.to_string(), str::to_string)
+}
+
+fn rows(out: &mut impl Write, table: &Table, named: usize, width: usize) -> io::Result<()> {
+    table.rows.iter().try_for_each(|row| experiment_text::lines(out, &labelled(&table.columns, row, named), 2, width))
 }
 
 fn text(out: &mut impl Write, board: &Board) -> io::Result<()> {
@@ -277,17 +284,18 @@ fn text(out: &mut impl Write, board: &Board) -> io::Result<()> {
     experiment_text::lines(out, &board.answer, 0, width)?;
     board.notes.iter().try_for_each(|note| experiment_text::lines(out, note, 0, width))?;
     writeln!(out)?;
+    rows(out, &board.overview, 1, width)?;
+    writeln!(out)?;
     // The table is wider than 80 columns.
     for row in &board.totals.rows {
         let indent = if word(&row[0]).starts_with(' ') { 4 } else { 2 };
         experiment_text::lines(out, &total(&board.totals.columns, row), indent, width)?;
     }
-    for table in board.summaries.iter().filter(|table| !table.rows.is_empty()) {
+    let decided = board.statements.iter().map(Statements::table);
+    for table in decided.chain([board.open.clone()]).filter(|table| !table.rows.is_empty()) {
         writeln!(out)?;
         experiment_text::lines(out, &format!("# {}", table.title), 0, width)?;
-        for row in &table.rows {
-            experiment_text::lines(out, &labelled(&table.columns, row), 2, width)?;
-        }
+        rows(out, &table, 2, width)?;
     }
     for document in &board.documents {
         writeln!(out)?;

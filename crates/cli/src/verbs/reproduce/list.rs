@@ -61,7 +61,7 @@ fn listed(experiment: &str, claim: &Claim, set: &ClaimSet) -> Value {
         "published": claim.published.text(&set.rows),
         "drive": claim.drive,
         "fitted": claim.fitted,
-        "rule": rule(claim),
+        "rule": claim.rule_text(),
         "note": claim.note,
     })
 }
@@ -83,11 +83,4 @@ fn print_claims(out: &mut impl Write, list: &[Value]) -> std::io::Result<()> {
 fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
     let read = ClaimSet::parse(experiment.claims(), experiment.published());
     read.map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", experiment.kind())))
-}
-
-fn rule(claim: &Claim) -> String {
-    match claim.holds {
-        senesce_claims::ConditionScope::Every => claim.rule.to_string(),
-        _ => format!("{}, {}", claim.rule, claim.holds),
-    }
 }
