@@ -15,7 +15,7 @@ import sys
 import time
 
 SHAPES = {'ext4': ('128M', '0.7'), 'xfs': ('320M', '0.5'), 'btrfs': ('256M', '0.5'), 'f2fs': ('200M', '0.5')}
-FIELDS = ['file_system', 'operations_per_second', 'digest', 'operations', 'virtual_seconds', 'extents', 'wall_seconds', 'load']
+FIELDS = ['kernel', 'file_system', 'operations_per_second', 'digest', 'operations', 'virtual_seconds', 'extents', 'wall_seconds', 'load']
 
 
 def repeat(senesce, kernel, file_system, pace):
@@ -32,16 +32,16 @@ def repeat(senesce, kernel, file_system, pace):
         row = [file_system, pace, f'failed: {found.returncode}', '', '', '']
     else:
         row = [file_system, pace, aged['layout_digest'], aged['operations'], aged['execute_seconds'], aged['layout']['extents']]
-    return row + [round(time.time() - begun, 1), round(os.getloadavg()[0], 1)]
+    return [kernel, *row, round(time.time() - begun, 1), round(os.getloadavg()[0], 1)]
 
 
 def table(path):
     rows = collections.defaultdict(list)
     for row in csv.DictReader(open(path)):
-        rows[row['file_system'], row['operations_per_second']].append(row)
-    print('| file system | operations per second | repetitions | equal files | equal free extents, of | clocks (s) | load |')
-    print('|---|---|---|---|---|---|---|')
-    for (file_system, pace), all_rows in sorted(rows.items()):
+        rows[row['kernel'], row['file_system'], row['operations_per_second']].append(row)
+    print('| kernel | file system | operations per second | repetitions | equal files | equal free extents, of | clocks (s) | load |')
+    print('|---|---|---|---|---|---|---|---|')
+    for (kernel, file_system, pace), all_rows in sorted(rows.items()):
         # Rows of older versions have no digest of the free extents.
         files = collections.Counter(row['digest'].split('-')[0] for row in all_rows).most_common(1)[0][1]
         free = collections.Counter(row['digest'] for row in all_rows if '-' in row['digest']).most_common(1)[0][1]
@@ -49,7 +49,7 @@ def table(path):
         clocks = sorted({row['virtual_seconds'] for row in all_rows})
         loads = [float(row['load']) for row in all_rows]
         shown = clocks[0] if len(clocks) == 1 else f'{clocks[0]} to {clocks[-1]}'
-        print(f'| {file_system} | {pace} | {len(all_rows)} | {files} | {free}, {with_free} | {shown} | {min(loads)} to {max(loads)} |')
+        print(f'| {kernel} | {file_system} | {pace} | {len(all_rows)} | {files} | {free}, {with_free} | {shown} | {min(loads)} to {max(loads)} |')
 
 
 def main():
