@@ -222,7 +222,7 @@ impl<S: Server> Experiment for Aged<S> {
             fullness: level.of([Published::Said(0.1), Published::Published, Published::Published]),
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
             overwrites: level.of([1.2, 0.0, 0.0]),
-            commit_shares: level.of([vec![CommitShare::DEFAULT], with_and_without(), with_and_without()]),
+            commit_shares: level.of([vec![CommitShare::NONE], with_and_without(), with_and_without()]),
             images: level.of([1, 5, 8]),
             time: Span::from_millis(level.of([100, 1000, 600_000])),
             repetitions: 1,
@@ -241,7 +241,7 @@ fn with_and_without() -> Vec<CommitShare> {
 fn state_name(profile: &str, commit_share: CommitShare) -> String {
     match commit_share {
         CommitShare::DEFAULT => format!("aged by {profile}"),
-        CommitShare::NONE => format!("aged by {profile}, no clock"),
+        CommitShare::NONE => format!("aged by {profile} without clock"),
         other => format!("aged by {profile}, commit share {other}"),
     }
 }
