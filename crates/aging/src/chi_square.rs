@@ -6,6 +6,7 @@ use statrs::function::gamma::gamma_ur;
 /// Pearson's chi-square test of counts against shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChiSquare {
+    /// Test statistic.
     pub statistic: f64,
     /// Degrees of freedom after pooling.
     pub dof: u64,

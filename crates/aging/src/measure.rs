@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 pub struct Rmse {
     /// Of the relative ages.
     pub age: f64,
+    /// Of the sizes.
     pub size: f64,
+    /// Of the depths.
     pub depth: f64,
 }
 
 /// Allocated bytes of live files over the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FullnessRange {
+    /// Target.
     pub target: f64,
     /// Minimum since the end of the fill.
     pub min: f64,
@@ -34,7 +37,9 @@ pub struct ChiSquares {
     pub all: ChiSquare,
     /// Relative ages.
     pub age: ChiSquare,
+    /// Sizes.
     pub size: ChiSquare,
+    /// Depths.
     pub depth: ChiSquare,
 }
 
@@ -75,6 +80,7 @@ pub struct Measures {
     pub deletes: u64,
     /// Commits requested by the clock.
     pub commits: u64,
+    /// Live files.
     pub files_live: u64,
     /// Bytes created, in whole blocks, over the capacity.
     pub overwrites: f64,
@@ -88,7 +94,9 @@ pub struct Measures {
     pub chi_square: ChiSquares,
     /// Relative ages, youngest first.
     pub ages: Histogram,
+    /// Sizes.
     pub sizes: Histogram,
+    /// Depths.
     pub depths: Histogram,
     /// Temporal locality of the live files; `None` if it is undefined or not part of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,7 @@ impl Hello {
 /// A rank, as known to the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
+    /// Rank number.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,

@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColdStore {
+    /// Capacity.
     pub capacity_bytes: u64,
     /// Time to the first byte, or to the acknowledgement of a write without data.
     pub first_byte_ms: f64,

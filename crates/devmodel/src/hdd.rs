@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hdd {
+    /// Capacity.
     pub capacity_bytes: u64,
     /// Rotations per minute.
     pub rpm: f64,

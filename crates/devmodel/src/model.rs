@@ -16,6 +16,7 @@ pub struct DeviceModel {
     pub name: String,
     /// Source of each parameter: data sheets, papers, the measurement.
     pub sources: Vec<String>,
+    /// The parameters.
     pub parameters: Parameters,
     /// Results of `senesce device measure`, if the file was created by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

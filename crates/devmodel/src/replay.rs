@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 /// The modelled time of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Modelled {
+    /// The device.
     pub device: String,
     /// Seconds that the device is busy.
     pub seconds: f64,

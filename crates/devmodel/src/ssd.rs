@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
+    /// Capacity.
     pub capacity_bytes: u64,
     /// Controller time per read command; its inverse bounds the rate of random reads.
     pub read_command_us: f64,

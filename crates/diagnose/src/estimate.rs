@@ -46,6 +46,7 @@ impl Default for Options {
 /// The result on one drive model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Modelled {
+    /// Its name.
     pub model: String,
     /// The three placements.
     #[serde(flatten)]
@@ -57,6 +58,7 @@ pub struct Modelled {
 pub struct Directory {
     /// Its name; `.` for files in the target itself.
     pub path: String,
+    /// Files.
     pub files: u64,
     /// Bytes on the device.
     pub bytes: u64,
@@ -77,6 +79,7 @@ pub struct WorstFile {
     pub path: String,
     /// Bytes on the device.
     pub bytes: u64,
+    /// Pieces.
     pub pieces: u64,
     /// Seconds as it lies.
     pub now_seconds: f64,
@@ -89,6 +92,7 @@ pub struct WorstFile {
 pub struct Remedy {
     /// The command; it is printed and never run on the original.
     pub command: String,
+    /// Number of its pass.
     pub pass: u32,
     /// Seconds of a full read after it.
     pub seconds_after: f64,
@@ -120,7 +124,9 @@ pub struct SideEffects {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Prognosis {
+    /// The examined target.
     pub target: String,
+    /// Its file system.
     pub file_system: String,
     /// How it was read.
     pub view: String,
@@ -131,9 +137,11 @@ pub struct Prognosis {
     pub method: String,
     /// The result in plain words.
     pub sentence: String,
+    /// The drive.
     pub drive: Drive,
     /// Order of reading.
     pub order: Order,
+    /// Files.
     pub files: u64,
     /// Bytes of their data on the device.
     pub bytes: u64,
@@ -167,6 +175,7 @@ pub struct Prognosis {
     pub creatable: Vec<CreatableFiles>,
     /// The longest free extents together.
     pub longest_free: Vec<LongestFree>,
+    /// The space of the file system.
     #[serde(rename = "room")]
     pub space: FileSystemSpace,
     /// Side effects of a cure.

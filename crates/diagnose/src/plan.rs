@@ -16,6 +16,7 @@ pub(crate) struct Move {
     pub gain_ns: i64,
 }
 
+/// A step of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Share of the gain of moving all of them.

@@ -23,6 +23,7 @@ const HORIZON: f64 = 3650.0;
 pub struct StoredPrognosis {
     /// Seconds since 1970.
     pub time: f64,
+    /// The target.
     pub target: String,
     /// The identity of the target, whatever its name. Empty in old lines.
     #[serde(default)]
@@ -38,6 +39,7 @@ pub struct StoredPrognosis {
     pub ideal_seconds: f64,
     /// After copying out and back.
     pub rewritten_seconds: f64,
+    /// Files.
     pub files: u64,
     pub bytes: u64,
     /// Pieces of files.

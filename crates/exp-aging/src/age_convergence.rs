@@ -95,6 +95,7 @@ pub(crate) struct PlayedOut {
 pub(crate) enum Event {
     /// A profile was planned to its end.
     Planned(Box<PlayedOut>),
+    /// A profile was executed.
     Executed(ExecutedProfile),
 }
 

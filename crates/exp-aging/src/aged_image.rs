@@ -64,13 +64,16 @@ pub(crate) struct AgedImage {
     pub seconds: f64,
     /// CPU seconds of this process, user and system.
     pub cpu_seconds: f64,
+    /// The layout.
     pub layout: ImageLayout,
 }
 
 /// Layout values by which two layouts are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ImageLayout {
+    /// Number of files.
     pub files: u64,
+    /// Number of their extents.
     pub extents: u64,
     /// Files with more than one extent.
     pub fragmented_files: u64,
@@ -78,6 +81,7 @@ pub(crate) struct ImageLayout {
     pub static_layout_score: f64,
     /// Share of consecutive blocks over all files in tree order.
     pub tree_layout_score: f64,
+    /// Number of free extents.
     pub free_extents: u64,
     /// Largest free extent in bytes.
     pub largest_free_bytes: u64,

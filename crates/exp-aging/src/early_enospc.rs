@@ -121,6 +121,7 @@ pub(crate) struct PredictionMark {
     pub came: u64,
 }
 
+/// A fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fill {
     /// The volume.
@@ -129,6 +130,7 @@ pub(crate) struct Fill {
     pub marks: Vec<PredictionMark>,
     /// Files that the kernel created on a twin.
     pub twin_files: u64,
+    /// The end of the fill on the twin.
     pub twin_ends_by: EndsBy,
     /// Files created on the volume.
     pub files: u64,
@@ -144,6 +146,7 @@ pub(crate) struct Fill {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
+    /// A volume was filled.
     Fill(Fill),
 }
 

@@ -44,6 +44,7 @@ pub struct Spec {
 pub struct Drive {
     /// Spare area in percent.
     spare: f64,
+    /// Pages of a block.
     pages_per_block: u32,
     /// Choice of the block to clean.
     policy: Policy,

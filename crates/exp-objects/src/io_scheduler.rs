@@ -85,9 +85,11 @@ pub struct Arm {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// A commit was made.
     Commit(MeasuredCommit),
     /// A number of files that did not fit on the target; larger ones are skipped.
     NoSpace {
+        /// Number of files.
         files: u64,
     },
 }

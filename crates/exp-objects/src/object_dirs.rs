@@ -91,6 +91,7 @@ impl FromStr for Schemes {
 pub enum Event {
     /// Writes as columns.
     Writes(Writes),
+    /// A scheme was filled.
     Filled(FilledScheme),
 }
 

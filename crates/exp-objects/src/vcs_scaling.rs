@@ -52,6 +52,7 @@ pub(crate) struct Spec {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
+    /// A cell was measured.
     Cell(MeasuredCell),
     /// A system is not installed.
     Skipped(Skipped),

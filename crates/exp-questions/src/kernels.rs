@@ -70,6 +70,7 @@ impl Step {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
+    /// An image was aged.
     Aged(Box<AgedStep>),
 }
 

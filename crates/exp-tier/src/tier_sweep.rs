@@ -122,6 +122,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// A cell was measured.
     Cell(Cell),
 }
 

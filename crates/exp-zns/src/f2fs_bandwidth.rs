@@ -75,6 +75,7 @@ fn once() -> u32 {
 pub(crate) enum Event {
     /// Bandwidth over one stretch of the run.
     Sample(Sample),
+    /// A drive was written.
     Drive(DriveResult),
     /// Requests that emulated drives received meanwhile.
     Recorded(Recorded),

@@ -33,6 +33,7 @@ pub struct Spec {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// One actor.
     Actor(Value),
     /// The whole job.
     Result(Value),

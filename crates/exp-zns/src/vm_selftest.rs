@@ -43,6 +43,7 @@ const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 pub(crate) enum Event {
     /// A file system was tested.
     Tried(FileSystemTest),
+    /// The guest ran.
     Booted(GuestBooted),
 }
 

@@ -21,6 +21,7 @@ pub struct GateStep {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// An image was aged.
     Aged(Box<AgedStep>),
 }
 

@@ -31,6 +31,7 @@ pub struct Journal {
 /// Condition of a file system, which limits the validity of its numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
+    /// Its journal.
     pub journal: Journal,
     /// Damaged metadata, one sentence each.
     pub damage: Vec<String>,

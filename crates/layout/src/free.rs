@@ -24,9 +24,11 @@ pub struct Bucket {
 /// All free extents of a file system.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FreeSpace {
+    /// Free blocks.
     pub free_blocks: u64,
     /// Bytes per block.
     pub block_size: u64,
+    /// Number of free extents.
     pub extents: u64,
     /// Smallest free extent, bytes.
     pub min_bytes: u64,

@@ -167,6 +167,7 @@ pub struct SizeClass {
     pub from_bytes: u64,
     /// Exclusive maximum size.
     pub to_bytes: u64,
+    /// Files in the class.
     pub files: u64,
     /// Blocks of these files.
     pub blocks: u64,
@@ -179,6 +180,7 @@ pub struct SizeClass {
 pub struct ExtentCount {
     /// Extents per file.
     pub extents: u32,
+    /// Files with this number.
     pub files: u64,
 }
 

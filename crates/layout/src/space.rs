@@ -21,16 +21,19 @@ use std::path::Path;
 /// Remaining space of a file system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FileSystemSpace {
+    /// File system type.
     pub file_system: String,
     /// Bytes per block.
     pub block_size: u64,
     /// Blocks for data and metadata of files, used ones included.
     pub blocks: u64,
+    /// Free blocks.
     pub free_blocks: u64,
     /// Free blocks available to ordinary users.
     pub user_blocks: u64,
     /// Inodes; 0 if they are created on demand without a limit.
     pub inodes: u64,
+    /// Free inodes.
     pub free_inodes: u64,
     /// Whether it is mounted read-only here, so that the kernel has reserved nothing.
     pub read_only: bool,
@@ -54,7 +57,9 @@ pub struct FreeExtent {
 pub enum FileSystemDetails {
     /// ext4, ext3 and ext2.
     Ext(Ext),
+    /// xfs.
     Xfs(Xfs),
+    /// btrfs.
     Btrfs(Btrfs),
     /// Nothing is known.
     Other,
@@ -81,10 +86,12 @@ pub struct Ext {
     pub uniform_hash: bool,
 }
 
+/// xfs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Xfs {
     /// Allocation groups.
     pub groups: u64,
+    /// Blocks of a group.
     pub group_blocks: u64,
     /// Bytes per inode.
     pub inode_size: u64,
@@ -129,13 +136,18 @@ pub struct Profile {
     pub multiple: u64,
     /// Stripes on one device.
     pub on_device: u64,
+    /// Copies of data.
     pub copies: u64,
+    /// Stripes of parity.
     pub parity: u64,
 }
 
+/// btrfs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Btrfs {
+    /// For data.
     pub data: Chunks,
+    /// For metadata.
     pub metadata: Chunks,
     /// Whether data and metadata share their chunks.
     pub mixed: bool,
@@ -148,6 +160,7 @@ pub struct Btrfs {
     pub holes: Vec<Vec<u64>>,
     /// Bytes of all devices.
     pub device: u64,
+    /// Devices.
     pub devices: u64,
     /// Bytes of a tree block.
     pub node_size: u64,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct LayoutSummary {
     /// Examined path.
     pub target: String,
+    /// File system type.
     pub file_system: String,
     /// How the files were viewed: as mounted, or mounted read-only for the examination.
     pub view: String,

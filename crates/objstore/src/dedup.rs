@@ -23,6 +23,7 @@ pub struct Totals {
     pub unique_bytes: u64,
     /// Chunks in all versions.
     pub chunks: u64,
+    /// Number of unique chunks.
     pub unique_chunks: u64,
     /// CPU time of chunking only.
     pub cutting_seconds: f64,

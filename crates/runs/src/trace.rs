@@ -287,6 +287,7 @@ pub fn refuse_record(out: &Path) -> Result<(), Failure> {
 pub enum Spec {
     /// Recorded here while a command ran.
     Command {
+        /// The target.
         target: String,
         command: Vec<String>,
         mount_options: String,

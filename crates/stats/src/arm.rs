@@ -18,6 +18,7 @@ pub enum Untestable {
         /// Available values.
         have: usize,
         /// Minimum number of values.
+        /// Minimum.
         need: usize,
     },
     /// A value of zero or below has no ratio and no logarithm.

@@ -34,6 +34,7 @@ pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestabl
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct MedianEstimate {
     /// Median; of an even number of values, the mean of the middle two.
+    /// Median.
     pub value: f64,
     /// `None` for fewer than [`LEAST_VALUES`] values.
     pub interval: Option<Interval>,

@@ -50,6 +50,7 @@ pub struct FileSystemSpec {
 pub enum StateKind {
     /// An empty file system.
     Fresh,
+    /// Aged by a profile.
     Aged,
     /// The same files as in the state `of`, copied in order to an empty file system, with the same kind of extents.
     Copy,
@@ -61,9 +62,11 @@ pub enum StateKind {
     Command,
 }
 
+/// A state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSpec {
+    /// How it is made.
     pub kind: StateKind,
     /// Name in tables; default: the kind.
     #[serde(default)]
@@ -188,6 +191,7 @@ pub struct WorkloadSpec {
     /// How the program is measured; default: by its own time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<MetricSpec>,
+    /// Variables of the workload.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Starts many ranks that run it together: `mpirun -n 4`.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// Facts about an image; stored as an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageFacts {
+    /// The image.
     pub id: ImageId,
     /// Key of the image in the store.
     pub key: String,
@@ -36,6 +37,7 @@ pub struct ImageFacts {
     pub seconds: f64,
     /// Bytes created over the size; 0 for a fresh one, and unknown (0) if a command aged it.
     pub overwrites: f64,
+    /// Files.
     pub files: u64,
     /// Share of consecutive blocks inside files.
     pub static_layout_score: Option<f64>,

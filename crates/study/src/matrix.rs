@@ -25,9 +25,11 @@ pub struct ImageId {
 /// One measurement to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId {
+    /// The image.
     pub on: ImageId,
     /// Index of the workload.
     pub workload: usize,
+    /// Number of the repetition.
     pub repetition: u32,
     /// Whether it is the second half of an A/A pair.
     pub twin: bool,

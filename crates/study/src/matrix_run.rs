@@ -27,7 +27,9 @@ use std::time::Instant;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// An image was made.
     Image(ImageFacts),
+    /// A run was done.
     Run(RunEvent),
     /// An interim analysis was done.
     Look(InterimAnalysis),
@@ -36,6 +38,7 @@ pub enum Event {
 /// A completed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEvent {
+    /// Its identity.
     pub id: RunId,
     /// Its metrics; the first is compared.
     pub metrics: Vec<Measurement>,

@@ -54,16 +54,19 @@ pub struct StudySpec {
     /// Block device for every file system without one. Written out into them when the study is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
+    /// Memory of the guest.
     #[serde(default = "defaults::guest_memory")]
     pub guest_memory: Bytes,
     /// Threads that age.
     #[serde(default = "defaults::two")]
     pub threads: usize,
+    /// File systems.
     #[serde(default)]
     pub file_system: Vec<FileSystemSpec>,
     /// States; the first is the reference.
     #[serde(default)]
     pub state: Vec<StateSpec>,
+    /// Workloads.
     #[serde(default)]
     pub workload: Vec<WorkloadSpec>,
     /// Exceptions for some cells.

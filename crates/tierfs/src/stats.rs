@@ -66,10 +66,13 @@ pub struct Stats {
     pub free_blocks: u64,
     /// Free slots of the cold store.
     pub free_cold_blocks: u64,
+    /// Bytes of a block.
     pub block_bytes: u64,
     /// Bytes kept outside the region per block of it, for the evictor.
     pub overhead_bytes_per_block: u64,
+    /// Mode.
     pub mode: Mode,
+    /// Promotion policy.
     pub promotion: Promotion,
     /// Resident blocks above which the evictor works.
     pub threshold_blocks: u64,

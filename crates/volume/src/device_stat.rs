@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceStat {
     /// Read requests.
     pub reads: u64,
+    /// Bytes read.
     pub read_bytes: u64,
     /// Write requests.
     pub writes: u64,
@@ -17,6 +18,7 @@ pub struct DeviceStat {
     pub write_bytes: u64,
     /// Discard requests.
     pub discards: u64,
+    /// Bytes discarded.
     pub discard_bytes: u64,
     /// Flush requests. The kernel counts them for whole disks only: 0 on a partition.
     pub flushes: u64,

@@ -19,6 +19,7 @@ pub struct BenchResult {
 /// A file set as populated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesetSummary {
+    /// Name.
     pub name: String,
     /// Files, including those that do not exist at the start.
     pub files: u64,
@@ -56,6 +57,7 @@ pub struct Repetition {
     /// 99 % of the latencies of counted operations lie below, in microseconds; `None` without counted operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
+    /// Whether the result is valid.
     pub valid: bool,
     /// Why it is invalid, or why the run ended early.
     pub reason: Option<String>,
@@ -74,13 +76,16 @@ pub struct Repetition {
     pub messages: Vec<String>,
 }
 
+/// Results of one flowop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowopResult {
+    /// Kind of flowop.
     pub kind: FlowopKind,
     /// Number of executions.
     pub count: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Executions per second.
     pub ops_per_second: f64,
     /// MiB per second.
     pub mb_per_second: f64,
@@ -109,6 +114,7 @@ pub struct Interval {
     pub seconds: f64,
     /// Counted operations in it.
     pub ops: u64,
+    /// Operations per second.
     pub ops_per_second: f64,
     /// MiB per second.
     pub mb_per_second: f64,
@@ -125,6 +131,7 @@ pub struct Interval {
     pub flowops: Vec<(String, IntervalFlowop)>,
 }
 
+/// One flowop in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalFlowop {
     /// Number of executions.

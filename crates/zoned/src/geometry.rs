@@ -127,6 +127,7 @@ pub struct Geometry {
     pub name: String,
     /// Whether zones have write pointers. A conventional drive is divided into equal regions in place of zones.
     pub zoned: bool,
+    /// Number of zones.
     pub zones: u32,
     /// Bytes of a logical block.
     pub block_bytes: u32,
@@ -142,6 +143,7 @@ pub struct Geometry {
     pub transfer_limit: u32,
     /// Maximum bytes of one append; 0: the drive or the path has no append.
     pub append_limit: u32,
+    /// Formats of the drive.
     pub formats: Vec<LbaFormat>,
 }
 

@@ -33,6 +33,7 @@ pub struct Times {
     pub completed_ns: u64,
 }
 
+/// Totals of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationTotals {
     /// Completed commands.

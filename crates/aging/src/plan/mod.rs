@@ -99,6 +99,7 @@ pub enum Churn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncate {
+    /// Refuse the plan.
     #[default]
     Refuse,
     /// Omit the files that do not fit.

@@ -8,6 +8,7 @@ use std::fmt;
 /// Totals of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
+    /// Name of the profile.
     pub profile: String,
     /// Declared size of the volume.
     pub capacity: Bytes,

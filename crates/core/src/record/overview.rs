@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct Overview {
     /// Run directory, as the caller named it.
+    /// Path.
     pub path: PathBuf,
     /// Content of `plan.toml`.
     pub plan: Plan,

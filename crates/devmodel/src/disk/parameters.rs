@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 const ROUNDING: f64 = 0.02;
 const LONGEST_MS: f64 = 1e4;
 
+/// A disk drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
+    /// Capacity.
     pub capacity_bytes: u64,
     /// Rotations per minute.
     pub rpm: f64,
@@ -49,6 +51,7 @@ pub struct Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
+    /// Cylinders.
     pub cylinders: u32,
     /// Sectors of 512 bytes on a track.
     pub sectors_per_track: u32,
@@ -58,6 +61,7 @@ pub struct Zone {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
+    /// Segments.
     pub segments: u32,
     /// Bytes of a segment: history and read-ahead.
     pub segment_bytes: u64,

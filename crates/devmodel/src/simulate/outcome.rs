@@ -16,12 +16,15 @@ const LEAST_WINDOW_NS: u64 = 1_000_000;
 /// Results of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// The device.
     pub device: String,
     /// Requests of the trace.
     pub requests: u64,
     /// From the first issue to the last completion.
     pub seconds: f64,
+    /// Bytes read.
     pub read_bytes: u64,
+    /// Bytes written.
     pub written_bytes: u64,
     /// Bytes read and written over the time; none for a trace that moves nothing.
     pub mib_per_s: Option<f64>,
@@ -49,7 +52,9 @@ pub struct Outcome {
 pub struct Latency {
     /// Requests.
     pub count: u64,
+    /// Minimum.
     pub min_ns: u64,
+    /// Mean.
     pub mean_ns: f64,
     /// Median; this and the following within 0.1 %.
     pub p50_ns: u64,
@@ -59,6 +64,7 @@ pub struct Latency {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
+    /// Maximum.
     pub max_ns: u64,
 }
 
@@ -74,9 +80,13 @@ pub struct Window {
 /// Number of erases per block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
+    /// Blocks.
     pub blocks: u64,
+    /// Minimum.
     pub min: u32,
+    /// Mean.
     pub mean: f64,
+    /// Maximum.
     pub max: u32,
 }
 

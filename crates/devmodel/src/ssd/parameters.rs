@@ -54,14 +54,19 @@ pub enum Placement {
     DieAffinity,
 }
 
+/// Geometry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
+    /// Channels.
     pub channels: u32,
+    /// Dies on each channel.
     pub dies_per_channel: u32,
     /// Planes of a die; they read, program and erase together.
     pub planes_per_die: u32,
+    /// Blocks of a plane.
     pub blocks_per_plane: u32,
+    /// Pages of a block.
     pub pages_per_block: u32,
     /// Bytes of a page of one plane.
     pub page_bytes: u64,
@@ -77,6 +82,7 @@ pub struct Timing {
     pub read_us: Vec<f64>,
     /// The same for at most 4 KiB of it.
     pub read_4k_us: Vec<f64>,
+    /// Programming.
     pub program_us: f64,
     /// Erasing a block.
     pub erase_us: f64,
@@ -92,6 +98,7 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
+    /// A read.
     pub read_us: f64,
     /// A read of at most 4 KiB.
     pub read_4k_us: f64,
@@ -141,6 +148,7 @@ pub struct SlcCache {
     pub bits_per_cell: u32,
     /// Reading a page.
     pub read_us: f64,
+    /// Programming.
     pub program_us: f64,
 }
 

@@ -190,6 +190,7 @@ pub(crate) fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) ->
 /// The longest free extents together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongestFree {
+    /// Free extents.
     pub extents: u64,
     /// Bytes of these extents, without those that no allocation gets.
     pub bytes: u64,

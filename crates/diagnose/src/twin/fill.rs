@@ -24,6 +24,7 @@ pub enum EnospcCall {
     Mkdir,
     /// Making a file.
     Open,
+    /// Writing it.
     Write,
 }
 

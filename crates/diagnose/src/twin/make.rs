@@ -21,7 +21,9 @@ use std::time::Instant;
 /// Facts about a twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TwinFacts {
+    /// The image.
     pub image: String,
+    /// Its file system.
     pub file_system: FileSystem,
     /// Its length: that of the original.
     pub size: u64,

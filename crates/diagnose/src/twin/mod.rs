@@ -64,6 +64,7 @@ pub struct ExecutedPlan {
 /// The effect of the tool that defragments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolEffect {
+    /// The tool.
     pub tool: String,
     /// Seconds of a full read after its last pass; none: it moved nothing or was killed.
     pub seconds_after: Option<f64>,
@@ -84,6 +85,7 @@ impl ToolEffect {
 /// A part of the trial that has no result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedPart {
+    /// The part.
     pub part: Part,
     /// Exit status of its command.
     pub status: Option<i32>,
@@ -127,6 +129,7 @@ fn verdict_on_tool<'a>(shown: Option<&'a ToolEffect>, failed: &[FailedPart]) -> 
 /// The results on the twin.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialResult {
+    /// How it was made.
     pub made: TwinFacts,
     /// Seconds of one full read as the files lie on the twin.
     pub now_seconds: f64,

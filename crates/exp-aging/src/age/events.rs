@@ -22,6 +22,7 @@ pub enum Event {
     Replanned(Replanned),
     /// The plan continues from here with this time limit.
     TimeLimit(TimeLimit),
+    /// The participating ranks.
     Ranks(Vec<Member>),
     /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
@@ -116,6 +117,7 @@ pub struct Checkpoint {
 pub struct Replanned {
     /// Operations done when the limits changed.
     pub operation: u64,
+    /// New limits.
     pub limits: Limits,
 }
 
@@ -201,6 +203,7 @@ impl ExecutionEnd {
 /// The work of one of several ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RankRow {
+    /// Number of the rank.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,

@@ -27,6 +27,7 @@ pub struct Point {
     /// Kind of the drive below, if it is a physical one whose own seconds are evidence.
     #[serde(default)]
     pub real_drive: Option<RealDrive>,
+    /// Number of files.
     pub files: u64,
     /// Bytes allocated to the files.
     pub allocated_bytes: u64,
@@ -56,6 +57,7 @@ pub struct Reading {
     pub repetition: u32,
     /// Wall-clock seconds.
     pub seconds: f64,
+    /// Bytes read.
     pub bytes: u64,
     /// Data read from the device.
     pub account: ColdAccount,
@@ -88,6 +90,7 @@ pub struct TracedRead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RealDrive {
+    /// A disk drive.
     Hdd,
     /// A solid-state drive.
     Ssd,

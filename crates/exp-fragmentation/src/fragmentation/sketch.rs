@@ -17,6 +17,7 @@ const REQUESTS: usize = 1500;
 pub struct Sketch {
     /// File system.
     pub fs: String,
+    /// Round.
     pub round: u64,
     /// Whether the experiment laid out the files; otherwise the copy.
     pub aged: bool,

@@ -12,13 +12,16 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum MachineRole {
+    /// The emulated guest.
     Guest,
+    /// The host of the guest.
     Host,
 }
 
 /// Speed of work that needs no drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HostSpeed {
+    /// The machine.
     pub place: MachineRole,
     /// The kind of work.
     pub work: String,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Role {
     /// A conventional drive that holds all data and metadata.
     Conventional,
+    /// A zoned drive.
     Zoned,
     /// A small conventional drive for the metadata of a zoned one. The published runs kept it in memory (null_blk), so
     /// it takes no time on the model.
@@ -65,6 +66,7 @@ pub(crate) struct TracedDrives {
     pub begin_ns: u64,
     /// End of the measurement, in nanoseconds of the same clock.
     pub end_ns: u64,
+    /// The drives of the recording.
     pub drives: Vec<TracedDrive>,
 }
 

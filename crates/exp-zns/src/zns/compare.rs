@@ -50,6 +50,7 @@ pub struct Comparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
+    /// Name.
     pub group: String,
     pub points: usize,
     /// Mean absolute relative error.

@@ -36,7 +36,9 @@ pub(crate) struct BenchmarkRun {
     pub repeat: u32,
     /// Operations per second; of the readers if there are readers.
     pub ops_per_second: f64,
+    /// Duration.
     pub seconds: f64,
+    /// Completed operations.
     pub operations: u64,
     /// Latency of reads.
     pub reads: Option<Percentiles>,

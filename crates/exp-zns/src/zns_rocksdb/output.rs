@@ -9,16 +9,22 @@ pub(crate) struct Throughput {
     pub benchmark: String,
     /// Operations per second over all threads.
     pub ops_per_second: f64,
+    /// Duration.
     pub seconds: f64,
+    /// Completed operations.
     pub operations: u64,
 }
 
 /// Percentiles of one of RocksDB's histograms, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
+    /// Median.
     pub p50_us: f64,
+    /// 95th percentile.
     pub p95_us: f64,
+    /// 99th percentile.
     pub p99_us: f64,
+    /// Maximum.
     pub max_us: f64,
     /// Number of values.
     pub count: u64,

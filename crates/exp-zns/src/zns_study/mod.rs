@@ -30,6 +30,7 @@ pub(crate) enum Event {
     Skipped { path: String, why: String },
     /// Totals of the import.
     Imported {
+        /// Number of files.
         files: usize,
         /// Dropped operations without a duration.
         zeros_dropped: usize,

@@ -53,6 +53,7 @@ pub enum Step {
 pub enum Event {
     /// The start of the search: the start model with the zones of this drive, as a model file.
     Start(String),
+    /// A point was measured.
     Measured {
         point: String,
         /// Repetition, from 0.
@@ -63,11 +64,13 @@ pub enum Event {
     },
     /// A constant was fitted; the last event of each name counts.
     Constant {
+        /// Its name.
         name: String,
         /// Group of constants that are fitted together.
         block: String,
         /// Value in the start model, or of the previous pass.
         start: f64,
+        /// Fitted value.
         value: f64,
         /// Relative standard deviation; none: no measured value depends on the constant.
         deviation: Option<f64>,

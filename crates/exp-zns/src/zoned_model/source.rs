@@ -66,6 +66,7 @@ impl Spec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TableFile {
+    /// Path.
     pub path: PathBuf,
     /// CRC-32 of its text, hexadecimal.
     pub crc32: String,

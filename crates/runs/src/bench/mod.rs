@@ -48,6 +48,7 @@ impl MeasuredColdRead {
     }
 }
 
+/// Facts of a prepared repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreparedFacts {
     /// File sets.
@@ -63,14 +64,17 @@ pub enum Event {
     Prepared(PreparedFacts),
     /// A repetition of a workload.
     Repetition(Box<Repetition>),
+    /// A repetition of `file-ops`.
     FileOps(FileOpsResult),
     /// A repetition of `append` or `random-write`.
     Calls(CallResult),
+    /// A repetition of `cold-read`.
     ColdRead(Box<MeasuredColdRead>),
     /// Kernel messages about the target.
     KernelWarnings(Vec<String>),
     /// The ranks of the run.
     Members(Vec<Member>),
+    /// The result of each rank.
     Ranks(RankRepetitions),
 }
 

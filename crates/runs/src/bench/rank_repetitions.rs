@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The result of one rank in one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankRepetition {
+    /// Its number.
     pub rank: u32,
+    /// Its host.
     pub host: String,
     /// Its clock minus that of rank 0, in seconds.
     pub clock_offset_seconds: f64,
@@ -21,6 +23,7 @@ pub struct RankRepetition {
     pub result: Repetition,
 }
 
+/// All ranks of one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankRepetitions {
     /// Number of the repetition, from 1.

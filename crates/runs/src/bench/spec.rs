@@ -14,6 +14,7 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
+    /// The target.
     pub target: TargetSpec,
     /// A built-in workload, a workload file, `file-ops`, `append`, `random-write` or `cold-read`.
     pub workload: String,
@@ -23,6 +24,7 @@ pub struct Spec {
     /// The ranks that run it; none: one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Ranks>,
+    /// The options.
     pub how: BenchOptions,
 }
 
@@ -30,6 +32,7 @@ pub struct Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranks {
+    /// Number of ranks.
     pub count: u32,
     /// One file set for all of them instead of one for each.
     pub shared: bool,

@@ -35,6 +35,7 @@ pub struct Key {
     pub setting: String,
     /// The machine; empty if unknown.
     pub host: String,
+    /// Name of the metric.
     pub metric: String,
     pub unit: String,
     /// Its condition, in words.
@@ -44,6 +45,7 @@ pub struct Key {
 /// One metric under one condition over all runs of one setting on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricHistory {
+    /// Its identity.
     #[serde(flatten)]
     pub key: Key,
     /// Which direction is better.

@@ -37,8 +37,11 @@ pub struct PrintedMetric {
     /// Must match exactly once in its output or messages; the first group is the number, or the whole match without a
     /// group.
     pub regex: String,
+    /// Unit of the number.
     pub unit: String,
+    /// Which values are better.
     pub better: BetterValues,
+    /// Name of the metric.
     #[serde(default = "printed")]
     pub name: String,
     /// Whether it is a time or a rate, which means nothing under emulation; with `false` it is compared there too.
@@ -46,6 +49,7 @@ pub struct PrintedMetric {
     pub timing: bool,
 }
 
+/// Which values of a printed number are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BetterValues {

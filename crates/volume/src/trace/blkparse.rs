@@ -320,7 +320,7 @@ CPU3 (8,0):
     fn foreign_text_names_the_line() {
         let message = |text: &str| parse(text, Path::new("t"), None).unwrap_err().to_string();
         assert!(message("hello world\n").contains("line 1"));
-        assert!(message("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("no place"));
+        assert!(message("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("not a range of sectors"));
         assert!(message("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("is not a time"));
         assert!(message("8,0 3 1\n").contains("cut off"));
         assert!(message("").contains("no issued"));

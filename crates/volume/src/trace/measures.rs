@@ -26,10 +26,14 @@ pub struct DynamicLayout {
     pub blocks_read: f64,
 }
 
+/// Bytes moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedBytes {
+    /// Read.
     pub read: u64,
+    /// Written.
     pub write: u64,
+    /// Discarded.
     pub discard: u64,
 }
 
@@ -38,12 +42,15 @@ pub struct MovedBytes {
 pub struct LatencySummary {
     /// Requests with a recorded completion.
     pub count: u64,
+    /// Mean.
     pub mean_ns: f64,
+    /// Median.
     pub p50_ns: u64,
     /// 90th percentile.
     pub p90_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
+    /// Longest.
     pub max_ns: u64,
 }
 
@@ -52,31 +59,41 @@ pub struct LatencySummary {
 pub struct QueueDepth {
     /// Mean over the time with at least one request.
     pub mean_while_busy: f64,
+    /// Maximum.
     pub max: u64,
     /// Seconds with at least one request.
     pub busy_seconds: f64,
 }
 
+/// All measures of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Requests of all kinds.
     pub requests: u64,
+    /// Reads.
     pub reads: u64,
+    /// Writes.
     pub writes: u64,
+    /// Discards.
     pub discards: u64,
+    /// Flushes.
     pub flushes: u64,
     /// Other requests: writing zeros, driver commands.
     pub others: u64,
     /// Actions on zones: resets, openings, closings, finishes.
     #[serde(default)]
     pub zone_commands: u64,
+    /// Bytes moved.
     pub bytes: MovedBytes,
     /// Layout of the reads.
     pub layout: DynamicLayout,
     /// Read and write requests by size: element k counts those of 2^k to 2^(k+1) - 1 sectors of 512 bytes.
     pub log2_request_sectors: Vec<u64>,
+    /// Latency of reads.
     pub read_latency: LatencySummary,
+    /// Latency of writes.
     pub write_latency: LatencySummary,
+    /// Queue depth.
     pub queue_depth: QueueDepth,
     /// Events that are known to be lost; above 0 the trace is not valid.
     pub lost_events: u64,

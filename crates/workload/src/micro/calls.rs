@@ -33,10 +33,13 @@ pub enum WriteMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncMode {
+    /// By fsync.
     Fsync,
+    /// By fdatasync.
     Fdatasync,
     /// By opening with `O_DSYNC`.
     Dsync,
+    /// No sync.
     None,
 }
 
@@ -119,6 +122,7 @@ impl CallResult {
 pub struct SizeResult {
     /// Bytes per call.
     pub bytes: u64,
+    /// Calls.
     pub calls: u64,
     /// MiB per second.
     pub mb_per_second: f64,
@@ -134,6 +138,7 @@ pub struct SizeResult {
     pub p999_us: f64,
     /// 99.99 % lie below.
     pub p9999_us: f64,
+    /// Maximum.
     pub max_us: f64,
 }
 

@@ -25,6 +25,7 @@ pub struct ColdRead {
     pub bytes_read: u64,
     /// Bytes allocated to the files that were read, without holes; hard links count once.
     pub allocated_bytes: u64,
+    /// Files read.
     pub files: u64,
     /// Directories listed.
     pub directories: u64,

@@ -62,6 +62,7 @@ impl FileOpsResult {
     }
 }
 
+/// The result of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
     /// Name, as in the table of operations.

@@ -16,6 +16,7 @@ pub struct Job {
     /// Bytes per logical block that the drive must have. Default: the current format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lbaf: Option<u32>,
+    /// Path to the drive.
     #[serde(default, with = "path_word")]
     pub path: HostPath,
     /// How commands reach an NVMe drive.
@@ -37,6 +38,7 @@ pub struct Job {
     /// filled).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Vec<Preparation>>,
+    /// The actors.
     #[serde(default, rename = "actor")]
     pub actors: Vec<ActorSpec>,
     /// Injected zone failures, on a simulated drive.
@@ -52,13 +54,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
+    /// Sequential writes.
     Write,
+    /// Appends.
     Append,
     /// Random reads of written data.
     #[serde(rename = "randread")]
     RandomRead,
+    /// Sequential reads.
     #[serde(rename = "seqread")]
     SequentialRead,
+    /// Resets.
     Reset,
     /// Finishes; each zone is reset afterwards.
     Finish,
@@ -113,6 +119,7 @@ pub struct ActorSpec {
     /// Name in results. Default: the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// Operation.
     pub op: Activity,
     /// Bytes per request.
     #[serde(default = "default_request")]
@@ -223,7 +230,9 @@ fn cores(text: &str) -> Result<Vec<toml::Value>, ZonedError> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Preparation {
+    /// Kind of step.
     pub step: PrepareStep,
+    /// To which zones.
     pub zones: Zones,
     /// Fill: share of the capacity.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
@@ -246,9 +255,11 @@ pub enum PrepareStep {
     Reset,
     /// Reset, then write up to a share of the capacity.
     Fill,
+    /// Finish.
     Finish,
     /// Open explicitly.
     Open,
+    /// Close.
     Close,
     /// Bring a simulated conventional drive into a steady state.
     Wear,
@@ -271,6 +282,7 @@ impl PrepareStep {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FaultSpec {
+    /// The zone.
     pub zone: u32,
     /// Read-only or offline.
     pub state: ZoneState,

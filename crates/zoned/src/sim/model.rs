@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Model {
     /// Name, as in `sim:NAME`.
     pub name: String,
+    /// Description of the drive.
     pub description: String,
     /// Measurements that the parameters were fitted to.
     pub fitted_to: Vec<String>,
@@ -23,7 +24,9 @@ pub struct Model {
     pub geometry: GeometryModel,
     /// Paths from the host to the drive.
     pub host: HostModel,
+    /// Commands that write.
     pub write: WriteModel,
+    /// Commands that read.
     pub read: ReadModel,
     /// Dies, channels and programs.
     pub flash: FlashModel,
@@ -217,7 +220,9 @@ pub struct StreamModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashModel {
+    /// Dies.
     pub dies: u32,
+    /// Channels.
     pub channels: u32,
     /// Data of one program on one die.
     pub unit_kib: u32,
@@ -263,7 +268,9 @@ pub struct FlashModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneModel {
+    /// Open.
     pub open_us: f64,
+    /// Close.
     pub close_us: f64,
     /// Reset of a zone that was never opened since its last reset.
     pub reset_untouched_us: f64,

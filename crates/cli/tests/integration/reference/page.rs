@@ -201,7 +201,10 @@ fn choice<'a>(
             let inner = rows(types, source, &variant.fields, &own, named);
             let parts: Vec<_> = inner
                 .iter()
-                .map(|row| format!("{}: {} ({})", row.name, row.of, row.meaning.trim_end_matches('.')))
+                .map(|row| match row.meaning.trim_end_matches('.') {
+                    "" => format!("{}: {}", row.name, row.of),
+                    meaning => format!("{}: {} ({meaning})", row.name, row.of),
+                })
                 .collect();
             parts.join("; ").replace('|', "\\|")
         }
