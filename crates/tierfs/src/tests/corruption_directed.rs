@@ -51,7 +51,7 @@ impl Closed {
     }
 
     /// After a repair everything is as before.
-    pub(crate) fn is_restored(mut self, what: &str) {
+    pub(crate) fn assert_restored(mut self, what: &str) {
         let report = self.repair();
         assert_eq!((report.lost.len(), report.kept.len()), (0, 0), "{what}: {report:?}");
         assert!(!report.restored.is_empty(), "{what}: {report:?}");

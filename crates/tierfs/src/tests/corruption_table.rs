@@ -24,7 +24,7 @@ fn any_inode_table_pointer_is_restored() {
             assert_eq!(root.height(), 1);
             vec![byte(root.address()) + child * 8]
         })
-        .is_restored(&format!("child {child}"));
+        .assert_restored(&format!("child {child}"));
     }
 }
 
@@ -36,7 +36,7 @@ fn root_of_the_table_is_restored_with_or_without_its_copy() {
             many(fs);
             places
         })
-        .is_restored(&what);
+        .assert_restored(&what);
     }
 }
 
@@ -54,7 +54,7 @@ fn heighten(fs: &TierFs) -> (u32, u32) {
 
 #[test]
 fn inode_table_node_is_restored() {
-    Closed::damaged(|fs| vec![byte(heighten(fs).0)]).is_restored("height 2");
+    Closed::damaged(|fs| vec![byte(heighten(fs).0)]).assert_restored("height 2");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_table_always_has_its_first_block() {
         assert_eq!(FIRST_INODES, 1);
         vec![]
     })
-    .is_restored("a hole");
+    .assert_restored("a hole");
 }
 
 fn stale(fs: &TierFs) -> Vec<usize> {
@@ -89,8 +89,8 @@ fn stale(fs: &TierFs) -> Vec<usize> {
 
 #[test]
 fn wrong_copy_of_the_root_is_detected_and_rewritten() {
-    Closed::damaged(stale).is_restored("a stale copy");
-    Closed::damaged(|_| vec![superblock::INODE_TREE_COPY]).is_restored("a damaged copy");
+    Closed::damaged(stale).assert_restored("a stale copy");
+    Closed::damaged(|_| vec![superblock::INODE_TREE_COPY]).assert_restored("a damaged copy");
     let mut closed = Closed::damaged(stale);
     assert_eq!(closed.check().problems.len(), 1);
     // Traces of a crash are not damage.
