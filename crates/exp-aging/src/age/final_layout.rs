@@ -178,7 +178,7 @@ pub(super) mod tests {
             rows.into_iter().map(|row| (row.name, row.cells)).collect::<Vec<_>>()
         };
         let aged = ("aged".to_string(), vec![0, -1, -1, 1, 1]);
-        assert_eq!(rows(&[]), [aged.clone()], "without a cost");
+        assert_eq!(rows(&[]), std::slice::from_ref(&aged), "without a cost");
         assert_eq!(rows(&[(1, 8192), (0, 4096)]), [("unaged".to_string(), vec![1, 1, 0, -1, -1]), aged]);
         assert!(map_with_reference(LayoutMap::default(), [].into_iter()).is_none());
     }
