@@ -95,6 +95,8 @@ fn see(
     })
 }
 
+const MIB: u64 = 1 << 20;
+
 /// Progress over all copies of the files.
 struct CopiedBytes<'a> {
     progress: &'a dyn Progress,
@@ -103,13 +105,13 @@ struct CopiedBytes<'a> {
 
 impl<'a> CopiedBytes<'a> {
     fn begin(progress: &'a dyn Progress, total: u64) -> Self {
-        progress.phase("copying the files to new file systems", total, "bytes");
+        progress.phase("copying the files to new file systems", total / MIB, "MiB");
         Self { progress, done: 0 }
     }
 
     fn add(&mut self, bytes: u64, copy: &str) {
         self.done += bytes;
-        self.progress.position(self.done, copy);
+        self.progress.position(self.done / MIB, copy);
     }
 }
 
@@ -176,13 +178,13 @@ mod tests {
     #[test]
     fn progress_of_copies_reaches_its_total() {
         let reports = Reports::default();
-        let mut copied = CopiedBytes::begin(&reports, 2 * 300);
+        let mut copied = CopiedBytes::begin(&reports, 2 * 300 * MIB);
         for name in ["ordered copy", "unaged"] {
-            [100, 200].into_iter().for_each(|bytes| copied.add(bytes, name));
+            [100, 200].into_iter().for_each(|mib| copied.add(mib * MIB, name));
         }
         let reports = reports.0.into_inner().unwrap();
         let stated: Vec<(u64, &str)> = reports.iter().map(|(done, note)| (*done, note.as_str())).collect();
         let [first, second] = ["ordered copy", "unaged"];
-        assert_eq!(stated, [(600, "bytes"), (100, first), (300, first), (400, second), (600, second)]);
+        assert_eq!(stated, [(600, "MiB"), (100, first), (300, first), (400, second), (600, second)]);
     }
 }
