@@ -12,7 +12,7 @@ pub(super) struct ConsumedSpace {
 pub(super) struct SpaceDemand<F: Fn(f64) -> f64> {
     pub data: u64,
     /// Other blocks per file (directory, inodes).
-    pub beside: f64,
+    pub metadata: f64,
     pub map: F,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &Spa
         } else {
             (data as f64 / length as f64, length * count)
         };
-        let each = data as f64 + appetite.beside + (appetite.map)(pieces);
+        let each = data as f64 + appetite.metadata + (appetite.map)(pieces);
         // The maps of the files are taken from the same blocks, so that fewer are left for data.
         let files = (blocks as f64 / data as f64).min(left / each);
         taken.files += files;
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn whole_extents_hold_whole_files_and_pieces_cost_maps() {
         let map = |pieces: f64| if pieces > 4.0 { 1.0 } else { 0.0 };
-        let appetite = SpaceDemand { data: 16, beside: 0.0, map };
+        let appetite = SpaceDemand { data: 16, metadata: 0.0, map };
         let one = consume(&Pool::from_iter([160]), 1e9, &appetite);
         assert_eq!(one, ConsumedSpace { files: 10.0, blocks: 160.0 });
         let pieces = consume(&std::iter::repeat_n(3, 170).collect(), 510.0, &appetite);
@@ -85,7 +85,7 @@ mod tests {
         fn files_fit_the_limit_and_the_extents(
             lengths in prop::collection::vec(1u64..500, 0..60), data in 1u64..300, limit in 0.0f64..20_000.0
         ) {
-            let appetite = SpaceDemand { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
+            let appetite = SpaceDemand { data, metadata: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
             let taken = consume(&lengths.iter().copied().collect(), limit, &appetite);
             prop_assert!(taken.blocks <= limit + 1e-6);
             prop_assert!(taken.files * data as f64 <= lengths.iter().sum::<u64>() as f64 + 1e-6);

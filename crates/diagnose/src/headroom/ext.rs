@@ -138,14 +138,14 @@ fn by_blocks(
     let map = |pieces: f64| if ext.extents { unit * tree_blocks(block_size, pieces / unit) } else { of_map };
     let pool = Pool::of(space);
     let mut files = blocks as f64 / data as f64;
-    let mut beside = 0.0;
+    let mut metadata = 0.0;
     for _ in 0..ROUNDS {
-        beside = mapped * directory.blocks(files) / files.max(1.0);
-        let appetite = SpaceDemand { data, beside, map };
+        metadata = mapped * directory.blocks(files) / files.max(1.0);
+        let appetite = SpaceDemand { data, metadata, map };
         let next = consume(&pool, limit, &appetite).files;
         files = (files + next) / 2.0;
     }
-    (files, (beside * files / limit.max(1.0)).min(1.0))
+    (files, (metadata * files / limit.max(1.0)).min(1.0))
 }
 
 /// Estimates the names that an index with a third level takes (feature `large_dir`; fs/ext4/namei.c,

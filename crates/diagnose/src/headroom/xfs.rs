@@ -119,7 +119,7 @@ impl Needs {
             return from_made.max((free + made * share) / (share + per_name));
         }
         let map = |pieces: f64| if pieces > self.in_inode { (pieces / self.in_block).ceil() } else { 0.0 };
-        let appetite = SpaceDemand { data: self.data, beside: share + per_name, map };
+        let appetite = SpaceDemand { data: self.data, metadata: share + per_name, map };
         // Existing inodes take no blocks.
         let taken = consume(&self.pool, free, &appetite).files;
         taken + made.min(taken) * share / (self.data as f64 + share + per_name)

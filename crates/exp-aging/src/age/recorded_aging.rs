@@ -88,8 +88,8 @@ mod tests {
             RecordedAging::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
         };
         let lost = [checkpoint(0), sample(10), checkpoint(700), sample(700)];
-        let anew = [checkpoint(0), sample(20), checkpoint(300)];
-        assert_eq!(operations(&[&lost[..], &anew[..]].concat()), [20]);
+        let second = [checkpoint(0), sample(20), checkpoint(300)];
+        assert_eq!(operations(&[&lost[..], &second[..]].concat()), [20]);
         let went_on = [checkpoint(700), sample(900)];
         assert_eq!(operations(&[&lost[..], &went_on[..]].concat()), [10, 700, 900]);
     }

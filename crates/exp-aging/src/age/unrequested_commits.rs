@@ -87,8 +87,8 @@ mod tests {
         let went_on = [Event::Reconciled(Reconciliation::default()), checkpoint(700), checkpoint(900), executed(2)];
         assert_eq!(UnrequestedCommits::of(first.iter().chain(&went_on)), UnrequestedCommits::Of(6));
         // An image in memory is lost when the run is interrupted.
-        let anew = [checkpoint(0), checkpoint(900), executed(2)];
-        assert_eq!(UnrequestedCommits::of(first.iter().chain(&anew)), UnrequestedCommits::Of(2));
+        let second = [checkpoint(0), checkpoint(900), executed(2)];
+        assert_eq!(UnrequestedCommits::of(first.iter().chain(&second)), UnrequestedCommits::Of(2));
     }
 
     #[test]
@@ -101,8 +101,8 @@ mod tests {
         let stopped = [checkpoint(0), checkpoint(0), executed(1)];
         assert_eq!(UnrequestedCommits::of(stopped.iter().chain(&went_on)), UnrequestedCommits::Of(3));
         // An image in memory: it starts again after a part that continued.
-        let anew = [checkpoint(0), checkpoint(800), executed(5)];
-        assert_eq!(UnrequestedCommits::of(went_on.iter().chain(&anew)), UnrequestedCommits::Of(5));
+        let second = [checkpoint(0), checkpoint(800), executed(5)];
+        assert_eq!(UnrequestedCommits::of(went_on.iter().chain(&second)), UnrequestedCommits::Of(5));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Check<'_> {
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
         // The keys of points seed the simulation, so they keep this word.
-        let beside = if self.point.contains(" beside ") { " next to others" } else { "" };
+        let concurrent = if self.point.contains(" beside ") { " next to others" } else { "" };
         let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
             "iops" => "commands per second",
             "mean" => "mean latency",
@@ -63,7 +63,7 @@ impl Check<'_> {
             other => other,
         };
         let whose = if self.value.starts_with("1.") { ", the other" } else { "" };
-        format!("{operation}{beside}{whose}: {what}")
+        format!("{operation}{concurrent}{whose}: {what}")
     }
 }
 

@@ -194,8 +194,8 @@ mod tests {
         let whole = std::path::absolute("Cargo.toml").unwrap();
         assert!(here.len() == 1 && here[0].ends_with(&format!("write {}", whole.display())), "{here:?}");
         for command in ["'sh', 'run.sh'", "'./run.sh'"] {
-            let beside = said(command);
-            assert!(beside.len() == 1 && beside[0].contains("write $SENESCE_STUDY/"), "{beside:?}");
+            let remarks = said(command);
+            assert!(remarks.len() == 1 && remarks[0].contains("write $SENESCE_STUDY/"), "{remarks:?}");
         }
         assert!(said("'run.sh'").is_empty(), "the shell's path is searched for it");
     }

@@ -90,9 +90,9 @@ fn rows_left_out_are_listed_with_their_position() {
     let mut points = Points::default();
     let rows = ["1,4,100", "14,4,100", "1,4,100", "1,4,110"].map(|cells| format!("lbaf2,spdk,-,append,4096,{cells},"));
     points.single("mine", &format!("lbaf,engine,sched,op,bs,zones,qd,iops,p95_us\n{}\n", rows.join("\n"))).unwrap();
-    let beside = "zns,250.0,4,90,100\nnvme,250,4,90,100\nzns,none,4,90,100\n";
-    let beside = format!("dev,rate_mib,read_qd,r_lat_mean_us,r_p95_us\n{beside}");
-    points.reads_with_writes("theirs", &beside).unwrap();
+    let table = "zns,250.0,4,90,100\nnvme,250,4,90,100\nzns,none,4,90,100\n";
+    let table = format!("dev,rate_mib,read_qd,r_lat_mean_us,r_p95_us\n{table}");
+    points.reads_with_writes("theirs", &table).unwrap();
     let mut places: Vec<String> = points.left_out.values().flatten().cloned().collect();
     places.sort();
     let expected = ["mine, line 3", "mine, line 5", "theirs, line 3", "theirs, line 4"];
