@@ -7,10 +7,12 @@ use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::stats::stats;
 use senesce_objstore::{HashAlgorithm, Layout, Store, StoreError, StoreSettings};
+use senesce_sys::lock::Locked;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An empty store next to a tree of files.
 fn scene(scheme: &str, hash: HashAlgorithm) -> Scene {
@@ -195,8 +197,8 @@ fn store_inside_of_its_source_is_not_committed() {
 #[test]
 fn concurrent_commit_is_refused_and_leaves_no_snapshot() {
     let scene = scene("2x1", HashAlgorithm::Blake3);
-    let holder = fs::File::create(scene.place().join("lock")).unwrap();
-    rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let file = fs::File::create(scene.place().join("lock")).unwrap();
+    let holder = Locked::within(file, Duration::ZERO).unwrap().unwrap();
     assert!(matches!(scene.commit_of(&scene.work(), Layout::Loose), Err(StoreError::InUse(_))));
     drop(holder);
     assert_eq!(scene.store().snapshot_numbers().unwrap(), Vec::<u64>::new());
@@ -206,7 +208,7 @@ fn concurrent_commit_is_refused_and_leaves_no_snapshot() {
 #[test]
 fn slow_objects_are_listed() {
     let scene = scene("2x1", HashAlgorithm::Blake3);
-    let limit = Some(std::time::Duration::ZERO);
+    let limit = Some(Duration::ZERO);
     let options = CommitOptions { layout: Layout::Loose, threads: 2, log_slower_than: limit };
     let report = commit(&mut scene.store(), &scene.work(), &options, &Silent, &Interrupt::new()).unwrap();
     assert_eq!(report.slow_objects.len() as u64, report.new_objects);
