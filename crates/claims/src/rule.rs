@@ -121,7 +121,7 @@ pub enum Rule {
         rows: Selection,
         /// Conditions of the rows that our runs do not have (such as the host of each row).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        beside: Vec<String>,
+        ignore: Vec<String>,
         /// Maximum mean of the absolute relative errors.
         mean_error: f64,
         /// Maximum absolute relative error.

@@ -5,7 +5,7 @@ use crate::experiment_text::{self, TEXT_WIDTH, Tables};
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
-use senesce_core::analysis::Verdict;
+use senesce_core::analysis::{Finding, Verdict};
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, Table, number_of};
 use senesce_runner::{Outcome, State, interrupted_words};
@@ -84,15 +84,21 @@ fn write_lines(out: &mut impl Write, text: &str, width: usize) -> io::Result<()>
     wrap(&visible_line(text), width).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Counts the findings by verdict: `findings: 1 supported, 2 not testable here`; `None` if no finding is testable.
+/// Counts the claims by verdict, with the names of those that have one: `claims: 1 supported (fill-meets-sizes), 2 not
+/// testable here`; `None` if no claim is testable.
 fn verdict_counts(analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable) {
         return None;
     }
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    analysis.findings.iter().for_each(|finding| *counts.entry(finding.verdict.text()).or_default() += 1);
-    let words: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-    Some(format!("findings: {}", words.join(", ")))
+    let mut by_verdict: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    analysis.findings.iter().for_each(|finding| by_verdict.entry(finding.verdict.text()).or_default().push(finding));
+    let words = by_verdict.iter().map(|(verdict, findings)| {
+        let testable = findings.iter().filter(|finding| finding.verdict != Verdict::NotTestable);
+        let names: Vec<&str> = testable.map(|finding| finding.id.as_str()).filter(|id| !id.is_empty()).collect();
+        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        format!("{} {verdict}{names}", findings.len())
+    });
+    Some(format!("claims: {}", words.collect::<Vec<_>>().join(", ")))
 }
 
 /// Joins reasons that differ only in numbers and paths; the first stands for all.

@@ -49,7 +49,7 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     let breaks = &found.breaks;
     let counts = [
         (breaks.shared_files, "files share extents (reflinks, snapshots): moved extents take new space"),
-        (breaks.encoded_files, "files are compressed or encrypted: a cure may write them in another form"),
+        (breaks.encoded_files, "files are compressed or encrypted: a remedy may write them in another form"),
         (breaks.extra_links, "hard links would become files of their own in a copy"),
     ];
     notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
@@ -86,17 +86,17 @@ fn models(found: &Prognosis) -> Table {
 
 fn remedies(found: &Prognosis) -> Table {
     let columns = ["command (not run)", "pass", "seconds after", "written", "pays after reads", ""];
-    let mut table = Table::new("cures", "Cures", &columns);
-    let tried = found.twin.iter().flat_map(|twin| &twin.cures);
-    for cure in found.cures.iter().chain(tried) {
-        let text = match cure.bound {
-            true if cure.verdict == FAILED => FAILED.to_string(),
-            true => format!("at best; {}", cure.verdict),
-            false => format!("tried; {}", cure.verdict),
+    let mut table = Table::new("remedies", "Remedies", &columns);
+    let tried = found.twin.iter().flat_map(|twin| &twin.remedies);
+    for remedy in found.remedies.iter().chain(tried) {
+        let text = match remedy.bound {
+            true if remedy.verdict == FAILED => FAILED.to_string(),
+            true => format!("at best; {}", remedy.verdict),
+            false => format!("tried; {}", remedy.verdict),
         };
-        let written = Bytes(cure.bytes_written).to_string();
-        let after = json!(cure.seconds_after);
-        table.row((&cure.command, &cure.pass, after, written, cure.pays_after_reads, text));
+        let written = Bytes(remedy.bytes_written).to_string();
+        let after = json!(remedy.seconds_after);
+        table.row((&remedy.command, &remedy.pass, after, written, remedy.pays_after_reads, text));
     }
     table
 }

@@ -87,7 +87,7 @@ pub struct WorstFile {
     pub ideal_seconds: f64,
 }
 
-/// A cure with its effect; without a twin it is an upper bound.
+/// A remedy with its effect; without a twin it is an upper bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Remedy {
     /// The command; it is printed and never run on the original.
@@ -107,7 +107,7 @@ pub struct Remedy {
     pub verdict: String,
 }
 
-/// Files that a cure would change in another way.
+/// Files that a remedy would change in another way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SideEffects {
     /// Files with some shared extents (reflinks, snapshots): moving them takes new space.
@@ -163,8 +163,8 @@ pub struct Prognosis {
     pub worst: Vec<WorstFile>,
     /// The tool that defragments, and whether it is advised.
     pub defragmenter: Advice,
-    /// Possible cures.
-    pub cures: Vec<Remedy>,
+    /// Possible remedies.
+    pub remedies: Vec<Remedy>,
     /// The fewest files worth moving.
     pub plan: Vec<Step>,
     /// The first of them, best first.
@@ -178,7 +178,7 @@ pub struct Prognosis {
     /// The space of the file system.
     #[serde(rename = "room")]
     pub space: FileSystemSpace,
-    /// Side effects of a cure.
+    /// Side effects of a remedy.
     pub breaks: SideEffects,
     /// Share of the contents that was not accessible, 0 to 1.
     pub unseen_share: f64,
@@ -257,21 +257,22 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let drive = if target.is_file() && options.model == "auto" { drive.of_image() } else { drive };
     let model = drive.parameters()?;
     space::write_back(directory)?;
-    let (seen, space) = rayon::join(|| CostedLayout::of(directory, &model, options), || FileSystemSpace::of(directory));
-    let (mut seen, mut space) = (seen?, space?);
+    let (costed, space) =
+        rayon::join(|| CostedLayout::of(directory, &model, options), || FileSystemSpace::of(directory));
+    let (mut costed, mut space) = (costed?, space?);
     let mut is_predictable = true;
-    if let Some(condition) = &mut seen.summary.condition {
+    if let Some(condition) = &mut costed.summary.condition {
         condition.add_complaints(place);
         is_predictable = !condition.free_space_damaged;
     }
     // Both ask for the free extents. If a bitmap is damaged, ext4 answers only the first call.
-    space.free = space.free.filter(|_| seen.summary.free_space.is_some());
-    let CostedLayout { summary, files, order, costs } = &seen;
+    space.free = space.free.filter(|_| costed.summary.free_space.is_some());
+    let CostedLayout { summary, files, order, costs } = &costed;
     let [now, ideal, rewritten] = costs;
-    let advice = Advice::of(place, summary.file_system.parse().ok(), &seen, &space);
+    let advice = Advice::of(place, summary.file_system.parse().ok(), &costed, &space);
     let moves = match advice.refused {
         Some(_) => Vec::new(),
-        None => seen.ideal_moves(|file| advice.moves(file)),
+        None => costed.ideal_moves(|file| advice.moves(file)),
     };
     let models = if drive.known { Vec::new() } else { range(files, order)? };
     let mut found = Prognosis {
@@ -284,17 +285,17 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         drive,
         order: options.order,
         files: summary.files,
-        bytes: seen.all_bytes(),
+        bytes: costed.all_bytes(),
         pieces: (0..files.len()).map(|file| files.of(file).len() as u64).sum(),
         unwritten: summary.unwritten,
         now_seconds: now.seconds,
         ideal_seconds: ideal.seconds,
         rewritten_seconds: rewritten.seconds,
         models,
-        directories: directories(&seen),
-        worst: worst(&seen),
+        directories: directories(&costed),
+        worst: worst(&costed),
         defragmenter: advice,
-        cures: Vec::new(),
+        remedies: Vec::new(),
         plan: plan::steps(&moves),
         plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
         name_length: options.name_length,
@@ -303,8 +304,8 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
             false => Vec::new(),
         },
         longest_free: headroom::longest_free(&space),
-        breaks: breaks(&seen),
-        unseen_share: unexamined_share(place, &seen, &space),
+        breaks: breaks(&costed),
+        unseen_share: unexamined_share(place, &costed, &space),
         changed_share: 0.0,
         notes: notes(summary, &space),
         elapsed_seconds: 0.0,
@@ -323,12 +324,12 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     if let ShownDirectory::Part { root, .. } = place {
         found.notes.push(format!("only {root} of the file system is mounted, and nothing else of it was examined"));
     }
-    let reach = seen.reach();
+    let reach = costed.reach();
     found.notes.extend(beyond(reach, &found.drive.name, model.capacity_bytes()));
     for one in found.models.iter().filter(|one| one.model != found.drive.name) {
         found.notes.extend(beyond(reach, &one.model, DeviceModel::builtin(&one.model)?.capacity_bytes()));
     }
-    found.cures = remedies(&found, &seen, &model)?;
+    found.remedies = remedies(&found, &costed, &model)?;
     found.sentence = sentence::of(&found);
     Ok(found)
 }
@@ -356,7 +357,7 @@ impl Prognosis {
 
     fn advised_remedy(&mut self) -> Option<&mut Remedy> {
         self.defragmenter.advised()?;
-        self.cures.first_mut()
+        self.remedies.first_mut()
     }
 
     pub(crate) fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
@@ -376,7 +377,7 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
-/// Returns the number of full reads until a cure that takes `cost` seconds has paid.
+/// Returns the number of full reads until a remedy that takes `cost` seconds has paid.
 pub(crate) fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }

@@ -1,4 +1,4 @@
-//! The cost of aging, the value of a cure, and the time when a file system will be full.
+//! The cost of aging, the value of a remedy, and the time when a file system will be full.
 //!
 //! Pure rules over the layout of files and free space ([`reading`], [`headroom`], [`plan`]), and the twin ([`twin`]): a
 //! copy of the metadata of a file system, on which the real kernel creates files and the real tools defragment. The

@@ -4,7 +4,7 @@ use crate::estimate::Prognosis;
 use crate::headroom::{self, CreatableFiles, EndsBy, User};
 use senesce_core::Bytes;
 
-/// Minimum share of the read time that a worthwhile cure saves.
+/// Minimum share of the read time that a worthwhile remedy saves.
 pub(crate) const WORTH: f64 = 0.1;
 
 pub(crate) fn seconds(value: f64) -> String {
@@ -80,14 +80,14 @@ fn defragmentation(prognosis: &Prognosis) -> String {
             None => format!("{} is not advised: {}", shown.tool, shown.verdict),
         };
     }
-    // The cures of the target do not count its whole content.
+    // The remedies of the target do not count its whole content.
     if let Some(twin) = prognosis.replayed_twin() {
         return format!("every file in one piece {}", seconds(twin.ideal_seconds));
     }
     let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(prognosis.ideal_seconds));
-    match (advice.advised(), prognosis.cures.first(), &advice.refused) {
-        (Some(tool), Some(cure), _) => {
-            format!("{} at best {}, {}", tool.command[0], seconds(cure.seconds_after), cure.verdict)
+    match (advice.advised(), prognosis.remedies.first(), &advice.refused) {
+        (Some(tool), Some(remedy), _) => {
+            format!("{} at best {}, {}", tool.command[0], seconds(remedy.seconds_after), remedy.verdict)
         }
         (_, _, Some(reason)) => format!("{one_piece} ({reason})"),
         _ => one_piece,

@@ -132,19 +132,19 @@ impl Procedure for Source {
         Ok(())
     }
 
-    fn tables(seen: &RoundData) -> Vec<Table> {
-        vec![jumps(seen)]
+    fn tables(data: &RoundData) -> Vec<Table> {
+        vec![jumps(data)]
     }
 }
 
 /// Tabulates the effect of the number of jumps and of their total length on the cost. The effect of length is computed
 /// at equal numbers of jumps and requests. Reads with fewer requests have fewer jumps, and only the long ones remain.
-fn jumps(seen: &RoundData) -> Table {
+fn jumps(data: &RoundData) -> Table {
     let columns = ["device, modelled", "correlation of the cost with", "Pearson", "from", "to", "reads"];
     let title = "Jumps and cost over all reads, aged and copied, with 95 % intervals";
     let mut table = Table::new("jumps", title, &columns);
     for (clock, device) in [(Clock::Ssd, "solid-state drive"), (Clock::Hdd, "disk drive")] {
-        let reads = Reads::of(seen, clock);
+        let reads = Reads::of(data, clock);
         let found = [
             ("number of discontinuities", pearson(&reads.discontinuities, &reads.seconds)),
             (
@@ -170,10 +170,10 @@ struct Reads {
 }
 
 impl Reads {
-    fn of(seen: &RoundData, clock: Clock) -> Self {
+    fn of(data: &RoundData, clock: Clock) -> Self {
         let mut reads = Self::default();
-        for point in &seen.points {
-            let Some(reading) = point.reading(figures::usual(seen, clock)) else { continue };
+        for point in &data.points {
+            let Some(reading) = point.reading(figures::usual(data, clock)) else { continue };
             let (Some(traced), Some(gib)) = (&reading.traced, point.gib(reading)) else { continue };
             let Some(seconds) = point.cost(reading, clock) else { continue };
             reads.discontinuities.push(traced.discontinuities as f64 / gib);
@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn values_of_a_read_are_per_gib_of_the_same_bytes() {
         let points = [1 << 31, 0].map(point::tests::read_of_a_gib);
-        let seen = point::tests::seen(points.to_vec());
-        let reads = Reads::of(&seen, Clock::Hdd);
+        let data = point::tests::round_data(points.to_vec());
+        let reads = Reads::of(&data, Clock::Hdd);
         assert_eq!((reads.discontinuities, reads.requests), (vec![1.5, 3.0], vec![1.5, 3.0]));
         assert_eq!(reads.seconds, [4.0, 8.0]);
     }

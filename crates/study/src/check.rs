@@ -188,6 +188,7 @@ impl StudySpec {
         if let Some(times) = state.overwrites.filter(|times| !(0.0..=1e9).contains(times)) {
             return Err(format!("overwrites = {times}: must lie between 0 and 1000000000"));
         }
+        check_needed_key(state)?;
         let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
         if needs_profile {
             Profile::load(&state.profile).map_err(|error| error.to_string())?;
@@ -253,6 +254,19 @@ impl StudySpec {
             ));
         }
         Ok(())
+    }
+}
+
+fn check_needed_key(state: &StateSpec) -> Result<(), String> {
+    let (key, value) = match state.kind {
+        StateKind::Aged | StateKind::WriteOnce => ("profile", &state.profile),
+        StateKind::Copy => ("of", &state.of),
+        StateKind::Image => ("path", &state.path),
+        StateKind::Fresh | StateKind::Command => return Ok(()),
+    };
+    match value.is_empty() {
+        true => Err(format!("kind = \"{}\" needs {key} = \"...\"", state.kind.word())),
+        false => Ok(()),
     }
 }
 

@@ -39,8 +39,8 @@ pub(crate) fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
         Rule::Trend { of, along, shape, by } => series::trend(of, along, *shape, *by, context),
         Rule::Step { of, along, from, to, by, share } => series::step(of, along, (*from, *to), (*by, *share), context),
         Rule::Linear { of, along, shape, explains } => series::linear(of, along, *shape, *explains, context),
-        Rule::Table { rows, beside, mean_error, worst_error } => {
-            table::table(rows, beside, (*mean_error, *worst_error), context)
+        Rule::Table { rows, ignore, mean_error, worst_error } => {
+            table::table(rows, ignore, (*mean_error, *worst_error), context)
         }
         Rule::NotTestable { .. } => Vec::new(),
     }

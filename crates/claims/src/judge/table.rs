@@ -18,12 +18,12 @@ struct Point<'a> {
 
 pub(crate) fn table(
     pattern: &Selection,
-    beside: &[String],
+    ignore: &[String],
     (mean_error, worst_error): (f64, f64),
     context: &Context<'_>,
 ) -> Vec<Case> {
     let points =
-        points(context.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.conditions())), beside);
+        points(context.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.conditions())), ignore);
     let measured: Vec<(&Point<'_>, Sample)> =
         points.iter().filter_map(|point| Some((point, measured(point, context)?))).collect();
     if measured.is_empty() {
@@ -73,10 +73,10 @@ fn estimated(measured: &[(&Point<'_>, Sample)], lack: &MissingInterval, points: 
 
 /// Groups rows into points, with the mean of repeated rows. Rows with value zero are omitted, because their relative
 /// error is undefined.
-fn points<'a>(rows: impl Iterator<Item = &'a Row>, beside: &[String]) -> Vec<Point<'a>> {
+fn points<'a>(rows: impl Iterator<Item = &'a Row>, ignore: &[String]) -> Vec<Point<'a>> {
     let mut found: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
     for row in rows {
-        let condition = row.condition.clone().into_iter().filter(|(key, _)| !beside.contains(key)).collect();
+        let condition = row.condition.clone().into_iter().filter(|(key, _)| !ignore.contains(key)).collect();
         let key = (row.published.metric.as_str(), row.published.unit.as_str(), condition);
         found.entry(key).or_default().push(row.published.value);
     }

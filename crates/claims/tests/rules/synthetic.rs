@@ -76,7 +76,7 @@ pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurem
             maker.cloud(of, with, each, within.resolve(&published).unwrap(), published.first().copied());
         }
         Rule::Rank { from, to, systems, changes } => maker.ranks(from, to, systems, *changes),
-        Rule::Table { rows, beside, mean_error, worst_error } => maker.table(rows, beside, *mean_error, *worst_error),
+        Rule::Table { rows, ignore, mean_error, worst_error } => maker.table(rows, ignore, *mean_error, *worst_error),
         Rule::NotTestable { .. } => {}
     }
     maker.made
@@ -308,11 +308,11 @@ impl Maker<'_> {
         }
     }
 
-    fn table(&mut self, pattern: &Selection, beside: &[String], mean_error: f64, worst_error: f64) {
+    fn table(&mut self, pattern: &Selection, ignore: &[String], mean_error: f64, worst_error: f64) {
         let off = if self.world == World::False { 5.0 * worst_error } else { mean_error / 2.0 };
         let mut points: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
         for row in self.set.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.conditions())) {
-            let condition = row.condition.clone().into_iter().filter(|(key, _)| !beside.contains(key)).collect();
+            let condition = row.condition.clone().into_iter().filter(|(key, _)| !ignore.contains(key)).collect();
             let key = (row.published.metric.as_str(), row.published.unit.as_str(), condition);
             points.entry(key).or_default().push(row.published.value);
         }

@@ -43,8 +43,8 @@ pub(crate) struct Diagnose {
     /// Try remedies, new files and COMMAND on a metadata copy
     #[arg(long = "try", help_heading = "Trial")]
     try_on_twin: bool,
-    /// Try only cures or only creations
-    #[arg(long, value_name = "WHAT", value_parser = ["cures", "creations"], hide_possible_values = true,
+    /// Try only remedies or only creations
+    #[arg(long, value_name = "WHAT", value_parser = ["remedies", "creations"], hide_possible_values = true,
           requires = "try_on_twin", help_heading = "Trial")]
     only: Option<String>,
     /// Maximum passes of the defragmenter
@@ -144,7 +144,7 @@ impl Diagnose {
             interrupt: &interrupt,
         };
         let wanted = TrialRequest {
-            create: self.only.as_deref() != Some("cures"),
+            create: self.only.as_deref() != Some("remedies"),
             passes: if self.only.as_deref() == Some("creations") { 0 } else { self.passes },
             command: self.command.clone(),
         };

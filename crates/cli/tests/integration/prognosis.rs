@@ -17,7 +17,7 @@ fn image(directory: &Path) -> String {
     image.to_string_lossy().into_owned()
 }
 
-const KEYS: &str = "now_seconds ideal_seconds rewritten_seconds cures plan creatable worst unseen_share";
+const KEYS: &str = "now_seconds ideal_seconds rewritten_seconds remedies plan creatable worst unseen_share";
 
 #[test]
 #[ignore = "needs loop devices"]
@@ -30,7 +30,7 @@ fn prognosis_has_the_documented_fields_and_changes_nothing() {
     assert_keys(&found, KEYS);
     assert_keys(&found, "sentence");
     assert_keys(&found["creatable"][0], "size files low high ends_by as");
-    assert_keys(&found["cures"][0], "command seconds_after bytes_written");
+    assert_keys(&found["remedies"][0], "command seconds_after bytes_written");
     assert_eq!(found["files"], 40);
     let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert!(page.contains("to read it all now") && page.contains("Files that can still be created"));
@@ -58,10 +58,10 @@ fn twin_is_private_and_its_trial_is_reported() {
     let twin = json_of(directory.path(), "diagnose disk.img --try --passes 1 --json -- touch {}/new")["twin"].clone();
     assert_keys(&twin, KEYS);
     assert_keys(&twin, "fills");
-    let kept = json(&ends(directory.path(), "diagnose disk.img --try --only cures --passes 1 --json -- false", 5));
+    let kept = json(&ends(directory.path(), "diagnose disk.img --try --only remedies --passes 1 --json -- false", 5));
     let failed = &kept["twin"]["failed"][0];
     assert_eq!((&failed["part"], &failed["status"]), (&"command".into(), &1.into()));
-    assert!(kept["now_seconds"].is_number() && !kept["twin"]["cures"].as_array().unwrap().is_empty(), "{kept}");
+    assert!(kept["now_seconds"].is_number() && !kept["twin"]["remedies"].as_array().unwrap().is_empty(), "{kept}");
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
     assert!(leftovers(directory.path()).is_empty());
 }

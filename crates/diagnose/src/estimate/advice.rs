@@ -39,7 +39,7 @@ impl Advice {
     pub(super) fn of(
         place: &ShownDirectory,
         known: Option<FileSystem>,
-        seen: &CostedLayout,
+        costed: &CostedLayout,
         space: &FileSystemSpace,
     ) -> Self {
         let Some((known, tool)) = known.and_then(|known| Some((known, known.entry().defragmenter?))) else {
@@ -47,14 +47,14 @@ impl Advice {
         };
         let mut advice = Self {
             tool: Some(tool.command.join(" ")),
-            refused: by_file_system(place, seen, space),
-            fixed: vec![false; seen.files.len()],
+            refused: by_file_system(place, costed, space),
+            fixed: vec![false; costed.files.len()],
             defragmenter: Some(tool),
             ..Self::default()
         };
         if advice.refused.is_none() {
-            advice.ask_files(place.directory(), known, seen);
-            advice.refused = advice.by_files(seen, space);
+            advice.ask_files(place.directory(), known, costed);
+            advice.refused = advice.by_files(costed, space);
         }
         advice
     }
@@ -67,11 +67,11 @@ impl Advice {
         !self.fixed.get(file).copied().unwrap_or(false)
     }
 
-    fn ask_files(&mut self, directory: &Path, known: FileSystem, seen: &CostedLayout) {
-        let moves = seen.ideal_moves(|_| true);
+    fn ask_files(&mut self, directory: &Path, known: FileSystem, costed: &CostedLayout) {
+        let moves = costed.ideal_moves(|_| true);
         let one = |file: u32| {
-            let encoded = seen.files.marks(file as usize).has(ExtentKind::ENCODED);
-            let path = directory.join(seen.files.path(file as usize));
+            let encoded = costed.files.marks(file as usize).has(ExtentKind::ENCODED);
+            let path = directory.join(costed.files.path(file as usize));
             Some((file, reason(known, encoded, || attributes(&path))?))
         };
         let found: Vec<(u32, &'static str)> =
@@ -83,13 +83,13 @@ impl Advice {
     }
 
     /// Returns the reason if no file can be moved, or no space is left for it.
-    fn by_files(&self, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
-        let moves = seen.ideal_moves(|file| self.moves(file));
+    fn by_files(&self, costed: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
+        let moves = costed.ideal_moves(|file| self.moves(file));
         if moves.is_empty() && !self.immovable.is_empty() {
             let reasons: Vec<&str> = self.immovable.keys().copied().collect();
             return Some(format!("the files in pieces cannot be moved: {}", reasons.join(", ")));
         }
-        let is_shared = |file: u32| seen.files.marks(file as usize).has(ExtentKind::SHARED);
+        let is_shared = |file: u32| costed.files.marks(file as usize).has(ExtentKind::SHARED);
         let copied: u64 = moves.iter().filter(|one| is_shared(one.file)).map(|one| one.bytes).sum();
         let free = space.free_blocks * space.block_size;
         (copied > free).then(|| {
@@ -102,13 +102,13 @@ fn bytes(count: u64) -> senesce_core::Bytes {
     senesce_core::Bytes(count)
 }
 
-fn by_file_system(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
+fn by_file_system(place: &ShownDirectory, costed: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
     let FileSystemDetails::Ext(ext) = &space.kind else { return None };
     let refused = [
         (!headroom::can_preallocate(space), "files are mapped block by block"),
         (ext.cluster_blocks > 1, "the kernel moves no extents on a file system with bigalloc"),
         (journals_data(place), "the kernel moves no extents of a mount with data=journal"),
-        (seen.summary.inline.extents > 0, "e4defrag crashes at files with inline data (e2fsprogs 1.47.0)"),
+        (costed.summary.inline.extents > 0, "e4defrag crashes at files with inline data (e2fsprogs 1.47.0)"),
     ];
     refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason.into())
 }

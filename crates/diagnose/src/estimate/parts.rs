@@ -1,16 +1,16 @@
-//! The parts of a prognosis: directories, worst files, caveats and cures.
+//! The parts of a prognosis: directories, worst files, caveats and remedies.
 
 use super::*;
 use senesce_layout::names::shown;
 use senesce_layout::space::FileSystemDetails;
 
-pub(super) fn directories(seen: &CostedLayout) -> Vec<Directory> {
+pub(super) fn directories(costed: &CostedLayout) -> Vec<Directory> {
     let mut all: Vec<Directory> = Vec::new();
     let mut places: HashMap<&Path, usize> = HashMap::new();
     let mut last = None;
-    for file in (0..seen.files.len()).filter(|file| seen.files.is_known(*file)) {
+    for file in (0..costed.files.len()).filter(|file| costed.files.is_known(*file)) {
         // Files are sorted by directory.
-        let top = seen.files.top_directory(file);
+        let top = costed.files.top_directory(file);
         let place = match last {
             Some((before, place)) if before == top => place,
             _ => *places.entry(top).or_insert_with(|| {
@@ -22,11 +22,11 @@ pub(super) fn directories(seen: &CostedLayout) -> Vec<Directory> {
         let entry = &mut all[place];
         let seconds = |cost: &Cost| cost.file_ns[file] as f64 * 1e-9;
         entry.files += 1;
-        entry.bytes += seen.bytes(file);
-        entry.pieces += seen.files.of(file).len() as u64;
-        entry.now_seconds += seconds(&seen.costs[0]);
-        entry.ideal_seconds += seconds(&seen.costs[1]);
-        entry.rewritten_seconds += seconds(&seen.costs[2]);
+        entry.bytes += costed.bytes(file);
+        entry.pieces += costed.files.of(file).len() as u64;
+        entry.now_seconds += seconds(&costed.costs[0]);
+        entry.ideal_seconds += seconds(&costed.costs[1]);
+        entry.rewritten_seconds += seconds(&costed.costs[2]);
     }
     all.sort_by(|one, other| other.now_seconds.total_cmp(&one.now_seconds).then_with(|| one.path.cmp(&other.path)));
     all
@@ -44,18 +44,18 @@ fn empty(top: &Path) -> Directory {
     }
 }
 
-pub(crate) fn worst(seen: &CostedLayout) -> Vec<WorstFile> {
-    let [now, ideal, _] = &seen.costs;
+pub(crate) fn worst(costed: &CostedLayout) -> Vec<WorstFile> {
+    let [now, ideal, _] = &costed.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
-    let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
+    let mut order: Vec<u32> = (0..costed.files.len() as u32).filter(|file| excess(*file) > 0).collect();
     order.par_sort_by_key(|file| std::cmp::Reverse(excess(*file)));
     order.truncate(WORST);
     let one = |file: u32| {
         let file = file as usize;
         WorstFile {
-            path: shown(&seen.files.path(file)),
-            bytes: seen.bytes(file),
-            pieces: seen.files.of(file).len() as u64,
+            path: shown(&costed.files.path(file)),
+            bytes: costed.bytes(file),
+            pieces: costed.files.of(file).len() as u64,
             now_seconds: now.file_ns[file] as f64 * 1e-9,
             ideal_seconds: ideal.file_ns[file] as f64 * 1e-9,
         }
@@ -63,10 +63,10 @@ pub(crate) fn worst(seen: &CostedLayout) -> Vec<WorstFile> {
     order.into_iter().map(one).collect()
 }
 
-pub(super) fn breaks(seen: &CostedLayout) -> SideEffects {
-    let mut found = SideEffects { extra_links: seen.summary.extra_links, ..SideEffects::default() };
-    for file in 0..seen.files.len() {
-        let marks = seen.files.marks(file);
+pub(super) fn breaks(costed: &CostedLayout) -> SideEffects {
+    let mut found = SideEffects { extra_links: costed.summary.extra_links, ..SideEffects::default() };
+    for file in 0..costed.files.len() {
+        let marks = costed.files.marks(file);
         let SideEffects { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
         for (mark, count, examples) in [
             (ExtentKind::SHARED, shared_files, shared_examples),
@@ -75,7 +75,7 @@ pub(super) fn breaks(seen: &CostedLayout) -> SideEffects {
             if marks.has(mark) {
                 *count += 1;
                 if examples.len() < EXAMPLES {
-                    examples.push(shown(&seen.files.path(file)));
+                    examples.push(shown(&costed.files.path(file)));
                 }
             }
         }
@@ -85,8 +85,8 @@ pub(super) fn breaks(seen: &CostedLayout) -> SideEffects {
 
 /// Estimates the share of data that was not examined. For a whole file system these are the used bytes outside of the
 /// examined files. For a directory it is the share of directories and files that may not be opened.
-pub(super) fn unexamined_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
-    let summary = &seen.summary;
+pub(super) fn unexamined_share(place: &ShownDirectory, costed: &CostedLayout, space: &FileSystemSpace) -> f64 {
+    let summary = &costed.summary;
     if summary.denied == 0 {
         return 0.0;
     }
@@ -97,7 +97,7 @@ pub(super) fn unexamined_share(place: &ShownDirectory, seen: &CostedLayout, spac
     };
     let used = (space.blocks - space.free_blocks.min(space.blocks)) * space.block_size;
     match is_root && used > 0 {
-        true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
+        true => (1.0 - costed.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
         false => denied_share(summary),
     }
 }
@@ -154,15 +154,19 @@ pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     (reach > capacity).then(|| {
         format!(
             "the files reach to byte {reach} of the file system and the modelled drive {drive} has {capacity}: its \
-             seconds, and the value of cures, are those of a smaller drive; name one that is large enough with --model"
+             seconds, and the value of remedies, are those of a smaller drive; name one that is large enough with --model"
         )
     })
 }
 
-pub(super) fn remedies(found: &Prognosis, seen: &CostedLayout, model: &DeviceModel) -> Result<Vec<Remedy>, ModelError> {
+pub(super) fn remedies(
+    found: &Prognosis,
+    costed: &CostedLayout,
+    model: &DeviceModel,
+) -> Result<Vec<Remedy>, ModelError> {
     let advice = &found.defragmenter;
-    let is_moved = |file: usize| seen.files.of(file).len() > 1 && advice.moves(file);
-    let moved: u64 = (0..seen.files.len()).filter(|file| is_moved(*file)).map(|file| seen.bytes(file)).sum();
+    let is_moved = |file: usize| costed.files.of(file).len() > 1 && advice.moves(file);
+    let moved: u64 = (0..costed.files.len()).filter(|file| is_moved(*file)).map(|file| costed.bytes(file)).sum();
     let rate = sequential_rate(model)?;
     let one = |command: String, after: f64, bytes: u64, passes: f64| Remedy {
         verdict: sentence::verdict(found.now_seconds, after).into(),
@@ -173,19 +177,19 @@ pub(super) fn remedies(found: &Prognosis, seen: &CostedLayout, model: &DeviceMod
         bytes_written: bytes,
         bound: true,
     };
-    let mut cures = Vec::new();
+    let mut remedies = Vec::new();
     if let Some(tool) = advice.advised() {
         // Everything that is moved is read and written.
         let place = place_of_commands(&found.target);
         let after = match advice.immovable.is_empty() {
             true => found.ideal_seconds,
-            false => reading::cost(model, &seen.files, &seen.order, is_moved).seconds,
+            false => reading::cost(model, &costed.files, &costed.order, is_moved).seconds,
         };
-        cures.push(one(format!("{} {place}", tool.words().join(" ")), after, moved, 2.0));
+        remedies.push(one(format!("{} {place}", tool.words().join(" ")), after, moved, 2.0));
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
-    cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
-    Ok(cures)
+    remedies.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
+    Ok(remedies)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The twin: a sparse image with the metadata of a file system and none of its data. The real kernel creates files on
-//! it until none fits, and the real tools cure it, while the original is only read.
+//! it until none fits, and the real tools defragment it, while the original is only read.
 //!
 //! A twin contains names and sizes of files, so it is readable for its owner only (mode 0600). It is mounted through a
 //! server that stores writes in a separate scratch file and drops blocks of zeros: data of a twin are zeros, so they
@@ -73,8 +73,12 @@ pub struct ToolEffect {
 }
 
 impl ToolEffect {
-    fn of(tool: Defragmenter, cure: &Remedy) -> Self {
-        Self { tool: tool.command[0].into(), seconds_after: Some(cure.seconds_after), verdict: cure.verdict.clone() }
+    fn of(tool: Defragmenter, remedy: &Remedy) -> Self {
+        Self {
+            tool: tool.command[0].into(),
+            seconds_after: Some(remedy.seconds_after),
+            verdict: remedy.verdict.clone(),
+        }
     }
 
     fn none(tool: Defragmenter, verdict: String) -> Self {
@@ -102,7 +106,7 @@ pub enum Part {
     /// Creating files until none fits.
     Creations,
     /// The tool that defragments.
-    Cure,
+    Remedy,
     /// The command of the user.
     Command,
 }
@@ -111,7 +115,7 @@ impl std::fmt::Display for FailedPart {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let part = match self.part {
             Part::Creations => "creating files",
-            Part::Cure => "the cure",
+            Part::Remedy => "the remedy",
             Part::Command => "the command",
         };
         write!(formatter, "{part} failed on the twin: {}", self.reason)
@@ -122,7 +126,7 @@ impl std::fmt::Display for FailedPart {
 pub(crate) const FAILED: &str = "failed on the twin";
 
 fn verdict_on_tool<'a>(shown: Option<&'a ToolEffect>, failed: &[FailedPart]) -> Option<&'a str> {
-    let has_failed = failed.iter().any(|failed| failed.part == Part::Cure);
+    let has_failed = failed.iter().any(|failed| failed.part == Part::Remedy);
     shown.map(|shown| shown.verdict.as_str()).or(has_failed.then_some(FAILED))
 }
 
@@ -141,8 +145,8 @@ pub struct TrialResult {
     pub worst: Vec<WorstFile>,
     /// Share of the directories and files on the twin that may not be opened.
     pub unseen_share: f64,
-    /// The cures, pass by pass.
-    pub cures: Vec<Remedy>,
+    /// The remedies, pass by pass.
+    pub remedies: Vec<Remedy>,
     /// The effect of the tool that defragments; none: it was not tried.
     pub defragmenter: Option<ToolEffect>,
     /// The parts that have no result.
@@ -179,9 +183,9 @@ impl TrialResult {
             Ok(()) => Ok(()),
             Err(PrognosisError::Interrupted) => Err(PrognosisError::Interrupted),
             Err(error) => {
-                if part == Part::Cure && matches!(error, PrognosisError::Full { .. }) {
-                    // A cure that filled the volume makes the results of the passes before it invalid.
-                    (self.cures, self.defragmenter, self.plan) = (Vec::new(), None, Vec::new());
+                if part == Part::Remedy && matches!(error, PrognosisError::Full { .. }) {
+                    // A remedy that filled the volume makes the results of the passes before it invalid.
+                    (self.remedies, self.defragmenter, self.plan) = (Vec::new(), None, Vec::new());
                 }
                 let ended = match &error {
                     PrognosisError::Ended { status, .. } => Some(*status),
@@ -204,7 +208,7 @@ impl TrialResult {
     }
 
     pub fn has_failed(&self) -> bool {
-        let nothing = self.cures.is_empty() && self.creatable.is_empty();
+        let nothing = self.remedies.is_empty() && self.creatable.is_empty();
         self.failed.iter().any(|failed| failed.part == Part::Command) || nothing && !self.failed.is_empty()
     }
 }
@@ -221,7 +225,7 @@ impl TrialSetup<'_> {
             rewritten_seconds: before.costs[2].seconds,
             worst: estimate::worst(&before),
             unseen_share: estimate::denied_share(&before.summary),
-            cures: Vec::new(),
+            remedies: Vec::new(),
             defragmenter: None,
             failed: Vec::new(),
             plan: Vec::new(),
@@ -237,7 +241,7 @@ impl TrialSetup<'_> {
         }
         if wanted.passes > 0 {
             let done = remedy::try_tool(self, target, &before, wanted.passes, &mut tried);
-            tried.note(Part::Cure, done)?;
+            tried.note(Part::Remedy, done)?;
         }
         if !wanted.command.is_empty() {
             let done = remedy::try_command(self, &before, &wanted.command, &mut tried);
@@ -305,9 +309,9 @@ mod tests {
     #[test]
     fn tool_that_could_not_run_has_failed_on_the_twin() {
         let failed = |part| [FailedPart { part, status: None, signal: None, reason: "missing".into() }];
-        assert_eq!(verdict_on_tool(None, &failed(Part::Cure)), Some(FAILED));
+        assert_eq!(verdict_on_tool(None, &failed(Part::Remedy)), Some(FAILED));
         assert_eq!(verdict_on_tool(None, &failed(Part::Creations)), None);
         let shown = ToolEffect { tool: "e4defrag".into(), seconds_after: None, verdict: "it moved nothing".into() };
-        assert_eq!(verdict_on_tool(Some(&shown), &failed(Part::Cure)), Some("it moved nothing"));
+        assert_eq!(verdict_on_tool(Some(&shown), &failed(Part::Remedy)), Some("it moved nothing"));
     }
 }

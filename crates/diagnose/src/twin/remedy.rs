@@ -1,4 +1,4 @@
-//! Cures on a twin: the real tools, pass by pass, with their effect on the layout.
+//! Remedies on a twin: the real tools, pass by pass, with their effect on the layout.
 
 use super::fewest::{self, WholeTrial};
 use super::trial::Trial;
@@ -82,15 +82,15 @@ fn passes_of(
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
         let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
-        let mut cure = remedy(&command, pass, tried.now_seconds, now, written, rate);
+        let mut remedy = remedy(&command, pass, tried.now_seconds, now, written, rate);
         if bytes == 0 && pass == 1 {
             let reason = complaint.map_or_else(String::new, |complaint| format!(": {complaint}"));
-            cure.verdict = format!("the tool moved nothing{reason}");
+            remedy.verdict = format!("the tool moved nothing{reason}");
             tried.defragmenter = Some(ToolEffect::none(tool, format!("it moved nothing on the twin{reason}")));
         } else if tried.defragmenter.as_ref().is_none_or(|shown| shown.seconds_after.is_some()) {
-            tried.defragmenter = Some(ToolEffect::of(tool, &cure));
+            tried.defragmenter = Some(ToolEffect::of(tool, &remedy));
         }
-        tried.cures.push(cure);
+        tried.remedies.push(remedy);
         if pass == 1 {
             let first = WholeTrial::of(setup.model, before, &after);
             tried.plan = first.steps();
@@ -156,7 +156,7 @@ pub(super) fn try_command(
     };
     let rate = sequential_rate(setup.model)?;
     let now = after.costs[0].seconds;
-    tried.cures.push(remedy(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
+    tried.remedies.push(remedy(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
     Ok(())
 }
 

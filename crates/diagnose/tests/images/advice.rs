@@ -50,7 +50,7 @@ fn remedies() -> TrialRequest {
 fn a_tool_that_the_kernel_refuses_is_not_advised() {
     let sound = scattered("ext4", "");
     let found = prognosis(&sound.point(), &options()).unwrap();
-    assert!(found.defragmenter.refused.is_none() && found.cures.len() == 2, "{:?}", found.defragmenter);
+    assert!(found.defragmenter.refused.is_none() && found.remedies.len() == 2, "{:?}", found.defragmenter);
     for (name, mount_options, tuned) in [
         ("ext4 with bigalloc", "", ""),
         ("ext4", "data=journal", ""),
@@ -66,10 +66,10 @@ fn a_tool_that_the_kernel_refuses_is_not_advised() {
         let found = prognosis(&image.point(), &options()).unwrap();
         assert!(found.defragmenter.refused.is_some(), "{name} {mount_options} {tuned}");
         assert_eq!(
-            (found.cures.len(), found.plan_files.len()),
+            (found.remedies.len(), found.plan_files.len()),
             (1, 0),
             "{name} {mount_options} {tuned}: {:?}",
-            found.cures
+            found.remedies
         );
         image.unmount();
         let by_superblock = mount_options.is_empty();
@@ -89,7 +89,7 @@ fn files_that_the_kernel_does_not_move_are_not_in_the_plan() {
     run(&format!("chattr -i {}/scattered/*", point.display()));
     assert_eq!(some.defragmenter.immovable.values().sum::<u64>(), 11, "{:?}", some.defragmenter);
     assert!(some.plan_files.len() <= 9 && !some.plan_files.iter().any(|file| file.contains("000")));
-    assert!(some.cures[0].seconds_after > some.ideal_seconds);
+    assert!(some.remedies[0].seconds_after > some.ideal_seconds);
     assert!(all.defragmenter.refused.is_some());
 }
 
@@ -99,7 +99,7 @@ fn twin_of_journalled_data_reports_no_gain() {
     let image = scattered("ext4", "data=journal");
     let (found, tried) = tried(&image.point(), &remedies());
     let shown = tried.defragmenter.unwrap();
-    assert_eq!((shown.seconds_after, tried.cures[0].bytes_written), (None, 0), "{shown:?}");
+    assert_eq!((shown.seconds_after, tried.remedies[0].bytes_written), (None, 0), "{shown:?}");
     assert!(tried.executed.is_none() && !found.sentence.contains("at best"), "{}", found.sentence);
 }
 
@@ -119,9 +119,9 @@ fn tool_without_effect_is_not_advised() {
     run(&format!("test -s {full}"));
     let (found, tried) = tried(&image.point(), &remedies());
     let shown = tried.defragmenter.unwrap();
-    if tried.cures.first().is_some_and(|cure| cure.bytes_written == 0) {
+    if tried.remedies.first().is_some_and(|remedy| remedy.bytes_written == 0) {
         assert_eq!(shown.seconds_after, None, "{shown:?}");
-        assert_eq!(found.cures[0].verdict, shown.verdict);
+        assert_eq!(found.remedies[0].verdict, shown.verdict);
         assert!(!found.sentence.contains("at best"), "{}", found.sentence);
     }
 }
@@ -138,14 +138,14 @@ fn failed_part_keeps_the_others() {
     let command = all.failed.iter().find(|failed| failed.part == Part::Command).unwrap();
     assert_eq!((command.status, command.signal), (Some(3), None));
     // e4defrag 1.47.0 crashes at inline data; a newer one may not.
-    if let Some(cure) = all.failed.iter().find(|failed| failed.part == Part::Cure) {
-        assert_eq!((cure.status, cure.signal), (None, Some(11)));
+    if let Some(remedy) = all.failed.iter().find(|failed| failed.part == Part::Remedy) {
+        assert_eq!((remedy.status, remedy.signal), (None, Some(11)));
         assert_eq!(all.defragmenter.as_ref().unwrap().seconds_after, None);
     }
     assert!(all.has_failed());
     let works = TrialRequest { command: vec!["true".into()], create: false, passes: 1 };
     let (_, some) = tried(&image.point(), &works);
-    assert!(!some.has_failed() && some.cures.iter().any(|cure| cure.command == "true"), "{:?}", some.failed);
+    assert!(!some.has_failed() && some.remedies.iter().any(|remedy| remedy.command == "true"), "{:?}", some.failed);
 }
 
 #[test]

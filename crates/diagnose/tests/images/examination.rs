@@ -68,7 +68,11 @@ fn ext3_map_blocks_do_not_fragment_files() {
     let found = prognosis(&image.path(), &hdd()).unwrap();
     assert_eq!((found.files, found.pieces), (8, 8));
     assert_eq!(found.now_seconds, found.ideal_seconds, "no file is in pieces");
-    assert!(found.worst.is_empty() && found.longest_free.is_empty() && found.cures.len() == 1, "{:?}", found.cures);
+    assert!(
+        found.worst.is_empty() && found.longest_free.is_empty() && found.remedies.len() == 1,
+        "{:?}",
+        found.remedies
+    );
     assert!(found.sentence.contains("no tool does that here"), "{}", found.sentence);
 }
 

@@ -103,15 +103,15 @@ fn remedies_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     image.mount("");
     run(&format!("{tool} {} > /dev/null 2>&1; sync -f {}", image.point().display(), image.point().display()));
     let truth = CostedLayout::of(&image.point(), &model, &options).unwrap();
-    let (on_twin, real) = (tried.cures[0].seconds_after, truth.costs[0].seconds);
+    let (on_twin, real) = (tried.remedies[0].seconds_after, truth.costs[0].seconds);
     println!("{name}: now {} ideal {} twin {on_twin} original {real}", tried.now_seconds, tried.ideal_seconds);
     println!("{:?} {:?}", tried.plan, tried.executed);
     assert!((on_twin / real - 1.0).abs() <= tolerance, "{name}: {on_twin}, {real}");
     assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool beats the ideal: {on_twin}, {}", tried.ideal_seconds);
-    assert!(on_twin < tried.now_seconds, "{name}: the tool cures: {on_twin}, {}", tried.now_seconds);
+    assert!(on_twin < tried.now_seconds, "{name}: the tool improves it: {on_twin}, {}", tried.now_seconds);
     let executed = tried.executed.unwrap();
     assert!(executed.share_of_gain >= 0.85 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
-    let nothing = tried.cures.last().unwrap();
+    let nothing = tried.remedies.last().unwrap();
     assert_eq!((nothing.command.as_str(), nothing.bytes_written), ("true", 0));
 }
 

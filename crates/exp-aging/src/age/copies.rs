@@ -39,7 +39,7 @@ pub struct Copies {
     /// Size of the file that was written to each file system.
     pub new_file: Bytes,
     /// In the order `ordered copy`, `unaged`, `aged`.
-    pub seen: Vec<ExaminedCopy>,
+    pub layouts: Vec<ExaminedCopy>,
     /// The three layouts above one another.
     pub map: Figure,
 }
@@ -54,7 +54,7 @@ pub(super) fn make(spec: &AgeSpec, target: &MountedTarget, progress: &dyn Progre
     let aged = Layout::examine(target.mount_point(), &options())?;
     let files = aged.runs.as_ref().ok_or_else(|| Failure::usage("the layout has no files"))?;
     let mut states = Vec::new();
-    let mut seen = Vec::new();
+    let mut layouts = Vec::new();
     let references = [("ordered copy", Order::Path.of(files)), ("unaged", births(files))];
     let mut copied = CopiedBytes::begin(progress, files.bytes() * references.len() as u64);
     for (name, sequence) in references {
@@ -62,22 +62,22 @@ pub(super) fn make(spec: &AgeSpec, target: &MountedTarget, progress: &dyn Progre
         write_copy((target.mount_point(), copy.mount_point()), files, &sequence, |bytes| copied.add(bytes, name))?;
         copy.sync()?;
         let layout = Layout::examine(copy.mount_point(), &options())?;
-        seen.push(see(name, &layout, &models, copy.mount_point(), new_file)?);
+        layouts.push(examine(name, &layout, &models, copy.mount_point(), new_file)?);
         states.extend(layout.map.map(|map| (name.to_string(), map)));
         copy.close()?;
     }
-    seen.push(see("aged", &aged, &models, target.mount_point(), new_file)?);
+    layouts.push(examine("aged", &aged, &models, target.mount_point(), new_file)?);
     states.extend(aged.map.map(|map| ("aged".to_string(), map)));
     let name = target.file_system().map_or_else(String::new, |file_system| file_system.to_string());
     let map = map_figure(&states, &name);
-    Ok(Copies { drives: models.into_iter().map(|model| model.name).collect(), new_file, seen, map })
+    Ok(Copies { drives: models.into_iter().map(|model| model.name).collect(), new_file, layouts, map })
 }
 
 fn options() -> Options {
     Options { runs: true, map: true, ..Options::default() }
 }
 
-fn see(
+fn examine(
     name: &str,
     layout: &Layout,
     models: &[ReadModel],

@@ -117,8 +117,8 @@ pub fn time_per_operation(samples: &[Sample], device: &str) -> Figure {
     }
 }
 
-pub(crate) fn extents(seen: &[ExtentSample], device: &str) -> Figure {
-    let at = |seen: &ExtentSample| (seen.overwrites, seen.extents as f64 / seen.files.max(1) as f64);
+pub(crate) fn extents(samples: &[ExtentSample], device: &str) -> Figure {
+    let at = |sample: &ExtentSample| (sample.overwrites, sample.extents as f64 / sample.files.max(1) as f64);
     Figure {
         id: "extents".into(),
         title: "Extents over the course of the aging".into(),
@@ -132,7 +132,7 @@ pub(crate) fn extents(seen: &[ExtentSample], device: &str) -> Figure {
             series: vec![Series {
                 name: "extents".into(),
                 mark: Mark::Measured,
-                points: seen.iter().map(at).collect(),
+                points: samples.iter().map(at).collect(),
                 ..Series::default()
             }],
         },
@@ -179,8 +179,8 @@ pub fn ranks_table(executed: &ExecutionEnd) -> Option<Table> {
 }
 
 /// Returns the modelled cost of a full read, with the references that separate its causes.
-pub fn cost_table(seen: &ExaminedLayout) -> Option<Table> {
-    let table = Rows::of(&seen.read_times)
+pub fn cost_table(examined: &ExaminedLayout) -> Option<Table> {
+    let table = Rows::of(&examined.read_times)
         .column("drive", |read| &read.drive)
         .column("in order (s)", |read| read.times.in_order)
         .column("unaged (s)", |read| read.times.created)
@@ -189,12 +189,12 @@ pub fn cost_table(seen: &ExaminedLayout) -> Option<Table> {
         .column("placement", |read| read.times.placement_factor())
         .column("pieces", |read| read.times.pieces_factor())
         .table("cost", "Causes of the modelled read time, as factors: order, placement and pieces");
-    (!seen.read_times.is_empty()).then_some(table)
+    (!examined.read_times.is_empty()).then_some(table)
 }
 
 /// Answers what age costs, for the first drive.
-pub fn cost_words(seen: &ExaminedLayout) -> Option<String> {
-    let read = seen.read_times.first()?;
+pub fn cost_words(examined: &ExaminedLayout) -> Option<String> {
+    let read = examined.read_times.first()?;
     let times = read.times;
     Some(format!(
         "Reading all files takes about {:.1} times as long as unaged ({:.1} s instead of {:.1} s, modelled for the disk {}): {:.1} \
@@ -205,13 +205,13 @@ pub fn cost_words(seen: &ExaminedLayout) -> Option<String> {
         read.drive,
         times.placement_factor(),
         times.pieces_factor(),
-        new_file_words(seen).unwrap_or_default()
+        new_file_words(examined).unwrap_or_default()
     ))
 }
 
 /// Describes the pieces of free space that new files get.
-fn new_file_words(seen: &ExaminedLayout) -> Option<String> {
-    let free = seen.layout.as_ref()?.free_space.as_ref().filter(|free| free.extents > 0)?;
+fn new_file_words(examined: &ExaminedLayout) -> Option<String> {
+    let free = examined.layout.as_ref()?.free_space.as_ref().filter(|free| free.extents > 0)?;
     let kib = |bytes: f64| (bytes / 1024.0).round();
     Some(format!(
         " New files get pieces of at most {} KiB, the largest free extent; the mean is {} KiB.",
@@ -235,8 +235,8 @@ pub fn layout_table(layout: &LayoutSummary) -> Table {
     table
 }
 
-pub fn layout_figures(seen: Option<&ExaminedLayout>, device: &str) -> Vec<Figure> {
-    let map = seen.and_then(|seen| seen.map.clone()).map(|map| Figure { device: device.into(), ..map });
-    let space = seen.and_then(|seen| seen.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
+pub fn layout_figures(examined: Option<&ExaminedLayout>, device: &str) -> Vec<Figure> {
+    let map = examined.and_then(|examined| examined.map.clone()).map(|map| Figure { device: device.into(), ..map });
+    let space = examined.and_then(|examined| examined.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
     map.into_iter().chain(space.map(|space| free_space(space, device))).collect()
 }

@@ -18,9 +18,9 @@ const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 const LEAD: &str = "discontinuities";
 
 /// Examines the layout, with the modelled times of reading if the specification has a cost. Copies have a map of their own.
-pub(super) fn see(target: &mut MountedTarget, spec: &AgeSpec) -> ExaminedLayout {
+pub(super) fn examine(target: &mut MountedTarget, spec: &AgeSpec) -> ExaminedLayout {
     match examined(target, spec) {
-        Ok(seen) => seen,
+        Ok(examined) => examined,
         Err(problem) => ExaminedLayout { problem: problem.to_string(), ..ExaminedLayout::default() },
     }
 }
@@ -92,21 +92,21 @@ pub(super) fn births(files: &FileRuns) -> Vec<u32> {
     sequence
 }
 
-pub(super) fn contradiction(seen: &ExaminedLayout) -> Option<String> {
+pub(super) fn contradiction(examined: &ExaminedLayout) -> Option<String> {
     let of_reads = || {
         let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds > 0.0);
         let times = |times: ReadTimes| [times.in_order, times.created, times.whole, times.aged];
         let of = |read: &ModelledRead| Some((times(read.times).into_iter().find(wrong)?, read.drive.clone()));
-        let (seconds, drive) = seen.read_times.iter().find_map(of)?;
+        let (seconds, drive) = examined.read_times.iter().find_map(of)?;
         Some(format!("reading takes {seconds} s on {drive}"))
     };
-    seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
+    examined.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
 /// Returns the values of a layout. The discontinuities lead: they count gaps between files and inside them, and the
 /// other values mostly vary with them.
-pub(super) fn measurements(seen: &ExaminedLayout) -> Vec<Measurement> {
-    let Some(layout) = &seen.layout else { return Vec::new() };
+pub(super) fn measurements(examined: &ExaminedLayout) -> Vec<Measurement> {
+    let Some(layout) = &examined.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;
     let free = layout.free_space.as_ref().filter(|free| free.extents > 0).map(|free| free.avg_bytes);
     let values = [
@@ -117,7 +117,7 @@ pub(super) fn measurements(seen: &ExaminedLayout) -> Vec<Measurement> {
     let of_layout = values
         .into_iter()
         .filter_map(|(metric, unit, better, value)| Measurement::new(metric, unit, better, value?).ok());
-    let of_reads = seen.read_times.iter().filter_map(|read| {
+    let of_reads = examined.read_times.iter().filter_map(|read| {
         let metric = format!("read time{MODELLED}{}", read.drive);
         Some(Measurement::new(&metric, "s", Better::Lower, read.times.aged).ok()?.modelled())
     });

@@ -119,7 +119,7 @@ impl Run for Age {
 
     fn check(spec: &AgeSpec, recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         let problems = recorded.own_lines().filter_map(|(line, event)| match event {
-            Event::Layout(seen) => Some((line, final_layout::contradiction(seen)?)),
+            Event::Layout(examined) => Some((line, final_layout::contradiction(examined)?)),
             Event::MeasuredRead(measured) => Some((line, measured.read.contradiction()?)),
             Event::Executed(executed) if spec.shard.is_none() => Some((line, executed.contradiction()?)),
             _ => None,
@@ -135,7 +135,7 @@ impl Run for Age {
                 format!("{} ended before its plan was made; run the same command again", recorded.path.display());
             Failure::new(ExitCode::RunFailed, words)
         })?;
-        let (executed, seen) = (found.executed, found.layout);
+        let (executed, examined) = (found.executed, found.layout);
         let device = device_words(spec, recorded);
         let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let has_virtual_clock = recorded.environment.has_virtual_clock();
@@ -158,15 +158,15 @@ impl Run for Age {
             ..Analysis::default()
         };
         analysis.tables.extend(answer_table(&found));
-        analysis.tables.extend(seen.and_then(figures::cost_table));
-        analysis.tables.extend(seen.and_then(|seen| seen.layout.as_ref()).map(figures::layout_table));
+        analysis.tables.extend(examined.and_then(figures::cost_table));
+        analysis.tables.extend(examined.and_then(|examined| examined.layout.as_ref()).map(figures::layout_table));
         analysis.tables.push(match executed {
             Some(executed) => figures::summary_table(rehearsal, executed),
             None => figures::plan_table(rehearsal, found.reached),
         });
         analysis.tables.extend(executed.and_then(figures::ranks_table));
         analysis.figures.extend(found.copies.map(|copies| copies.map.clone()));
-        analysis.figures.extend(figures::layout_figures(seen, &device));
+        analysis.figures.extend(figures::layout_figures(examined, &device));
         if let Some(executed) = executed {
             analysis.figures.extend(figures::distributions(&executed.measures, &device));
         }
@@ -203,10 +203,10 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
 
 /// Answers what age costs: with copies of the files as measured, otherwise modelled.
 fn answer(spec: &AgeSpec, recorded: &Recorded<Age>, found: &RecordedAging<'_>) -> Option<String> {
-    let seen = found.layout?;
+    let examined = found.layout?;
     let ranges = demo::ranges_of(spec, recorded.environment.is_emulated());
-    let measured = found.copies.and_then(|copies| figures::answer_words(copies, seen, ranges));
-    measured.or_else(|| figures::cost_words(seen))
+    let measured = found.copies.and_then(|copies| figures::answer_words(copies, examined, ranges));
+    measured.or_else(|| figures::cost_words(examined))
 }
 
 fn whole(executed: Option<&ExecutionEnd>) -> Option<&ExecutionEnd> {
@@ -214,10 +214,10 @@ fn whole(executed: Option<&ExecutionEnd>) -> Option<&ExecutionEnd> {
 }
 
 fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
-    let seen = found.layout?;
+    let examined = found.layout?;
     match found.copies {
-        Some(copies) => Some(figures::answer_table(copies, seen.layout.as_ref()?.files)),
-        None => figures::modelled_answer_table(seen, found.new_file()),
+        Some(copies) => Some(figures::answer_table(copies, examined.layout.as_ref()?.files)),
+        None => figures::modelled_answer_table(examined, found.new_file()),
     }
 }
 
@@ -259,7 +259,7 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
         true => "in virtual time".into(),
         false => format!("in {:.1} s ({})", executed.execute_seconds, words::rate(executed.ops_per_second)),
     };
-    let digest = found.layout.and_then(|seen| seen.digest.as_ref());
+    let digest = found.layout.and_then(|examined| examined.digest.as_ref());
     let digest = digest.map_or(String::new(), |digest| format!(" Layout digest: {digest}."));
     format!(
         "Planned: {planned} Stopped by {} with {} files after {} operations {time}; fullness {:.1} %.{digest}",
@@ -298,16 +298,16 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
              profile only at the end of the plan"
         ));
     }
-    if let Some(seen) = found.layout.filter(|seen| !seen.problem.is_empty()) {
-        caveats.push(format!("measured without layout: {}", seen.problem.lines().next().unwrap_or_default()));
+    if let Some(examined) = found.layout.filter(|examined| !examined.problem.is_empty()) {
+        caveats.push(format!("measured without layout: {}", examined.problem.lines().next().unwrap_or_default()));
     }
     let locality = found.rehearsal.and_then(|rehearsal| rehearsal.summary.locality);
     caveats.extend(locality.and_then(PlannedLocality::limited));
     caveats.extend(spec.compression.map(|_| compressed_words(whole(found.executed)).into()));
     if spec.shard.is_none() {
-        let seen = found.layout.and_then(|seen| seen.layout.as_ref());
-        let both = found.executed.zip(seen);
-        caveats.extend(both.and_then(|(executed, seen)| other_files(executed.measures.files_live, seen.files)));
+        let examined = found.layout.and_then(|examined| examined.layout.as_ref());
+        let both = found.executed.zip(examined);
+        caveats.extend(both.and_then(|(executed, examined)| other_files(executed.measures.files_live, examined.files)));
     }
     if let Some((part, parts)) = spec.shard {
         caveats.push(format!(
@@ -331,10 +331,10 @@ fn compressed_words(ended: Option<&ExecutionEnd>) -> &'static str {
 }
 
 /// Returns a warning if the layout covers other files than the plan's `made` files and our marker.
-fn other_files(made: u64, seen: u64) -> Option<String> {
-    (seen != made + 1).then(|| {
+fn other_files(made: u64, examined: u64) -> Option<String> {
+    (examined != made + 1).then(|| {
         format!(
-            "{made} files of the plan and the marker of the directory are expected, but {seen} files were found: \
+            "{made} files of the plan and the marker of the directory are expected, but {examined} files were found: \
              the layout includes other files (senesce verify lists them)"
         )
     })
@@ -434,8 +434,8 @@ mod tests {
     #[test]
     fn files_outside_the_plan_are_reported() {
         assert_eq!(other_files(100, 101), None, "the marker");
-        for seen in [100, 107] {
-            assert!(other_files(100, seen).unwrap().contains(&format!("{seen} files were found")));
+        for examined in [100, 107] {
+            assert!(other_files(100, examined).unwrap().contains(&format!("{examined} files were found")));
         }
     }
 

@@ -17,12 +17,14 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["seed"] = json!(recorded.seed);
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
-    value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
-    value["layout_digest"] = json!(found.layout.and_then(|seen| seen.digest.as_ref()));
-    value["cost"] = json!(found.layout.map(|seen| &seen.read_times));
+    value["layout"] = json!(found.layout.and_then(|examined| examined.layout.as_ref()));
+    value["layout_digest"] = json!(found.layout.and_then(|examined| examined.digest.as_ref()));
+    value["cost"] = json!(found.layout.map(|examined| &examined.read_times));
     value["new_file"] = json!(found.new_file());
     value["copies"] = json!(
-        found.copies.map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "seen": copies.seen}))
+        found
+            .copies
+            .map(|copies| json!({"drives": copies.drives, "new_file": copies.new_file, "layouts": copies.layouts}))
     );
     value["measured_read"] = json!(found.measured);
     value["extents"] = json!(found.extents);

@@ -289,7 +289,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     let operations = executed.measures.operations;
     context.record_now(Event::Executed(Box::new(executed)))?;
     if is_whole {
-        context.record_now(Event::Layout(Box::new(final_layout::see(target, &age.course.spec))))?;
+        context.record_now(Event::Layout(Box::new(final_layout::examine(target, &age.course.spec))))?;
         if age.course.spec.copies {
             let made = copies::make(&age.course.spec, target, context.progress)?;
             context.record_now(Event::Copies(Box::new(made)))?;

@@ -35,29 +35,29 @@ pub struct RoundData {
 impl RoundData {
     /// Reads events; `round` is the word for a round, and `mode` the way of writing that figures show.
     pub(crate) fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str, mode: Option<&str>) -> Self {
-        let mut seen = Self { round, ..Self::default() };
+        let mut data = Self { round, ..Self::default() };
         let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());
         for event in events.cloned() {
             match event {
                 // The guest's description comes after the one of this machine.
-                Event::VolumeSource(text) if seen.device.is_empty() => seen.device = text,
+                Event::VolumeSource(text) if data.device.is_empty() => data.device = text,
                 Event::VolumeSource(_) => {}
-                Event::Sequential(one) => seen.sequential.push(one),
+                Event::Sequential(one) => data.sequential.push(one),
                 Event::Sketch(one) => {
                     sketches.insert((one.fs.clone(), one.round, one.aged), one);
                 }
                 Event::Point(point) => {
-                    let key = (seen.place_of(&point), point.mode.clone(), point.round, !point.aged, point.image);
+                    let key = (data.place_of(&point), point.mode.clone(), point.round, !point.aged, point.image);
                     points.insert(key, point);
                 }
             }
         }
         // Older records have no mode.
         let is_first = |point: &Point| point.mode.is_none() || point.mode.as_deref() == mode;
-        (seen.points, seen.others) = points.into_values().partition(is_first);
-        seen.sketches = sketches.into_values().collect();
-        seen.correlations = correlations::all(&seen);
-        seen
+        (data.points, data.others) = points.into_values().partition(is_first);
+        data.sketches = sketches.into_values().collect();
+        data.correlations = correlations::all(&data);
+        data
     }
 
     /// Returns the index of a point's file system; adds it and its read-ahead settings if new.
@@ -112,7 +112,7 @@ pub(crate) fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
 ) -> Result<Analysis, Failure> {
-    let seen = RoundData {
+    let data = RoundData {
         models: spec.common.models(),
         ..RoundData::of(recorded.events(), P::STORY.round, first_mode::<P>(&spec.own))
     };
@@ -121,25 +121,25 @@ pub(crate) fn analyse<P: Procedure>(
         "modelled: seconds on {} and {}; the flash drive first replayed the writes of the files",
         spec.common.disk, spec.common.flash
     )];
-    caveats.extend(by_bytes_read(&seen));
-    caveats.extend(under_emulation(&seen));
-    let mut tables = vec![table(&seen), correlation_table(&seen), published_table::table(&seen, &published)];
-    tables.extend(P::tables(&seen));
+    caveats.extend(by_bytes_read(&data));
+    caveats.extend(under_emulation(&data));
+    let mut tables = vec![table(&data), correlation_table(&data), published_table::table(&data, &published)];
+    tables.extend(P::tables(&data));
     Ok(Analysis {
         title: P::STORY.title.into(),
-        summary: format!("{}\n\n{}", text_of(&seen), P::STORY.summary),
-        figures: figures::all(&seen),
+        summary: format!("{}\n\n{}", text_of(&data), P::STORY.summary),
+        figures: figures::all(&data),
         tables,
         caveats,
-        result: result(&seen),
+        result: result(&data),
         ..Analysis::default()
     })
 }
 
 /// Returns a note about file systems whose times are per GiB of read bytes instead of allocated ones.
-fn by_bytes_read(seen: &RoundData) -> Option<String> {
+fn by_bytes_read(data: &RoundData) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
-    systems_with(seen, is_one).map(|names| {
+    systems_with(data, is_one).map(|names| {
         format!(
             "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: it reports less than half \
              of them as allocated (not accounted yet, compressed, or sparse)"
@@ -147,8 +147,8 @@ fn by_bytes_read(seen: &RoundData) -> Option<String> {
     })
 }
 
-fn under_emulation(seen: &RoundData) -> Option<String> {
-    systems_with(seen, |point| point.emulated).map(|names| {
+fn under_emulation(data: &RoundData) -> Option<String> {
+    systems_with(data, |point| point.emulated).map(|names| {
         format!(
             "{names}: read in the guest under emulation (TCG); layouts, requests and modelled times are valid, \
              the guest's own seconds are omitted"
@@ -156,9 +156,9 @@ fn under_emulation(seen: &RoundData) -> Option<String> {
     })
 }
 
-fn systems_with(seen: &RoundData, is_one: impl Fn(&Point) -> bool) -> Option<String> {
+fn systems_with(data: &RoundData, is_one: impl Fn(&Point) -> bool) -> Option<String> {
     let found: BTreeSet<&str> =
-        seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
+        data.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
@@ -173,33 +173,33 @@ fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>
     Ok(values)
 }
 
-fn text_of(seen: &RoundData) -> String {
+fn text_of(data: &RoundData) -> String {
     let found: Vec<String> =
-        seen.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", seen.slowdown(fs, Clock::Hdd)?))).collect();
+        data.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", data.slowdown(fs, Clock::Hdd)?))).collect();
     match found.is_empty() {
-        true => format!("{} points were measured.", seen.points.len()),
+        true => format!("{} points were measured.", data.points.len()),
         false => format!(
             "Modelled on the disk drive, the last {} takes this many times as long as its unaged copy: {}.",
-            seen.round,
+            data.round,
             found.join(", ")
         ),
     }
 }
 
-fn result(seen: &RoundData) -> Value {
+fn result(data: &RoundData) -> Value {
     let slowdown = |clock| -> BTreeMap<&String, f64> {
-        seen.systems.iter().filter_map(|fs| Some((fs, seen.slowdown(fs, clock)?))).collect()
+        data.systems.iter().filter_map(|fs| Some((fs, data.slowdown(fs, clock)?))).collect()
     };
-    let analysis = seen.points.iter().flat_map(|point| &point.readings).filter_map(|one| one.traced.as_ref());
+    let analysis = data.points.iter().flat_map(|point| &point.readings).filter_map(|one| one.traced.as_ref());
     json!({
-        "points": seen.points,
-        "points_of_other_modes": seen.others,
-        "sequential": seen.sequential,
-        "correlations": seen.correlations,
+        "points": data.points,
+        "points_of_other_modes": data.others,
+        "sequential": data.sequential,
+        "correlations": data.correlations,
         "correlation": {
-            "hdd": overall(&seen.correlations, Clock::Hdd, figures::usual(seen, Clock::Hdd)),
-            "ssd": overall(&seen.correlations, Clock::Ssd, figures::usual(seen, Clock::Ssd)),
-            "volume": overall(&seen.correlations, Clock::Wall, figures::usual(seen, Clock::Wall)),
+            "hdd": overall(&data.correlations, Clock::Hdd, figures::usual(data, Clock::Hdd)),
+            "ssd": overall(&data.correlations, Clock::Ssd, figures::usual(data, Clock::Ssd)),
+            "volume": overall(&data.correlations, Clock::Wall, figures::usual(data, Clock::Wall)),
         },
         "slowdown": {"hdd": slowdown(Clock::Hdd), "ssd": slowdown(Clock::Ssd), "volume": slowdown(Clock::Wall)},
         "longest_trace_analysis_seconds": analysis.map(|one| one.analysis_seconds).fold(0.0, f64::max),
@@ -213,9 +213,9 @@ struct Row<'a> {
 }
 
 impl<'s> Row<'s> {
-    fn all(seen: &'s RoundData) -> Vec<Self> {
+    fn all(data: &'s RoundData) -> Vec<Self> {
         let mut groups: Vec<Vec<&'s Point>> = Vec::new();
-        for point in seen.points.iter().chain(&seen.others) {
+        for point in data.points.iter().chain(&data.others) {
             let state = |point: &Point| (point.fs.clone(), point.mode.clone(), point.round, point.aged);
             match groups.last_mut().filter(|group| state(group[0]) == state(point)) {
                 Some(group) => group.push(point),
@@ -224,7 +224,7 @@ impl<'s> Row<'s> {
         }
         let has = |group: &Vec<&Point>, setting| group.iter().any(|point| point.reading(setting).is_some());
         let with_settings = |group: Vec<&'s Point>| {
-            let settings = seen.settings.iter().copied().filter(|setting| has(&group, *setting)).collect::<Vec<_>>();
+            let settings = data.settings.iter().copied().filter(|setting| has(&group, *setting)).collect::<Vec<_>>();
             settings.into_iter().map(|setting| Row { setting, images: group.clone() }).collect::<Vec<_>>()
         };
         groups.into_iter().flat_map(with_settings).collect()
@@ -243,12 +243,12 @@ impl<'s> Row<'s> {
     }
 }
 
-fn table(seen: &RoundData) -> Table {
-    let (rows, mean) = (Row::all(seen), |one: Option<Estimate>| one.map(|one| one.mean));
+fn table(data: &RoundData) -> Table {
+    let (rows, mean) = (Row::all(data), |one: Option<Estimate>| one.map(|one| one.mean));
     let hdd = |row: &Row<'_>| row.of_reads(|point, reading| point.cost(reading, Clock::Hdd));
     Rows::of(&rows)
         .column("file system", |row| row.images[0].fs.as_str())
-        .column(seen.round, |row| row.images[0].round)
+        .column(data.round, |row| row.images[0].round)
         .column("state", |row| row.images[0].state())
         .column("written with", |row| row.images[0].mode.as_deref())
         .column("read-ahead", |row| read_ahead_text(row.setting))
@@ -271,8 +271,8 @@ fn table(seen: &RoundData) -> Table {
         .table("points", "Cold reads: means over the images, 95 % intervals of the disk drive")
 }
 
-fn correlation_table(seen: &RoundData) -> Table {
-    Rows::of(seen.correlations.iter().filter_map(|one| Some((one, one.pearson?))))
+fn correlation_table(data: &RoundData) -> Table {
+    Rows::of(data.correlations.iter().filter_map(|one| Some((one, one.pearson?))))
         .column("file systems", |(one, _)| &one.fs)
         .column("device", |(one, _)| one.device)
         .column("read-ahead", |(one, _)| read_ahead_text(one.read_ahead_kib))
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn times_per_gib_of_read_bytes_are_marked() {
-        let of = |allocated| by_bytes_read(&point::tests::seen(vec![point::tests::read_of_a_gib(allocated)]));
+        let of = |allocated| by_bytes_read(&point::tests::round_data(vec![point::tests::read_of_a_gib(allocated)]));
         assert_eq!(of(1 << 30), None);
         assert!(of(5120).unwrap().contains("in rounds of zfs:"));
     }
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn emulated_times_are_reported() {
         let of = |emulated| {
-            under_emulation(&point::tests::seen(vec![Point { emulated, ..point::tests::read_of_a_gib(1 << 30) }]))
+            under_emulation(&point::tests::round_data(vec![Point { emulated, ..point::tests::read_of_a_gib(1 << 30) }]))
         };
         assert_eq!(of(false), None);
         assert!(of(true).unwrap().starts_with("zfs: read in the guest"));

@@ -20,19 +20,19 @@ pub struct ScoreCost {
 }
 
 /// Returns the score and cost of each round, as means over the images.
-pub(crate) fn pairs(seen: &RoundData, fs: &str, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
-    let scores = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.score(reading)));
-    let costs = seen.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.cost(reading, clock)));
+pub(crate) fn pairs(data: &RoundData, fs: &str, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
+    let scores = data.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.score(reading)));
+    let costs = data.over_rounds(fs, true, |point| point.mean(read_ahead_kib, |reading| point.cost(reading, clock)));
     scores.iter().filter_map(|(round, score)| Some((score.mean, costs.get(round)?.mean))).collect()
 }
 
-pub(crate) fn all(seen: &RoundData) -> Vec<ScoreCost> {
+pub(crate) fn all(data: &RoundData) -> Vec<ScoreCost> {
     let mut found = Vec::new();
     for clock in Clock::ALL {
-        for &read_ahead_kib in &seen.settings {
-            let of = |fs: &String| pairs(seen, fs, clock, read_ahead_kib);
-            let every = seen.systems.iter().flat_map(of).collect();
-            let each = seen.systems.iter().map(|fs| (fs.clone(), of(fs)));
+        for &read_ahead_kib in &data.settings {
+            let of = |fs: &String| pairs(data, fs, clock, read_ahead_kib);
+            let every = data.systems.iter().flat_map(of).collect();
+            let each = data.systems.iter().map(|fs| (fs.clone(), of(fs)));
             for (fs, pairs) in std::iter::once(("all".to_string(), every)).chain(each) {
                 let (score, cost): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
                 if score.is_empty() {

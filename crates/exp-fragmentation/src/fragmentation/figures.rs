@@ -10,21 +10,21 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
-pub(crate) fn all(seen: &RoundData) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
-    for (clock, setting) in views(seen) {
-        figures.extend(cost(seen, clock, setting));
+pub(crate) fn all(data: &RoundData) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = strips(data).into_iter().collect();
+    for (clock, setting) in views(data) {
+        figures.extend(cost(data, clock, setting));
     }
-    figures.extend(dynamic_score(seen));
-    figures.extend(extent_scores(seen));
-    for (clock, setting) in views(seen) {
-        figures.extend(scatter(seen, clock, setting));
+    figures.extend(dynamic_score(data));
+    figures.extend(extent_scores(data));
+    for (clock, setting) in views(data) {
+        figures.extend(scatter(data, clock, setting));
     }
-    for fs in &seen.systems {
-        figures.extend(requests(seen, fs));
+    for fs in &data.systems {
+        figures.extend(requests(data, fs));
     }
-    for fs in &seen.systems {
-        figures.extend(discontinuities(seen, fs));
+    for fs in &data.systems {
+        figures.extend(discontinuities(data, fs));
     }
     figures
 }
@@ -41,16 +41,16 @@ pub(super) fn figure(
 }
 
 /// Returns the read-ahead setting of a device's figures: on for a disk drive, off for an SSD, as published.
-pub(crate) fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
+pub(crate) fn usual(data: &RoundData, clock: Clock) -> Option<u64> {
     match clock {
-        Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
-        _ => seen.settings.iter().copied().max().flatten(),
+        Clock::Ssd if data.settings.contains(&Some(0)) => Some(0),
+        _ => data.settings.iter().copied().max().flatten(),
     }
 }
 
-pub(crate) fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
-    let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
-    match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
+pub(crate) fn sequential(data: &RoundData, clock: Clock) -> Option<f64> {
+    let measured = || data.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
+    match modelled_sequential(&data.models).iter().find(|(modelled, _)| *modelled == clock) {
         Some((_, cost)) => *cost,
         None => senesce_stats::mean(&measured()),
     }
@@ -63,17 +63,17 @@ pub(crate) fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] 
 }
 
 /// Returns the devices with the read-ahead settings of their figures. The SSD is also shown with read-ahead.
-fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
-    let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
-    let on = usual(seen, Clock::Hdd);
-    if usual(seen, Clock::Ssd) != on {
+fn views(data: &RoundData) -> Vec<(Clock, Option<u64>)> {
+    let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(data, clock))).collect();
+    let on = usual(data, Clock::Hdd);
+    if usual(data, Clock::Ssd) != on {
         views.insert(2, (Clock::Ssd, on));
     }
     views
 }
 
-fn view_text(seen: &RoundData, clock: Clock, setting: Option<u64>) -> (String, String) {
-    match setting == usual(seen, clock) {
+fn view_text(data: &RoundData, clock: Clock, setting: Option<u64>) -> (String, String) {
+    match setting == usual(data, clock) {
         true => (clock.key().into(), short(clock).into()),
         false => (format!("{}-read-ahead", clock.key()), format!("{}, with read-ahead", short(clock))),
     }
@@ -87,11 +87,11 @@ fn short(clock: Clock) -> &'static str {
     }
 }
 
-pub(crate) fn device_text(seen: &RoundData, clock: Clock) -> String {
+pub(crate) fn device_text(data: &RoundData, clock: Clock) -> String {
     match clock {
-        Clock::Wall => format!("measured on {}", seen.device),
-        Clock::Hdd => format!("modelled: disk drive {}", seen.models.disk),
-        Clock::Ssd => format!("modelled: solid-state drive {} after the traced writes", seen.models.flash),
+        Clock::Wall => format!("measured on {}", data.device),
+        Clock::Hdd => format!("modelled: disk drive {}", data.models.disk),
+        Clock::Ssd => format!("modelled: solid-state drive {} after the traced writes", data.models.flash),
     }
 }
 
@@ -99,22 +99,22 @@ fn mark(clock: Clock) -> Mark {
     if clock == Clock::Wall { Mark::Measured } else { Mark::Modelled }
 }
 
-fn rounds(seen: &RoundData) -> Axis {
-    let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
+fn rounds(data: &RoundData) -> Axis {
+    let rounds: BTreeSet<u64> = data.points.iter().map(|point| point.round).collect();
     match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
-        true => Axis::categories(seen.round, rounds.iter().map(u64::to_string).collect()),
-        false => Axis::linear(seen.round).from_zero(),
+        true => Axis::categories(data.round, rounds.iter().map(u64::to_string).collect()),
+        false => Axis::linear(data.round).from_zero(),
     }
 }
 
 /// Makes a series of means over the images, with intervals if there are several.
 fn over_rounds(
-    seen: &RoundData,
+    data: &RoundData,
     (name, mark): (String, Mark),
     (fs, aged): (&str, bool),
     value: impl Fn(&Point) -> Option<f64>,
 ) -> Series {
-    let found = seen.over_rounds(fs, aged, value);
+    let found = data.over_rounds(fs, aged, value);
     let points = found.iter().map(|(round, one)| (*round as f64, one.mean)).collect();
     let is_several = found.values().any(|one| one.images > 1);
     let intervals = found.values().filter(|_| is_several).map(|one| (one.low, one.high)).collect();
@@ -125,83 +125,83 @@ fn name_of(fs: &str, aged: bool) -> String {
     if aged { fs.into() } else { format!("{fs}, unaged copy") }
 }
 
-fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+fn cost(data: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let mut series = Vec::new();
     for aged in [true, false] {
-        for fs in &seen.systems {
+        for fs in &data.systems {
             let cost = |point: &Point| point.mean(setting, |reading| point.cost(reading, clock));
-            series.push(over_rounds(seen, (name_of(fs, aged), mark(clock)), (fs, aged), cost));
+            series.push(over_rounds(data, (name_of(fs, aged), mark(clock)), (fs, aged), cost));
         }
     }
     series.retain(|one| !one.points.is_empty());
-    let last = seen.points.iter().map(|point| point.round).max()? as f64;
+    let last = data.points.iter().map(|point| point.round).max()? as f64;
     if series.is_empty() {
         return None;
     }
-    if let Some(cost) = sequential(seen, clock) {
+    if let Some(cost) = sequential(data, clock) {
         series.push(Series::new("sequential bandwidth", Mark::Predicted, vec![(0.0, cost), (last.max(1.0), cost)]));
     }
-    let (id, title) = view_text(seen, clock, setting);
+    let (id, title) = view_text(data, clock, setting);
     Some(figure(
         format!("cost-{id}"),
-        format!("Cost of the cold read over {}s: {title}", seen.round),
+        format!("Cost of the cold read over {}s: {title}", data.round),
         format!("Read-ahead {}. The dashed line is a sequential read of as many bytes.", read_ahead_text(setting)),
-        device_text(seen, clock),
+        device_text(data, clock),
         Better::Lower,
-        FigureKind::Lines { x: rounds(seen), y: Axis::linear("Cost (s/GiB)").log10(), series },
+        FigureKind::Lines { x: rounds(data), y: Axis::linear("Cost (s/GiB)").log10(), series },
     ))
 }
 
-fn dynamic_score(seen: &RoundData) -> Option<Figure> {
-    let setting = usual(seen, Clock::Hdd);
+fn dynamic_score(data: &RoundData) -> Option<Figure> {
+    let setting = usual(data, Clock::Hdd);
     let dynamic = |point: &Point| point.mean(setting, |reading| reading.traced.as_ref()?.dynamic_layout_score);
     let mut series = Vec::new();
     for aged in [true, false] {
-        for fs in &seen.systems {
-            series.push(over_rounds(seen, (name_of(fs, aged), Mark::Measured), (fs, aged), dynamic));
+        for fs in &data.systems {
+            series.push(over_rounds(data, (name_of(fs, aged), Mark::Measured), (fs, aged), dynamic));
         }
     }
     let caption = "From the requests of the cold read, including those for metadata: 1 is a single sequential \
         run, 0 a jump before every block of 4 KiB.";
-    scores(seen, "score", "Dynamic layout score", caption, series)
+    scores(data, "score", "Dynamic layout score", caption, series)
 }
 
-fn extent_scores(seen: &RoundData) -> Option<Figure> {
+fn extent_scores(data: &RoundData) -> Option<Figure> {
     let mut series = Vec::new();
-    for fs in &seen.systems {
+    for fs in &data.systems {
         let inside = (format!("{fs}, inside files"), Mark::Measured);
-        series.push(over_rounds(seen, inside, (fs, true), |point| point.static_layout_score));
+        series.push(over_rounds(data, inside, (fs, true), |point| point.static_layout_score));
         let tree = (format!("{fs}, tree"), Mark::Measured);
-        series.push(over_rounds(seen, tree, (fs, true), |point| point.tree_layout_score));
+        series.push(over_rounds(data, tree, (fs, true), |point| point.tree_layout_score));
     }
     let caption = "From the extents, without a trace. Inside files: the static layout score, the share of blocks \
         that follow the previous block of their file. Tree: the same over all files in the order of reading.";
-    scores(seen, "score-extents", "Static and tree layout score", caption, series)
+    scores(data, "score-extents", "Static and tree layout score", caption, series)
 }
 
-fn scores(seen: &RoundData, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
+fn scores(data: &RoundData, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
     series.retain(|one| !one.points.is_empty());
     (!series.is_empty()).then(|| {
         figure(
             id.into(),
-            format!("{what} over {}s", seen.round),
+            format!("{what} over {}s", data.round),
             caption.into(),
-            seen.device.clone(),
+            data.device.clone(),
             Better::Higher,
-            FigureKind::Lines { x: rounds(seen), y: Axis { max: Some(1.0), ..Axis::linear("Layout score") }, series },
+            FigureKind::Lines { x: rounds(data), y: Axis { max: Some(1.0), ..Axis::linear("Layout score") }, series },
         )
     })
 }
 
-fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
-    let series: Vec<Series> = seen
+fn scatter(data: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+    let series: Vec<Series> = data
         .systems
         .iter()
-        .map(|fs| Series::new(fs.clone(), mark(clock), pairs(seen, fs, clock, setting)))
+        .map(|fs| Series::new(fs.clone(), mark(clock), pairs(data, fs, clock, setting)))
         .filter(|one| !one.points.is_empty())
         .collect();
-    let found = overall(&seen.correlations, clock, setting);
-    let (id, title) = view_text(seen, clock, setting);
+    let found = overall(&data.correlations, clock, setting);
+    let (id, title) = view_text(data, clock, setting);
     (!series.is_empty()).then(|| {
         figure(
             format!("score-cost-{id}"),
@@ -214,7 +214,7 @@ fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figur
                 ),
                 None => "Too few points, or no spread, for a correlation.".into(),
             },
-            device_text(seen, clock),
+            device_text(data, clock),
             Better::Lower,
             FigureKind::Scatter {
                 x: Axis::linear("Layout score"),
@@ -225,9 +225,9 @@ fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figur
     })
 }
 
-fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
+fn requests(data: &RoundData, fs: &str) -> Option<Figure> {
     let aged: Vec<&Sketch> =
-        seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
+        data.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
     let chosen: BTreeSet<usize> = [0, aged.len() / 2, aged.len().checked_sub(1)?].into();
     let chosen: Vec<&Sketch> = chosen.into_iter().map(|index| aged[index]).collect();
     let mut stretches = blocks(chosen.iter());
@@ -236,9 +236,9 @@ fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     let series = chosen.iter().map(|one| {
         let places = one.requests.iter().filter_map(|(order, block)| Some((*order, lens.place(*block)?)));
         let points = places.map(|(order, place)| (order as f64, place as f64 * 4096.0));
-        Series::new(format!("{} {}", seen.round, one.round), Mark::Measured, points.collect())
+        Series::new(format!("{} {}", data.round, one.round), Mark::Measured, points.collect())
     });
-    let setting = seen.settings.last().copied().flatten();
+    let setting = data.settings.last().copied().flatten();
     Some(figure(
         format!("requests-{fs}"),
         format!("{fs}: address against order of requests"),
@@ -247,7 +247,7 @@ fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
              space without requests are omitted. One rising line is a sequential read.",
             read_ahead_text(setting)
         ),
-        seen.device.clone(),
+        data.device.clone(),
         Better::Neither,
         FigureKind::Scatter {
             x: Axis::linear("Request").from_zero(),
@@ -257,15 +257,15 @@ fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     ))
 }
 
-fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
-    let last = seen.points.iter().filter(|point| point.fs == fs).map(|point| point.round).max()?;
-    let setting = usual(seen, Clock::Hdd);
+fn discontinuities(data: &RoundData, fs: &str) -> Option<Figure> {
+    let last = data.points.iter().filter(|point| point.fs == fs).map(|point| point.round).max()?;
+    let setting = usual(data, Clock::Hdd);
     let buckets = |point: &Point, reading: Option<&Reading>| match reading.and_then(|one| one.traced.as_ref()) {
         Some(traced) => traced.log2_blocks.clone(),
         None => point.tree_log2_blocks.clone(),
     };
     let is_chosen = |point: &&Point| point.fs == fs && point.round == last && point.image == 0;
-    let chosen = seen.points.iter().filter(is_chosen);
+    let chosen = data.points.iter().filter(is_chosen);
     let series: Vec<Series> = chosen
         .map(|point| {
             let counts = buckets(point, point.reading(setting));
@@ -277,13 +277,13 @@ fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
     series.iter().any(|one| one.points.len() > 1).then(|| {
         figure(
             format!("discontinuities-{fs}"),
-            format!("{fs}: discontinuities by length, {} {last}", seen.round),
+            format!("{fs}: discontinuities by length, {} {last}", data.round),
             format!(
                 "Jumps between requests of the cold read, read-ahead {}. On SSDs only their number matters, on \
                  disk drives also their length.",
                 read_ahead_text(setting)
             ),
-            seen.device.clone(),
+            data.device.clone(),
             Better::Lower,
             FigureKind::Steps {
                 x: Axis::linear("Length (blocks of 4 KiB)").log2(),

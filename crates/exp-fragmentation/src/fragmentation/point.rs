@@ -232,7 +232,7 @@ pub(crate) mod tests {
     use crate::fragmentation::analysis::RoundData;
     use senesce_core::measurement::Seconds;
 
-    pub(crate) fn seen(points: Vec<Point>) -> RoundData {
+    pub(crate) fn round_data(points: Vec<Point>) -> RoundData {
         RoundData {
             round: "round",
             points,

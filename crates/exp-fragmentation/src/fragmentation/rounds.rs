@@ -124,16 +124,16 @@ impl<P: Procedure> Fragmentation<P> {
         }
         self.advance(&mut aging, round, interrupt)?;
         let state = State { fs, round, image, mode, aged: true, write_seconds: begun.elapsed().as_secs_f64() };
-        let seen = read(&mut aging.volume, &state, common, interrupt)?;
+        let data = read(&mut aging.volume, &state, common, interrupt)?;
         let is_drawn = image == 0 && mode == first_mode::<P>(&spec.own) && (P::AGES_ON || is_drawn(&rounds, round));
-        let drawn = is_drawn.then(|| Sketch::of(&aging.volume, &seen)).transpose()?;
+        let drawn = is_drawn.then(|| Sketch::of(&aging.volume, &data)).transpose()?;
         let files = Tree::below(aging.volume.folder())?.contents(aging.volume.folder())?;
         match P::AGES_ON && !is_last {
             true => self.aging = Some(aging),
             false => aging.volume.close()?,
         }
         let counted = [
-            self.record(seen, drawn, context),
+            self.record(data, drawn, context),
             self.copy(&files, is_drawn, common, &State { aged: false, ..state }, context)?,
         ];
         let is_any = counted.contains(&true) || context.recorded().events().any(|one| matches!(one, Event::Point(_)));
@@ -186,28 +186,28 @@ impl<P: Procedure> Fragmentation<P> {
             files.iter().try_for_each(|(path, content)| writer.write(path, content))
         })?;
         let state = State { write_seconds: begun.elapsed().as_secs_f64(), ..*state };
-        let seen = read(&mut volume, &state, common, context.interrupt)?;
-        let drawn = is_drawn.then(|| Sketch::of(&volume, &seen)).transpose()?;
+        let data = read(&mut volume, &state, common, context.interrupt)?;
+        let drawn = is_drawn.then(|| Sketch::of(&volume, &data)).transpose()?;
         volume.close()?;
-        Ok(self.record(seen, drawn, context))
+        Ok(self.record(data, drawn, context))
     }
 
     /// Records a point if it has a valid reading; returns whether it has.
-    fn record(&mut self, seen: Reads, drawn: Option<Sketch>, context: &mut Context<'_, Self>) -> bool {
-        seen.without.into_iter().for_each(|message| context.caveat(message));
-        self.invalid = seen.invalid.or(self.invalid.take());
-        if seen.point.readings.is_empty() {
+    fn record(&mut self, data: Reads, drawn: Option<Sketch>, context: &mut Context<'_, Self>) -> bool {
+        data.without.into_iter().for_each(|message| context.caveat(message));
+        self.invalid = data.invalid.or(self.invalid.take());
+        if data.point.readings.is_empty() {
             return false;
         }
-        let condition = self.procedure.condition(seen.point.mode.as_deref());
-        for one in seen.point.measurements() {
+        let condition = self.procedure.condition(data.point.mode.as_deref());
+        for one in data.point.measurements() {
             context.measure(match &condition {
                 Some((name, word)) => one.under(name, word),
                 None => one,
             });
         }
         drawn.into_iter().for_each(|drawn| context.record(Event::Sketch(drawn)));
-        context.record(Event::Point(seen.point));
+        context.record(Event::Point(data.point));
         true
     }
 }

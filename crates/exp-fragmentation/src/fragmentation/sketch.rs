@@ -28,13 +28,13 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    pub(crate) fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
-        let every = seen.requests.len().div_ceil(REQUESTS).max(1);
-        let numbered = (0u64..).zip(seen.requests.iter().copied());
+    pub(crate) fn of(volume: &Volume, data: &Reads) -> Result<Self, Failure> {
+        let every = data.requests.len().div_ceil(REQUESTS).max(1);
+        let numbered = (0u64..).zip(data.requests.iter().copied());
         Ok(Self {
-            fs: seen.point.fs.clone(),
-            round: seen.point.round,
-            aged: seen.point.aged,
+            fs: data.point.fs.clone(),
+            round: data.point.round,
+            aged: data.point.aged,
             extents: extents(volume)?,
             requests: numbered.step_by(every).collect(),
         })

@@ -15,10 +15,10 @@ const NOTHING: i32 = -2;
 /// Maximum number of colours; with more files, neighbours in directory order share one.
 const COLOURS: u32 = 12;
 
-pub(crate) fn strips(seen: &RoundData) -> Option<Figure> {
-    let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
+pub(crate) fn strips(data: &RoundData) -> Option<Figure> {
+    let sketches: Vec<&Sketch> = data.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
     let systems: Vec<&String> =
-        seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
+        data.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
     let files = sketches.iter().flat_map(|one| &one.extents).map(|extent| extent.2 + 1).max()?;
     // The copy of the last round stands for all copies.
     let rounds: BTreeSet<u64> = sketches.iter().map(|one| one.round).collect();
@@ -40,7 +40,7 @@ pub(crate) fn strips(seen: &RoundData) -> Option<Figure> {
                 lens.strip(cells, found.map_or(&[], |one| &one.extents), |file| (file * colours / files) as i32),
             );
         }
-        let name = if *aged { format!("{} {round}", seen.round) } else { format!("copy of {round}") };
+        let name = if *aged { format!("{} {round}", data.round) } else { format!("copy of {round}") };
         CellRow { name, cells: row, fill: Vec::new() }
     });
     let rows = rows.collect();
@@ -58,7 +58,7 @@ pub(crate) fn strips(seen: &RoundData) -> Option<Figure> {
              block of every {blocks} blocks of 4 KiB, coloured by its file in reading order. A volume that is \
              read sequentially shows each colour once."
         ),
-        seen.device.clone(),
+        data.device.clone(),
         Better::Neither,
         FigureKind::Cells { rows, heads, legend, unit: "one 4 KiB block of every group".into() },
     ))
@@ -149,8 +149,8 @@ mod tests {
     fn alternating_files_are_all_visible() {
         let turns: Vec<(u64, u64, u32)> = (0..1000).map(|block| (block, 1, (block % 10) as u32)).collect();
         let lens = Lens::of(vec![(0, 1000)]);
-        let seen: BTreeSet<i32> = lens.strip(125, &turns, |file| file as i32).into_iter().collect();
-        assert_eq!(seen, (0..10).collect());
+        let data: BTreeSet<i32> = lens.strip(125, &turns, |file| file as i32).into_iter().collect();
+        assert_eq!(data, (0..10).collect());
     }
 
     #[test]

@@ -83,6 +83,16 @@ fn invalid_values_and_contradictions_are_refused() {
 }
 
 #[test]
+fn kind_without_its_key_is_refused_by_name() {
+    are_refused(&[
+        ("profile = \"agrawal\"\n", "", "needs profile"),
+        ("kind = \"fresh\"", "kind = \"write-once\"", "needs profile"),
+        ("kind = \"fresh\"", "kind = \"copy\"", "needs of"),
+        ("kind = \"fresh\"", "kind = \"image\"", "needs path"),
+    ]);
+}
+
+#[test]
 fn aging_command_has_its_own_keys() {
     are_refused(&[
         ("kind = \"fresh\"", "kind = \"command\"", "needs command"),

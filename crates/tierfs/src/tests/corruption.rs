@@ -153,7 +153,7 @@ fn tree_of(fs: &TierFs) -> Tree {
 
 fn read_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) {
     assert!(depth < 20, "a loop of directories");
-    let seen = fs.get_attr(ino).map(|attr| see(fs, ino, attr));
+    let seen = fs.get_attr(ino).map(|attr| view(fs, ino, attr));
     let names = seen.as_ref().ok().and_then(|seen| seen.names.clone());
     tree.insert(path.into(), seen);
     for (name, child) in names.and_then(Result::ok).unwrap_or_default() {
@@ -169,7 +169,7 @@ fn read_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) 
     }
 }
 
-fn see(fs: &TierFs, ino: u32, attr: Attr) -> InodeView {
+fn view(fs: &TierFs, ino: u32, attr: Attr) -> InodeView {
     let (mut content, mut names) = (Vec::new(), None);
     match attr.mode & libc::S_IFMT {
         libc::S_IFREG => {

@@ -64,14 +64,14 @@ mod tests {
                 "new_file_pieces": pieces,
             })
         };
-        let seen = [
+        let layouts = [
             copy("ordered copy", [4.123, 1.234, 0.234], 1),
             copy("unaged", [5.456, 1.345, 0.245], 1),
             copy("aged", [56.789, 1.456, 0.345], 1303),
         ];
         let cells = json!({"Cells": {"rows": [], "heads": [], "legend": [], "unit": ""}});
         let map = json!({"id": "m", "title": "", "caption": "", "device": "", "better": "Neither", "kind": cells});
-        json!({"drives": ["disk", "sata", "nvme"], "new_file": 8_388_608, "seen": seen, "map": map})
+        json!({"drives": ["disk", "sata", "nvme"], "new_file": 8_388_608, "layouts": layouts, "map": map})
     }
 
     /// Analyses a made-up record of the demo on `target`.

@@ -28,9 +28,9 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
 }
 
 /// Makes the same table without copies: both references are packed without gaps, which is a bound and not a layout.
-pub(crate) fn modelled_answer_table(seen: &ExaminedLayout, new_file: Option<ModelledNewFile>) -> Option<Table> {
-    let layout = seen.layout.as_ref()?;
-    if seen.read_times.is_empty() {
+pub(crate) fn modelled_answer_table(examined: &ExaminedLayout, new_file: Option<ModelledNewFile>) -> Option<Table> {
+    let layout = examined.layout.as_ref()?;
+    if examined.read_times.is_empty() {
         return None;
     }
     let read = |(index, read): (usize, &ModelledRead)| {
@@ -39,7 +39,7 @@ pub(crate) fn modelled_answer_table(seen: &ExaminedLayout, new_file: Option<Mode
             [read.times.in_order, read.times.created, read.times.aged].map(|seconds| json!(three_digits(seconds)));
         AnswerRow { what: format!("read all files, {kind} (modelled s)"), values }
     };
-    let mut rows: Vec<AnswerRow> = seen.read_times.iter().enumerate().map(read).collect();
+    let mut rows: Vec<AnswerRow> = examined.read_times.iter().enumerate().map(read).collect();
     rows.extend(new_file.map(|ModelledNewFile { bytes, minimum_pieces }| AnswerRow {
         what: format!("minimum pieces of a new file of {bytes} (modelled)"),
         values: [1, 1, minimum_pieces].map(|pieces| json!(pieces)),
@@ -62,7 +62,7 @@ pub(crate) fn modelled_answer_table(seen: &ExaminedLayout, new_file: Option<Mode
 
 fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
     let values = |of: &dyn Fn(&ExaminedCopy) -> Value| {
-        std::array::from_fn(|index| copies.seen.get(index).map_or(Value::Null, of))
+        std::array::from_fn(|index| copies.layouts.get(index).map_or(Value::Null, of))
     };
     let read = |(index, drive): (usize, &String)| {
         let kind = DRIVE_KINDS.get(index).copied().unwrap_or(drive);
@@ -96,9 +96,9 @@ fn three_digits(value: f64) -> f64 {
 }
 
 /// Explains how to read the table. Returns `None` without the times of all three.
-pub(crate) fn answer_words(copies: &Copies, seen: &ExaminedLayout, ranges: Option<Ranges>) -> Option<String> {
-    let pieces = seen.read_times.first()?.times.pieces_factor();
-    let [ordered, unaged, aged] = copies.seen.as_slice() else { return None };
+pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: Option<Ranges>) -> Option<String> {
+    let pieces = examined.read_times.first()?.times.pieces_factor();
+    let [ordered, unaged, aged] = copies.layouts.as_slice() else { return None };
     let ratio = |drive: usize| Some(aged.read_seconds.get(drive)? / unaged.read_seconds.get(drive)?);
     let order = unaged.read_seconds.first()? / ordered.read_seconds.first()?;
     let (disk, sata, nvme) = (ratio(0)?, ratio(1)?, ratio(2)?);
