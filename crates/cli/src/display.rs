@@ -148,6 +148,9 @@ pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     for (number, step) in plan.steps.iter().enumerate() {
         println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
     }
+    for note in &plan.notes {
+        wrap(&visible_line(&format!("note: {note}")), TEXT_WIDTH).iter().for_each(|line| println!("{line}"));
+    }
     println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
     println!("estimated time {}", time_words(plan.estimated_seconds));
     Ok(ExitCode::Done.into())

@@ -56,6 +56,9 @@ pub struct Plan {
     /// The steps, in the order of execution.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// Conditions that hold during the steps, and warnings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// An action on one target.
@@ -81,6 +84,7 @@ impl Plan {
             bytes_to_write: 0,
             estimated_seconds: 0.0,
             steps: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -142,6 +146,11 @@ impl Plan {
     /// Adds a step.
     pub fn step(&mut self, action: impl Into<String>, target: impl Into<String>) {
         self.steps.push(Step { action: action.into(), target: target.into() });
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
     }
 
     /// Adds the maximum bytes and the duration of a step.

@@ -244,15 +244,16 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
             );
         }
     }
-    plan.step("sensitivity", crate::questions::reach_text(spec));
+    plan.note(format!("sensitivity: {}", crate::questions::reach_text(spec)));
     for warning in warnings(spec)? {
-        plan.step("beware", warning);
+        plan.note(format!("beware: {warning}"));
     }
     let drive: u64 = steps.iter().map(|planned| planned.bytes_to_write.0).sum();
-    plan.step(
-        format!("of all that is written, about {} by restoring images and by runs", Bytes(drive)),
-        "memory where the images find space there, else the drive of the run directory",
-    );
+    plan.note(format!(
+        "restoring images and running workloads write about {} of the total, to memory where the images find space there, \
+         else to the drive of the run directory",
+        Bytes(drive)
+    ));
     plan.bytes_to_write += drive;
     let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
     plan.estimated_seconds += estimate::guest_seconds(spec);

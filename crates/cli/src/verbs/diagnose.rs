@@ -169,15 +169,10 @@ impl Diagnose {
         analysis.tables.extend(trend_table(trends));
         let scratch = ScratchDirectory::small("page")?;
         let plan = Plan {
-            kind: Self::NAME.into(),
-            seed: DEFAULT_SEED,
             command: format!("senesce diagnose {}", found.target),
             program_version: env!("CARGO_PKG_VERSION").into(),
-            spec: Default::default(),
-            scale: None,
-            bytes_to_write: 0,
             estimated_seconds: found.elapsed_seconds,
-            steps: Vec::new(),
+            ..Plan::default_of(Self::NAME, DEFAULT_SEED)
         };
         let folder = scratch.path().join("run");
         let mut run = RunDirectory::open(&folder, &plan, &Environment::capture())?;

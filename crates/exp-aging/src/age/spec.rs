@@ -457,20 +457,20 @@ impl AgeSpec {
         }
         plan.step(format!("create {} files up to fullness {:.3}", summary.files, summary.fullness), target);
         if !self.clock().is_none() {
-            plan.step(self.clock().to_string(), target);
+            plan.note(self.clock().to_string());
         }
         if self.writers > 1 {
-            plan.step(format!("write {} files concurrently", self.writers), target);
+            plan.note(format!("write {} files concurrently", self.writers));
         }
         if summary.changes {
-            plan.step("append to, truncate, overwrite and rename files at the rates of the profile", target);
+            plan.note("append to, truncate, overwrite and rename files at the rates of the profile");
         }
         plan.step(
             format!("age by {} to operation {} ({:.1} overwrites)", summary.profile, summary.t_end, summary.overwrites),
             target,
         );
         if let Some(words) = self.limits.missed(summary) {
-            plan.step(words, target);
+            plan.note(words);
         }
         let (content, metadata) = self.bytes_to_write(summary);
         plan.bytes_to_write = content + metadata;
