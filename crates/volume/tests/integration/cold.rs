@@ -26,7 +26,10 @@ impl OtherNamespace {
     fn of_user(point: &Path) -> Self {
         let others =
             "awk '$5 ~ \"^/run/senesce/mnt/\" && index(point, $5) != 1 { print $5 }' point=\"$0\" /proc/self/mountinfo";
-        let script = format!("{others} | xargs -r umount --lazy && exec unshare -Urm sh -c '{WORK}' /");
+        // A mount is gone once its own test has removed the mount point, so umount may fail.
+        let script = format!(
+            "{others} | xargs -r umount --lazy 2> /dev/null; [ -z \"$({others})\" ] && exec unshare -Urm sh -c '{WORK}' /"
+        );
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &script]).arg(point);
         Self::of(command)
