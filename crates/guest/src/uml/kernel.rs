@@ -1,5 +1,6 @@
 //! Kernels for user-mode Linux: Debian's package, or built from a kernel tree.
 
+use super::changes;
 use super::objects::{Objects, compile};
 use crate::error::{GuestError, io_error};
 use crate::fetch::{Apt, run_program};
@@ -21,11 +22,6 @@ const SAME_BYTES: [(&str, &str); 4] = [
     ("KBUILD_BUILD_HOST", "senesce"),
     ("KBUILD_BUILD_VERSION", "1"),
 ];
-/// Older kernels have space for fixed registers (arch/x86/um/user-offsets.c). ptrace(2) restores all registers of the processor or
-/// none, so that these kernels do not run on processors with AMX.
-const REGISTERS: &str = "arch/x86/um/user-offsets.c";
-const FIXED_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 2696);";
-const WIDE_REGISTERS: &str = "DEFINE_LONGS(HOST_FP_SIZE, 12288);";
 /// The kernel saves the registers on its stacks, so wide registers need larger stacks.
 const WIDE_STACKS: &str = "CONFIG_KERNEL_STACK_ORDER=4\n";
 const PACKAGE: &str = "user-mode-linux";
@@ -158,7 +154,7 @@ fn is_version(text: &str) -> bool {
 fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     let tree = builds.join(format!("linux-source-{version}"));
     if tree.join("Kbuild").exists() {
-        return widen_registers(&tree).map(|()| tree);
+        return changes::apply(&tree).map(|()| tree);
     }
     let found = rustix::fs::statvfs(builds).map_err(|errno| io_error("check", builds)(errno.into()))?;
     let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
@@ -178,24 +174,13 @@ fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Resul
     let archive = root.join(format!("usr/src/{package}.tar.xz"));
     run_program(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(work.path()))?;
     let unpacked = work.path().join(format!("linux-source-{version}"));
-    widen_registers(&unpacked)?;
+    changes::apply(&unpacked)?;
     fs::rename(&unpacked, &tree).map_err(io_error("rename into place", &tree))?;
     Ok(tree)
 }
 
-/// Makes space for the registers of all processors. A tree of the user is not changed.
-fn widen_registers(tree: &Path) -> Result<(), GuestError> {
-    let path = tree.join(REGISTERS);
-    let text = fs::read_to_string(&path).unwrap_or_default();
-    if text.contains(FIXED_REGISTERS) {
-        fs::write(&path, text.replace(FIXED_REGISTERS, WIDE_REGISTERS)).map_err(io_error("write", &path))?;
-    }
-    Ok(())
-}
-
 fn options_of(tree: &Path) -> String {
-    let is_wide = fs::read_to_string(tree.join(REGISTERS)).is_ok_and(|text| text.contains(WIDE_REGISTERS));
-    format!("{OPTIONS}{}", if is_wide { WIDE_STACKS } else { "" })
+    format!("{OPTIONS}{}", if changes::REGISTERS.is_applied(tree) { WIDE_STACKS } else { "" })
 }
 
 /// Copies a kernel into the cache. Its name has its release and the digest of the program, which contains its configuration.
@@ -249,18 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn fixed_registers_are_widened_once() {
+    fn wide_registers_get_wide_stacks() {
         let tree = tempfile::tempdir().unwrap();
         assert_eq!(options_of(tree.path()), OPTIONS);
-        let path = tree.path().join(REGISTERS);
+        let path = tree.path().join(changes::REGISTERS.file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, format!("\t{FIXED_REGISTERS}\n")).unwrap();
+        fs::write(&path, changes::REGISTERS.from).unwrap();
         assert_eq!(options_of(tree.path()), OPTIONS);
-        for _ in 0..2 {
-            widen_registers(tree.path()).unwrap();
-            assert_eq!(fs::read_to_string(&path).unwrap(), format!("\t{WIDE_REGISTERS}\n"));
-            assert_eq!(options_of(tree.path()), format!("{OPTIONS}{WIDE_STACKS}"));
-        }
+        changes::apply(tree.path()).unwrap();
+        assert_eq!(options_of(tree.path()), format!("{OPTIONS}{WIDE_STACKS}"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! User-mode Linux: the guest's kernel is an ordinary program of the host (Documentation/virt/uml of the kernel). It needs no
 //! root, no KVM and no drives. Its file `/` is what [`confine`] shows to it.
 
+mod changes;
 mod confine;
 mod kernel;
 mod landlock;
