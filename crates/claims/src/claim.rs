@@ -222,7 +222,7 @@ pub struct Published {
     /// Rows of the table, as `METRIC | CONDITION`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
-    /// Numbers that are not in the table.
+    /// Published numbers that are not in the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -11,8 +11,8 @@ use std::fmt::Arguments;
 use std::io::{StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-/// Exit status if the reader of standard output is gone: that of a program that SIGPIPE ends. Success would pass a gate whose output a
-/// pipeline cuts off.
+/// Exit status if the reader of standard output is gone: the same as if SIGPIPE had ended the program. With success, a gate would pass
+/// although its output is incomplete.
 const READER_GONE: i32 = 128 + rustix::process::Signal::PIPE.as_raw();
 
 /// Returns standard output for text: control characters of foreign names are escaped.

@@ -242,8 +242,8 @@ impl MonitoredPhase {
         self.lost_between(self.begun, self.ended)
     }
 
-    /// Returns the loss of the warm-up or of the measured part after it, each with its own limit. Steal counts in the
-    /// measured part only.
+    /// Returns the time lost in the warm-up, or in the measured part after it; each has its own limit. Steal time counts
+    /// in the measured part only.
     pub fn lost_in_warm_up_or_between(&self, warm_until: Duration, from: Duration, to: Duration) -> Option<LostTime> {
         let warm_up = Self { stolen: None, ..self.clone() };
         self.lost_between(from, to).or_else(|| warm_up.lost_between(self.begun, warm_until))

@@ -178,7 +178,7 @@ impl RunDirectory {
     }
 
     /// Appends events that contain their kind: values that serialise to `NAME` or `{NAME:DATA}`, such as enums. They are recorded
-    /// all or none, also after `kill -9` or on a full disk.
+    /// all or none, even after `kill -9` or on a full disk.
     ///
     /// # Errors
     /// As [`Self::append`].

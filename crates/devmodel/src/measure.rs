@@ -155,8 +155,8 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(rates)
     }
 
-    /// Fits seek times: the fastest of many jumps over the same distance met its sector at once and so contains no rotation; the
-    /// mean contains half a rotation.
+    /// Fits seek times. The fastest of many seeks over the same distance reached its sector at once, so it has no rotational
+    /// latency; the mean includes half a rotation.
     fn fit_hdd(&mut self, size: u64, seen: &Measurement) -> Result<Hdd, ModelError> {
         let rate_at = |end: usize| seen.bandwidth_mb_per_s.get(end).map_or(1.0, |point| point.1);
         let outer = rate_at(0).max(rate_at(8));

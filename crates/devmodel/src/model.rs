@@ -23,7 +23,7 @@ pub struct DeviceModel {
     pub measurement: Option<Measurement>,
 }
 
-/// Minimum of positive parameters: beyond, times of single requests do not fit 64 bits of nanoseconds.
+/// Minimum of positive parameters: beyond, times of single requests in nanoseconds do not fit in 64 bits.
 const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e12;
 

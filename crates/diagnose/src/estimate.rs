@@ -107,7 +107,7 @@ pub struct Remedy {
     pub verdict: String,
 }
 
-/// Files that a remedy would change in another way.
+/// Files on which a remedy has side effects.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SideEffects {
     /// Files with some shared extents (reflinks, snapshots): moving them takes new space.
@@ -225,7 +225,7 @@ impl CostedLayout {
         plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
     }
 
-    /// Returns the time that another cost saves for a file, ns.
+    /// Returns by how many ns a file is read faster with the cost `after`.
     pub(crate) fn gain_ns(&self, after: &Cost, file: usize) -> i64 {
         self.costs[0].file_ns[file] as i64 - after.file_ns[file] as i64
     }
@@ -265,7 +265,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         condition.add_complaints(place);
         is_predictable = !condition.free_space_damaged;
     }
-    // Both ask for the free extents. If a bitmap is damaged, ext4 answers only the first call.
+    // Both calls request the free extents. If a bitmap is damaged, ext4 answers only the first call.
     space.free = space.free.filter(|_| costed.summary.free_space.is_some());
     let CostedLayout { summary, files, order, costs } = &costed;
     let [now, ideal, rewritten] = costs;

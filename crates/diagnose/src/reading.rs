@@ -142,7 +142,7 @@ pub struct ReadTimes {
     pub in_order: f64,
     /// Created once in the order of birth, one after the other.
     pub created: f64,
-    /// Every file in one piece at the place of its first block.
+    /// Every file in one piece at the address of its first block.
     pub whole: f64,
     /// As the files lie.
     pub aged: f64,
@@ -181,7 +181,7 @@ impl ReadTimes {
         self.created / self.in_order
     }
 
-    /// Returns how many times longer a read takes than with whole files at the same places.
+    /// Returns how many times longer a read takes than with whole files at the same addresses.
     pub fn pieces_factor(&self) -> f64 {
         self.aged / self.whole
     }

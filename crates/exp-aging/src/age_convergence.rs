@@ -44,7 +44,7 @@ pub(crate) struct Spec {
     /// size of the volume
     #[arg(long)]
     pub size: Size,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.95))]
     pub fullness: f64,
 }
@@ -65,7 +65,7 @@ pub(crate) struct PlayedOut {
     /// With churn by bins, at the size and fullness at which the released tool was measured.
     overwrites_as_the_tool: Option<f64>,
     truncated_bins: usize,
-    /// Number of different operations in two plans of one seed, out of the first [`COMPARED`].
+    /// Number of different operations in two plans with the same seed, out of the first [`COMPARED`].
     operations_that_differ: u64,
     rmse_age: f64,
     rmse_size: f64,

@@ -32,7 +32,7 @@ pub(crate) struct Spec {
     /// size of an image (held in memory)
     #[arg(long)]
     pub size: Size,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.9))]
     pub fullness: f64,
     /// agings of each kind, of different seeds

@@ -34,10 +34,10 @@ pub(crate) struct Spec {
     /// aging profile, a name or a file
     #[arg(long)]
     pub profile: String,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.9))]
     pub fullness: f64,
-    /// bytes created over the size, in both kinds of churn; 0: until convergence
+    /// bytes created / volume size, in both kinds of churn; 0: until convergence
     #[arg(long, value_parser = real(0.0..=10000.0))]
     pub overwrites: f64,
     /// independent agings of each state; results are ranges over them

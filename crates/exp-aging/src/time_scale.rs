@@ -38,10 +38,10 @@ pub(crate) struct Spec {
     /// size of an image (held in the guest's memory)
     #[arg(long)]
     pub size: Size,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.9))]
     pub fullness: f64,
-    /// bytes created over the size
+    /// bytes created / volume size
     #[arg(long, value_parser = real(1.0..=10000.0))]
     pub overwrites: f64,
     /// operations per second of virtual time
@@ -50,7 +50,7 @@ pub(crate) struct Spec {
     /// commit shares of agings without a pace; none: the file system decides
     #[arg(long, value_delimiter = ',')]
     pub shares: Vec<CommitShare>,
-    /// agings of other seeds in each way
+    /// agings of other seeds for each rate or share
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
 }

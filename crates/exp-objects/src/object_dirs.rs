@@ -1,4 +1,4 @@
-//! Number of objects that a file system holds under a scheme of directories, and the limit that ends the fill (DMV study,
+//! Number of objects that a file system holds under a directory scheme, and the limit that ends the fill (DMV study,
 //! chapter on directory layout).
 
 mod analysis;

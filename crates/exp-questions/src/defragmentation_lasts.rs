@@ -38,16 +38,16 @@ pub(crate) struct Spec {
     /// size of an image (held in the guest's memory)
     #[arg(long)]
     pub size: Size,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.95))]
     pub fullness: f64,
     /// temporal locality of births; 0: births do not depend on directories
     #[arg(long, value_parser = real(0.0..=1.0))]
     pub locality: f64,
-    /// bytes created over the size before the defragmentation
+    /// bytes created / volume size before the defragmentation
     #[arg(long, value_parser = real(1.0..=100.0))]
     pub overwrites: f64,
-    /// bytes created over the size between the defragmentation and each measurement
+    /// bytes created / volume size between the defragmentation and each measurement
     #[arg(long, value_delimiter = ',', value_parser = real(0.01..=100.0))]
     pub moments: Vec<f64>,
     /// agings of other seeds

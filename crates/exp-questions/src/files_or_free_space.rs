@@ -38,13 +38,13 @@ pub(crate) struct Spec {
     /// size of an image (held in the guest's memory)
     #[arg(long)]
     pub size: Size,
-    /// used bytes over the size
+    /// used bytes / volume size
     #[arg(long, value_delimiter = ',', value_parser = real(0.55..=0.95))]
     pub fullness: Vec<f64>,
     /// temporal locality of births; 0: births do not depend on directories
     #[arg(long, value_parser = real(0.0..=1.0))]
     pub locality: f64,
-    /// bytes created over those of the live files
+    /// bytes created / bytes of the live files
     #[arg(long, value_delimiter = ',', value_parser = real(1.0..=100.0))]
     pub overwrites: Vec<f64>,
     /// sizes of new files

@@ -36,10 +36,10 @@ pub(crate) struct Spec {
     /// size of an image (held in the guest's memory)
     #[arg(long)]
     pub size: Size,
-    /// allocated bytes of files over the size
+    /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.95))]
     pub fullness: f64,
-    /// bytes created over the size
+    /// bytes created / volume size
     #[arg(long, value_parser = real(1.0..=10000.0))]
     pub overwrites: f64,
     /// agings of other seeds

@@ -57,7 +57,7 @@ pub struct Spec {
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// where the cold store lies: anticache (on the disk) or anticache-model (in memory, with --cold-latency)
+    /// location of the cold store: anticache (on the disk) or anticache-model (in memory, with --cold-latency)
     #[arg(long, value_parser = SubjectKind::among([SubjectKind::Anticache, SubjectKind::AnticacheModel]))]
     pub subject: SubjectKind,
     /// latency of the modelled cold store: ssd, hdd or microseconds

@@ -30,7 +30,7 @@ pub struct Spec {
     /// zones to open, one after the other
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub zones: u32,
-    /// openings of each zone in each way
+    /// openings of each zone with each method
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub rounds: u64,
     /// measurements of each point; verdicts on a real drive need 5

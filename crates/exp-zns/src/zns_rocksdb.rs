@@ -139,7 +139,7 @@ pub(crate) struct OnModel {
 pub(crate) enum Step {
     /// One setup and the repetition, on drives of this machine or in a guest.
     Setup(String, u32),
-    /// The requests of the guest's drives in that repetition, on simulated ones.
+    /// Requests to the guest's drives in that repetition, replayed on simulated drives.
     OnModels(String, u32),
 }
 

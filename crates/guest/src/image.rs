@@ -1,5 +1,5 @@
 //! Prepares a kernel's image for booting. QEMU starts an unpacked kernel at its PVH entry, so an emulated processor need not
-//! unpack it at each boot. A kernel without that entry is booted like by any loader.
+//! unpack it at each boot. A kernel without that entry boots as with any boot loader.
 
 use crate::payload;
 use object::elf::FileHeader64;

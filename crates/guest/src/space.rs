@@ -16,7 +16,7 @@ pub(crate) struct Growth {
     pub remedy: &'static str,
 }
 
-/// Refuses growth beyond the free space; folders of one file system share it.
+/// Refuses growth beyond the free space; folders on the same file system share it.
 ///
 /// # Errors
 /// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).

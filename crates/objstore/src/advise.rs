@@ -93,7 +93,7 @@ pub struct Advice {
     pub entries_per_directory: f64,
     /// Maximum number of objects, and the limit.
     pub most: Prediction,
-    /// The smallest and the largest number that may fit, where the number is uncertain (Btrfs).
+    /// The smallest and the largest number that may fit, if the number is uncertain (Btrfs).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_range: Option<[u64; 2]>,
     /// Why it should not be chosen although it fits.

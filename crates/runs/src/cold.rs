@@ -48,7 +48,7 @@ pub struct ColdAccount {
     pub extent_bytes: Option<u64>,
     /// Bytes of the files with content: written extents, compressed ones in full, data in inodes.
     pub content_bytes: Option<u64>,
-    /// Whether the files lie in memory, where no read is cold.
+    /// Whether the files are in memory, where no read is cold.
     pub in_memory: bool,
     /// Bytes of the image file in the page cache when the read began. None: not an image file, or the kernel does not
     /// report it.

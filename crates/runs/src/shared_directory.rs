@@ -56,7 +56,7 @@ impl Token {
         }
     }
 
-    /// Runs a step of all ranks, which returns when each of them has checked. Rank 0 removes the file, also if a rank
+    /// Runs a step of all ranks, which returns when each of them has checked. Rank 0 removes the file, even if a rank
     /// ended meanwhile, and refuses a directory that some rank does not see.
     pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
         let seen = cluster.gather(&self.is_visible());

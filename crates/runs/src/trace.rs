@@ -182,7 +182,8 @@ impl Summary {
 }
 
 /// Mounts the target, traces its device from the start of the command until everything is written back, and unmounts.
-/// The exit status of the command is not an error. Missing, if the target has no block device.
+/// The exit status of the command is not an error. Fails with [`ExitCode::Missing`] if the
+/// target has no block device.
 pub fn trace_command(request: &TraceRequest) -> Result<TracedCommand, Failure> {
     let options = OpenOptions {
         mount_options: request.mount_options.clone(),

@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     ColdRead,
 }
 
-/// Busy time of the drive per operation. It shows the effect of age on the drive, also if the CPU limits the
+/// Busy time of the drive per operation. It shows the effect of age on the drive, even if the CPU limits the
 /// throughput.
 pub const DRIVE_TIME: &str = "drive time";
 

@@ -107,8 +107,8 @@ fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
     taken.sum()
 }
 
-/// Fields of a stat file from the third, the state, on. The second, the program's name, is in brackets and may contain any
-/// character.
+/// Fields of a stat file, starting with the third, the state. The second, the program's name, is in parentheses and may
+/// contain any character.
 pub fn fields(stat: &str) -> Option<SplitWhitespace<'_>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace())
 }

@@ -19,7 +19,7 @@ pub struct CheckReport {
     pub problems: Vec<String>,
     /// Number of problems beyond those listed.
     pub more_problems: u64,
-    /// Evicted blocks that are unreadable or have a wrong checksum. Reads of a mount return EIO for them.
+    /// Evicted blocks that are unreadable or have a wrong checksum. On a mounted file system, reading them returns EIO.
     pub damaged_blocks: Vec<String>,
     /// Traces of a crash that the next mount cleans up.
     pub notes: Vec<String>,

@@ -319,7 +319,7 @@ impl TierFs {
         Ok(index as u32)
     }
 
-    /// Frees the block of a removed entry if it has no other entries, except the one that takes the next entries. Frees all
+    /// Frees the block of a removed entry if no other entry is in it. Keeps the block that takes the next entries. Frees all
     /// blocks but one of an empty directory.
     pub(crate) fn return_directory_blocks(&self, ino: u32, names: &mut Names, position: u32) -> FsResult<()> {
         let index = position / first_position(1);

@@ -69,7 +69,7 @@ const HEADER_BYTES: usize = 52;
 /// The immutable part of both headers: pair identity and sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Equal in region and cold store of one file system.
+    /// Equal in region and cold store of the same file system.
     pub pair: [u8; 16],
     /// Blocks of the region, including the superblock.
     pub blocks: u64,

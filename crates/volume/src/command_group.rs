@@ -1,4 +1,4 @@
-//! Commands on our mounts, with all processes they start. They end before the unmount, also after `kill -9`.
+//! Commands on our mounts, with all processes they start. They end before the unmount, even after `kill -9`.
 //!
 //! Root runs them in a control group (cgroups(7)): version 2, else the freezer of version 1. A program can leave the
 //! group through a root service (systemd-run, pam_systemd), and ordinary users and some containers have no group. So

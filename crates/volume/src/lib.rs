@@ -1,8 +1,8 @@
 //! Targets: the only crate that writes to devices. Every destructive operation requires a claim made here.
 //!
 //! The user writes a [`TargetSpec`]. [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
-//! mkfs, mount). [`MountedTarget::close`] or its drop undoes all of it. [`visit`] mounts a target of others, to inspect
-//! it or to run a command on it.
+//! mkfs, mount). [`MountedTarget::close`] or its drop undoes all of it. [`visit`] mounts an existing target without
+//! claiming it, to inspect it or to run a command on it.
 
 mod block_device;
 pub mod claim;

@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// An attached loop device. The autoclear flag detaches it when it is dropped and unmounted, also after a kill.
+/// An attached loop device. The autoclear flag detaches it when it is dropped and unmounted, even after a kill.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -90,7 +90,7 @@ impl Drop for LoopDevice {
             let _ = calls::detach(&handle);
         }
         wait_while_held(&self.path, self.backing.as_deref());
-        // Autoclear detaches it with its last user, also if that is another process.
+        // Autoclear detaches it with its last user, even if that is another process.
         self.guardian.dismiss();
     }
 }

@@ -191,7 +191,7 @@ impl<D: TargetDirectory> MountedTarget<D> {
         self.unmounted(|mount, device| mount.check(device.path()))
     }
 
-    /// Runs `action` on the device of the unmounted target and mounts it again, also after an error.
+    /// Runs `action` on the device of the unmounted target and mounts it again, even after an error.
     /// [`TargetError::Missing`] for a directory.
     pub(crate) fn while_unmounted<T>(
         &mut self,

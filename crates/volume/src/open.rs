@@ -65,8 +65,8 @@ pub fn open(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget, T
     stage::<ClaimedDirectory>(spec, options)
 }
 
-/// Mounts an existing target of others, to inspect it (`read_only`) or to run a command on it. It gives no permission
-/// to erase. Refuses a target in use, and a custom file system that `erase` does not name.
+/// Mounts an existing target without claiming it, to inspect it (`read_only`) or to run a command on it. It gives no
+/// permission to erase. Refuses a target in use, and a custom file system that `erase` does not name.
 pub fn visit(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<VisitedDirectory>, TargetError> {
     stage::<VisitedDirectory>(spec, &OpenOptions { keep_existing: true, ..options.clone() })
 }

@@ -50,7 +50,7 @@ pub(crate) fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice
     Ok((0..count).map(|index| Slice { offset: place(index), length }).collect())
 }
 
-/// A stitched device. The kernel removes it with its last user after the drop, also after `kill -9`.
+/// A stitched device. The kernel removes it with its last user after the drop, even after `kill -9`.
 #[derive(Debug)]
 pub struct Stitched {
     path: PathBuf,

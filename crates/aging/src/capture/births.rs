@@ -1,4 +1,4 @@
-//! The order in which files of a tree were born, for its temporal locality.
+//! The order in which files of a tree were created, for its temporal locality.
 
 use crate::plan::Births;
 use std::hash::{DefaultHasher, Hash, Hasher};

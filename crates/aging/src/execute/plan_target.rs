@@ -27,7 +27,7 @@ pub trait PlanTarget: Sync {
     /// Writes everything done so far to the device; freed blocks are available then.
     ///
     /// # Errors
-    /// [`AgingError::Io`]: those of syncfs(2).
+    /// [`AgingError::Io`] if syncfs(2) fails.
     fn commit(&self) -> Result<(), AgingError>;
 }
 

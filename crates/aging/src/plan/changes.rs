@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 pub struct ChangeCounts {
     /// Times a file grew.
     pub appends: u64,
-    /// Times a file was cut.
+    /// Times a file was truncated.
     pub truncations: u64,
-    /// Times a part of a file was written once more.
+    /// Times a part of a file was overwritten.
     pub overwrites: u64,
-    /// Times a file got another name.
+    /// Times a file was renamed.
     pub renames: u64,
-    /// Times a part of a file was freed and written once more.
+    /// Times a part of a file was freed and written again.
     #[serde(default)]
     pub punches: u64,
-    /// Bytes that files grew by.
+    /// Bytes by which files grew.
     pub bytes_appended: u64,
-    /// Bytes that were cut off.
+    /// Bytes that were truncated.
     pub bytes_truncated: u64,
-    /// Bytes that were written once more.
+    /// Bytes that were overwritten.
     pub bytes_overwritten: u64,
-    /// Bytes that were freed and written once more.
+    /// Bytes that were freed and written again.
     #[serde(default)]
     pub bytes_punched: u64,
 }

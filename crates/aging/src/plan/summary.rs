@@ -58,7 +58,7 @@ pub struct Summary {
     /// Whether some of the changes overwrite files in place.
     #[serde(default)]
     pub rewrites: bool,
-    /// Expected changes by the rates, with the maximum bytes that they can append, cut off and rewrite.
+    /// Expected changes by the rates, with the maximum bytes that they can append, truncate and overwrite.
     #[serde(default)]
     pub changes_expected: ChangeCounts,
     /// Largest file, in whole blocks.

@@ -1,6 +1,6 @@
 //! Changes of files between create and delete.
 //!
-//! They are added to the creates and deletes of a plan and take none of its time. Births, directories and ages are those of the
+//! They are added to the creates and deletes of a plan and do not advance its time. Births, directories and ages are those of the
 //! plan without changes. Sizes are too, once every pending change is done. The changes of a file follow from its birth, with
 //! sizes computed backwards from the planned one; only files with a pending change are stored. With K live files, the changes
 //! of a file are spread over K / 8 operations. They come earlier at the end of the plan, or if pending bytes would move

@@ -1,4 +1,4 @@
-//! Directories of new files under temporal locality: most files are born in the directory of the file before.
+//! Directories of new files under temporal locality: most files are created in the directory of the previous file.
 //!
 //! Files that stay and files that pass are two sequences, each with its own directory. Those that stay fill the directories
 //! of each depth evenly, a few directories at a time; depths are then independent of sizes, but not of ages. A coin decides
@@ -13,7 +13,7 @@ use rand_pcg::rand_core::Rng;
 /// Correction of the probability per missing pair.
 const GAIN: f64 = 0.1;
 
-/// Mean number of directories in use. With 3, files that are born 10 births apart have a locality of about 1/3, the median of
+/// Mean number of directories in use. With 3, files that are created 10 births apart have a locality of about 1/3, the median of
 /// real trees (data/locality).
 const IN_USE: u64 = 3;
 

@@ -201,7 +201,7 @@ fn hint(is_root: bool, has_maker: bool) -> String {
     format!("\nhint: {needed}")
 }
 
-/// Returns whether mkfs.ext4 is installed, also if only root's PATH has it.
+/// Returns whether mkfs.ext4 is installed, even if only root's PATH has it.
 fn has_maker() -> bool {
     let (program, package) = FileSystem::Ext4.maker();
     Needs::default().and_program(program, package).are_met()

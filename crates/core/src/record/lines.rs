@@ -60,7 +60,7 @@ struct Line<'a> {
     event: &'a RawValue,
 }
 
-/// Events that were read, and how much of the file they are.
+/// Events that were read, and how much of the file they cover.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub events: Vec<Event>,

@@ -27,11 +27,11 @@ pub fn desnoyers(ratio: f64) -> f64 {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Uniform {
-    /// Physical over logical size, minus one; above 0.01. The one block kept ready does not count as physical.
+    /// Physical over logical size, minus one; above 0.01. The free block kept in reserve does not count as physical.
     pub spare_share: f64,
     /// At least 2.
     pub pages_per_block: u32,
-    /// Blocks without the one kept ready; the spare area must be several blocks.
+    /// Blocks, without the one kept in reserve; the spare area must be several blocks.
     pub blocks: u32,
     pub policy: Policy,
     /// Writes before the measurement and in it, in multiples of the logical size.

@@ -90,7 +90,7 @@ pub struct Sample {
     pub distance: Option<f64>,
 }
 
-/// The extents of the live files at one time of the execution. Data that still waits for its allocation have none.
+/// The extents of the live files at one time of the execution. Data still awaiting allocation have none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ExtentSample {
     /// Operations done.

@@ -21,7 +21,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Creates the planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
+    /// Creates the planners of a share (`None`: everything) of an aging, positioned after all operations below `from`.
     pub(crate) fn new(course: &ExtendedSpec, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
         let parts = course.spec.parts;
         let numbers = match shard {

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 enum Order {
     /// Check whether this directory is the one of rank 0.
     Look(Token),
-    /// Rehearse the parts of this course without the target.
+    /// Rehearse the parts of this aging without the target.
     Rehearse(Box<ExtendedSpec>),
-    /// Execute the plan of this course.
+    /// Execute the plan of this aging.
     Age(Box<Assignment>),
     /// Leave: the run is over.
     Leave,
@@ -148,7 +148,7 @@ pub fn check_target(target: Option<&TargetSpec>) -> Result<(), Failure> {
     }
 }
 
-/// Makes each rank rehearse the parts of a course that it will execute. Runs on rank 0.
+/// Makes each rank rehearse the parts of an aging that it will execute. Runs on rank 0.
 pub(crate) fn rehearse(
     cluster: &Cluster,
     course: &ExtendedSpec,

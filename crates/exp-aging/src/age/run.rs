@@ -150,7 +150,7 @@ pub(crate) fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
     })
 }
 
-/// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, also if the
+/// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, even if the
 /// run ends before it ages anything.
 pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
     let mut course = ExtendedSpec::of(spec, context.recorded().events());

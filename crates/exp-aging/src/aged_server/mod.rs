@@ -136,13 +136,13 @@ pub(crate) struct Spec {
     /// size of an image, or published
     #[arg(long)]
     pub size: Published<Size>,
-    /// allocated bytes of files over the size, or published
+    /// allocated bytes of files / volume size, or published
     #[arg(long)]
     pub fullness: Published<f64>,
     /// aging profiles, one state each
     #[arg(long, value_delimiter = ',')]
     pub profiles: Vec<ProfileName>,
-    /// bytes created while aging, over the size; 0: until convergence
+    /// bytes created while aging / volume size; 0: until convergence
     #[arg(long, value_parser = real(0.0..=100_000.0))]
     pub overwrites: f64,
     /// shares of the free space freed between two commits while aging, one state each; none: as published

@@ -14,7 +14,7 @@ const ERROR: f64 = 0.05;
 /// Layouts whose values differ by less than this factor count as equal.
 const EQUAL: f64 = 1.1;
 
-/// All agings of one profile on one file system in one way.
+/// All agings of one profile on one file system with one commit policy.
 #[derive(Debug, Serialize)]
 struct Cell {
     profile: String,
@@ -68,7 +68,7 @@ impl<'a> Group<'a> {
         means?.try_into().ok()
     }
 
-    /// Returns the ratio of a value to that of another way, paired by seed.
+    /// Returns the ratio of a value to that with another commit policy, paired by seed.
     fn ratio(&self, other: &Self, of: fn(&AgedImage) -> f64) -> Option<Ratio> {
         let partner = |aged: &&Aged| other.agings.iter().find(|one| one.step.seed == aged.step.seed).copied();
         let pairs: Vec<(f64, f64)> =

@@ -48,7 +48,7 @@ pub struct RoundStep {
     /// Number of the volume.
     #[serde(default)]
     pub image: u32,
-    /// How the files are written, if the run compares several ways.
+    /// How the files are written, if the run compares several modes.
     #[serde(default)]
     pub mode: Option<String>,
 }

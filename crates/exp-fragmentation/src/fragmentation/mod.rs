@@ -58,7 +58,7 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    /// Returns the ways of writing the files that the run compares: the first in all rounds, the others in the first
+    /// Returns the write modes that the run compares: the first in all rounds, the others in the first
     /// and last round. None if there is a single one.
     fn modes(_own: &Self::Parameters) -> Vec<&'static str> {
         Vec::new()

@@ -16,7 +16,7 @@ pub struct Point {
     /// Number of the independent volume of this round.
     #[serde(default)]
     pub image: u32,
-    /// How the files were written, if the run compares several ways.
+    /// How the files were written, if the run compares several modes.
     #[serde(default)]
     pub mode: Option<String>,
     /// Whether the experiment laid out the files; otherwise they were copied in order to a fresh volume.

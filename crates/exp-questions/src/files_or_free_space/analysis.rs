@@ -78,8 +78,8 @@ fn costs<'a>(effects: impl Iterator<Item = &'a Effect>) -> String {
     format!("{} of {}", all.iter().filter(|effect| effect.is_cost()).count(), all.len())
 }
 
-/// Returns whether a write takes more requests, too. Without them, it only lies elsewhere: ballast and filler have
-/// different places.
+/// Returns whether a write also takes more requests. If not, it is only at another address, because ballast and filler
+/// have different addresses.
 fn has_more_requests(effects: &[Effect], write: &Effect) -> bool {
     let requests = write.metric.replace(", disk", ", requests");
     let is_it = |one: &&Effect| (&one.aging, one.factor, &one.metric) == (&write.aging, write.factor, &requests);

@@ -1,4 +1,5 @@
-//! Are the states what they are called? In each seed, the held factor is the same; over the seeds, the moved one differs.
+//! Checks that each state has the property it is named after. In each seed, the held factor is the same; over the seeds, the
+//! moved factor differs.
 
 use super::Aging;
 use super::LayoutAge::{Aged, Young};
@@ -21,7 +22,7 @@ pub(super) struct Proof {
     pub seeds: usize,
     /// Seeds in which the four states have one base, and the same files and free bytes; the others are left out.
     pub proven: usize,
-    /// Proven seeds in which held files lie at identical places, and held free extents.
+    /// Proven seeds in which the held files (below: the held free extents) have identical addresses.
     pub identical_files: usize,
     pub identical_free: usize,
     /// The largest ratio of the numbers of free extents where they are held.

@@ -116,7 +116,7 @@ fn write_all(mut file: File, mut bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Extents of files, gaps between them in path order, and a hash of their places.
+/// Extents of files, gaps between them in path order, and a hash of their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ExtentStatistics {
     pub files: u64,
@@ -124,7 +124,7 @@ pub(crate) struct ExtentStatistics {
     pub extents: u64,
     /// Files and extents that do not directly follow the one before.
     pub gaps: u64,
-    /// Equal places have equal hashes in one record.
+    /// Equal addresses have equal hashes in one record.
     pub hash: u64,
 }
 

@@ -123,7 +123,7 @@ fn one(
     })
 }
 
-/// Converts a time of the recording to the model: the time when all commands complete by then are done.
+/// Converts a time of the recording to the time at which the model has completed the commands that were complete by then.
 fn on_model<'a>(all: &'a Commands, replayed: &'a Replayed) -> impl Fn(u64) -> u64 + 'a {
     let pairs = all.list.iter().zip(&replayed.times);
     let mut done: Vec<(u64, u64)> =

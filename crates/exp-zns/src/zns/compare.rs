@@ -44,7 +44,7 @@ pub struct Comparison {
     pub group: String,
     /// Whether the model was fitted to this value.
     pub fitted: bool,
-    /// Whether the value is of another drive: shown as context, not compared.
+    /// Whether the value is from another drive: shown as context, not compared.
     pub context: bool,
 }
 

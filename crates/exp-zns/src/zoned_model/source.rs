@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct Spec {
     /// The drive: `sim:MODEL`, a device, or `tables` for published values.
     pub device: String,
-    /// FitData of published values, instead of a drive.
+    /// Tables of published values, instead of a drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableFile>,
     /// The model that supplies the structure, and the constants that are not measured.

@@ -254,7 +254,7 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(paths)
 }
 
-/// Writes a file atomically, also with respect to power failures.
+/// Writes a file atomically, even with respect to power failures.
 fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     // Removes remains of an earlier attempt, or a planted file: a link would be written through.
     match fs::remove_file(temporary) {

@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) struct Side<'a> {
     pub records: Vec<&'a Record>,
     pub groups: Groups,
-    /// Counted units: runs, or images if several runs of one seed are one image.
+    /// Counted units: runs, or images if several runs with the same seed share an image.
     pub units: usize,
     pub caveats: Vec<String>,
     identities: Vec<Identity>,

@@ -61,7 +61,7 @@ fn found(
     BaselineComparison { run, time: time(entries, run, &baseline), baseline, found }
 }
 
-/// Dates of one format sort as text.
+/// Dates in the same format sort as text.
 fn time(entries: &[ListedRun], run: usize, baseline: &[usize]) -> Option<&'static str> {
     let date = |index: usize| entries[index].date.as_deref();
     if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {

@@ -119,7 +119,7 @@ impl MetricSpec {
     }
 }
 
-/// Checks that a name differs from that of any other measurement of the run, because values of one name are one metric.
+/// Checks that a name differs from that of any other measurement of the run, because values with the same name are one metric.
 fn name(name: &str) -> Result<(), String> {
     let known = [WALL_TIME, TIME_WITH_SYNC, WRITTEN, READ, GROWTH];
     match name.trim() {

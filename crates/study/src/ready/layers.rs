@@ -101,7 +101,7 @@ fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut LayerWork) -> Re
     fs::rename(&draft, &name).map_err(failed("rename", &draft))
 }
 
-/// Combines the newest layers, the upper of two files of one name wins. Then copies up some files.
+/// Combines the newest layers; of two files with the same name, the upper one wins. Then copies up some files.
 fn start(folder: &Path, newest: u32, content: &[u8], done: &mut LayerWork) -> Result<(), Failure> {
     let root = root_of(folder, newest);
     let oldest = newest.saturating_sub(STACK - 1);

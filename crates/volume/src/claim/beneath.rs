@@ -70,7 +70,7 @@ fn walked(root: &File, path: &Path) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the mount number of an open file (proc(5)); two mounts of one file system differ.
+/// Returns the mount number of an open file (proc(5)); two mounts of the same file system differ.
 fn mount_of(open: &impl AsFd) -> Result<u64, Errno> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_fd().as_raw_fd()))
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;

@@ -123,7 +123,7 @@ impl Guardian {
     }
 }
 
-/// Runs a program until it ends and captures piped output. The program ends with this process, also after `kill -9`.
+/// Runs a program until it ends and captures piped output. The program ends with this process, even after `kill -9`.
 pub fn output(command: &mut Command) -> std::io::Result<Output> {
     CommandGroup::marked().map_err(std::io::Error::other)?.output(command)
 }

@@ -49,9 +49,9 @@ impl Medium {
         }
     }
 
-    /// Distinguishes targets that share a folder of snapshots. A device has its word. An image with its snapshots next
-    /// to it may move together with them. Any other image has its path, which survives its replacement and a reboot;
-    /// its inode may be reused.
+    /// Returns text that distinguishes targets with a common folder of snapshots. For a device it is its word. For an image
+    /// next to its snapshots it is the same text everywhere, so that both can be moved together. For any other image it is
+    /// the path: it stays the same after a replacement or a reboot, while the inode may be reused.
     pub(super) fn identity(&self, folder: &Path) -> String {
         match self {
             Self::Image { .. } if self.is_own(folder) => "the image next to its folder".into(),

@@ -87,7 +87,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or next to an
-    /// image (`FILE.snapshots`) or in the cache directory for a device. Writes nothing, also after an interrupted
+    /// image (`FILE.snapshots`) or in the cache directory for a device. Writes nothing, even after an interrupted
     /// restore. [`TargetError::Usage`] for a directory or memory.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
         Self::allowing(spec, folder, None)

@@ -115,7 +115,7 @@ fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<OpenedFile
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let found = match rustix::fs::statx(folder, name, AtFlags::STATX_DONT_SYNC, wanted) {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
-        // Files on a lost server are not on this machine.
+        // Files on an unreachable server are not on this machine.
         Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::STALE) => return Ok(None),
         // A FUSE file system of another user, which refuses root; the process itself may be inspected.
         Err(rustix::io::Errno::ACCESS) if rustix::fs::readlinkat(folder, name, Vec::new()).is_ok() => return Ok(None),

@@ -1,4 +1,4 @@
-//! FitData of measurements: comma-separated, `#` begins a comment line, the first other line names the columns.
+//! Tables of measurements: comma-separated, `#` begins a comment line, the first other line names the columns.
 
 use crate::error::ZonedError;
 

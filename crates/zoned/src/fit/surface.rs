@@ -16,7 +16,7 @@ const SEEDS: usize = 32;
 const FEW_SEEDS: usize = 12;
 /// Runs per parameter of a surface: if seeds add the same offset for all constants, and if they do not.
 const RUNS: (usize, usize) = (2, 8);
-/// Seeds have a common offset if runs of one seed scatter less than this share of the scatter between seeds.
+/// Seeds have a common offset if runs with the same seed scatter less than this share of the scatter between seeds.
 const ALIKE: f64 = 0.5;
 /// Distance by which constants are moved, as logarithms: less than where surfaces bend, more than where nothing shows.
 const WIDTH: (f64, f64) = (0.03, 0.15);
@@ -220,7 +220,7 @@ impl Search<'_> {
             more_runs.into_iter().for_each(|(place, more)| runs.entry(place).or_default().extend(more));
             samples.extend(more);
         }
-        // Runs of one seed have nothing in common here.
+        // Runs with the same seed have nothing in common here.
         samples.iter_mut().enumerate().for_each(|(number, sample)| sample.seed = number);
         for place in wild {
             laid.insert(place, self.through(place, &samples, &runs[&place])?);

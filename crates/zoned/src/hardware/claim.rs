@@ -269,7 +269,7 @@ impl ClaimedDrive {
         if self.pointers.is_some() { self.check_pointers(&self.zones()?) } else { Ok(()) }
     }
 
-    /// Remembers how far a job left the zones written; `None`: unknown from now on.
+    /// Remembers how far a job wrote the zones; `None`: unknown from now on.
     pub(crate) fn remember(&mut self, pointers: Option<Pointers>) {
         self.pointers = pointers;
     }

@@ -87,7 +87,7 @@ impl Workload {
 /// Modelled rates of one workload, MiB/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Contiguous, fragmented, placed.
+    /// In the states contiguous, fragmented and placed.
     pub mib_per_s: [f64; 3],
     /// Fitted on the contiguous rate: nanoseconds that the host adds to each read of the program.
     pub host_ns: f64,

@@ -1,4 +1,4 @@
-//! Finds the options that distinguish jobs of one name.
+//! Finds the options that distinguish jobs with the same name.
 
 use super::clones::JoinedClones;
 use super::format::Job;

@@ -51,7 +51,7 @@ pub struct RawDirection {
     pub io_bytes: Option<f64>,
     pub io_kbytes: Option<f64>,
     pub bw_bytes: Option<f64>,
-    /// KiB per second; before fio 3.2 the only rate of bytes.
+    /// KiB per second; before fio 3.2 the only byte rate.
     pub bw: Option<f64>,
     pub iops: Option<f64>,
     pub runtime: Option<f64>,

@@ -1,4 +1,4 @@
-//! Reasons why the numbers of a job do not count, or need a caveat.
+//! Reasons why the numbers of a job do not count or need a caveat.
 
 use super::clones::{JoinedClones, MOST, join, reported};
 use super::format::{Direction, Options, Output, SYNC};
@@ -47,7 +47,7 @@ fn lacking(JoinedClones { job, clones, entries }: &JoinedClones, global: &Option
     let (name, wanted) = (&job.name, job.number(global, "numjobs")? as usize);
     let is_grouped = job.option(global, "group_reporting").is_some();
     let (problem, counts) = match (reported(job), *entries) {
-        // Jobs of one name and the same options have a multiple of them.
+        // Jobs with the same name and options have a multiple of them.
         (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => return None,
         (_, 2..) => ("it is incomplete, and its numbers do not count", false),
         (Some(2..), _) => {

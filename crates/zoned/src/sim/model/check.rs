@@ -3,7 +3,7 @@
 use super::*;
 
 impl Model {
-    /// Checks that times and shares are not negative, and small enough for sums to fit 64 bits of nanoseconds.
+    /// Checks that times and shares are not negative, and small enough for sums in nanoseconds to fit in 64 bits.
     pub(super) fn check_numbers(&self) -> Result<(), ZonedError> {
         let value = toml::Value::try_from(self).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
         let mut rest = vec![(String::new(), &value)];
