@@ -324,7 +324,7 @@ impl Rule {
                 Some("a line rises or falls".into())
             }
             Self::Table { mean_error, worst_error, .. } if !(*mean_error > 0.0 && worst_error >= mean_error) => {
-                Some("errors must be positive, and the worst at least the mean".into())
+                Some("the mean error must be above 0, and the worst error at least as large".into())
             }
             _ => self
                 .selections()

@@ -58,9 +58,9 @@ impl IoFailure {
 
 fn usual_remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there or choose another place",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there or choose another path",
         io::ErrorKind::PermissionDenied => "check the permissions; root may be needed",
-        io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another place",
+        io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another path",
         _ => "",
     }
 }
@@ -89,7 +89,7 @@ mod tests {
         let full = || IoFailure::new("write", "/mnt/a", io::Error::from_raw_os_error(28));
         assert_eq!(
             full().to_string(),
-            "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: free some space there or choose another place"
+            "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: free some space there or choose another path"
         );
         let other = full().with_remedy("choose a larger --size").to_string();
         assert_eq!(other, "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: choose a larger --size");

@@ -94,9 +94,9 @@ impl Classify for OutputError {
 fn io_remedy(source: &io::Error, path: &Path) -> Cow<'static, str> {
     match source.kind() {
         io::ErrorKind::NotFound => "create its folder first".into(),
-        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another place".into(),
-        io::ErrorKind::StorageFull => "free some space there or choose another place".into(),
-        io::ErrorKind::PermissionDenied => format!("{}choose another place", remedy_of_denial(path)).into(),
+        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another path".into(),
+        io::ErrorKind::StorageFull => "free some space there or choose another path".into(),
+        io::ErrorKind::PermissionDenied => format!("{}choose another path", remedy_of_denial(path)).into(),
         _ => "".into(),
     }
 }
@@ -256,7 +256,7 @@ impl<'a> OutputPath<'a> {
             FileType::RegularFile => Ok(Some(ExistingOutput::Regular(ExistingFile { seen: own }))),
             FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
                 format!("it is a pipe of user {}, and other users than root may create files next to it", own.st_uid),
-                "remove it, or choose another place; to write to it, write - and redirect it",
+                "remove it, or choose another path; to write to it, write - and redirect it",
             ),
             FileType::Fifo | FileType::CharacterDevice => Ok(Some(ExistingOutput::Stream(there))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
@@ -310,8 +310,8 @@ impl ExistingFile {
                     self.seen.st_uid
                 ),
                 remedy: match format {
-                    Format::Log => "remove it, or choose another place".into(),
-                    _ => "remove it, choose another place, or replace it by a file of your own with --force".into(),
+                    Format::Log => "remove it, or choose another path".into(),
+                    _ => "remove it, choose another path, or replace it by a file of your own with --force".into(),
                 },
             });
         }

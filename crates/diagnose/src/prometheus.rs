@@ -15,7 +15,7 @@ pub fn text(found: &Prognosis) -> String {
     metric(&mut text, "pieces", "Contiguous pieces of files.", &one(found.pieces as f64));
     metric(&mut text, "unseen_share", "Share that was not accessible.", &one(found.unseen_share));
     let free = (found.space.free_blocks * found.space.block_size) as f64;
-    metric(&mut text, "free_bytes", "Free bytes, the reserve of root included.", &one(free));
+    metric(&mut text, "free_bytes", "Free bytes, including the space reserved for root.", &one(free));
     let creatable = |number: fn(&crate::headroom::CreatableFiles) -> u64| {
         let sample = |one: &crate::headroom::CreatableFiles| {
             let user = if one.user == crate::headroom::User::Root { "root" } else { "user" };
@@ -24,6 +24,6 @@ pub fn text(found: &Prognosis) -> String {
         found.creatable.iter().map(sample).collect::<Vec<_>>()
     };
     metric(&mut text, "creatable_files", "Files that can still be created.", &creatable(|one| one.files));
-    metric(&mut text, "creatable_files_at_least", "Lower bound of the rule.", &creatable(|one| one.low));
+    metric(&mut text, "creatable_files_at_least", "Lower bound of creatable_files.", &creatable(|one| one.low));
     text
 }

@@ -20,7 +20,7 @@ pub(crate) fn seconds(value: f64) -> String {
 pub(crate) fn verdict(now: f64, after: f64) -> &'static str {
     match 1.0 - after / now {
         gain if !gain.is_finite() || gain < WORTH => "not worth it",
-        gain if gain < 0.5 => "worth it if you read it all often",
+        gain if gain < 0.5 => "worth it if you often read everything",
         _ => "worth it",
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     fn gain_below_ten_percent_is_not_worth_it() {
         assert_eq!(verdict(34.0, 33.9), "not worth it");
         assert_eq!(verdict(34.0, 6.0), "worth it");
-        assert_eq!(verdict(34.0, 20.0), "worth it if you read it all often");
+        assert_eq!(verdict(34.0, 20.0), "worth it if you often read everything");
         assert_eq!(verdict(0.0, 0.0), "not worth it");
     }
 

@@ -223,7 +223,7 @@ impl Run for ObjectDirs {
 }
 
 impl Experiment for ObjectDirs {
-    const TITLE: &'static str = "How many objects fit under a scheme of directories: out of bytes or of inodes?";
+    const TITLE: &'static str = "How many objects fit under a directory scheme, and do bytes or inodes run out first?";
     const PAGE: &'static str = include_str!("../docs/experiments/object-dirs.md");
 
     fn defaults(level: Level) -> Spec {

@@ -66,7 +66,7 @@ pub(crate) fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -
     let path = path.into();
     move |source| {
         let is_full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let remedy = if is_full { "free some space there, or set TMPDIR to a larger place" } else { "" };
+        let remedy = if is_full { "free some space there, or set TMPDIR to a directory with more space" } else { "" };
         IoFailure::new(operation, path, source).with_remedy(remedy).into()
     }
 }

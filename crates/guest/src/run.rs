@@ -280,8 +280,13 @@ impl GuestRun {
             !keeps
         };
         let scratch = self.drives.iter().filter(is_scratch).map(|drive| drive.size.0).sum();
-        let temporary = Growth { folder: std::env::temp_dir(), bytes: scratch, remedy: "set TMPDIR to a larger place" };
-        let of_kept = |(folder, bytes)| Growth { folder, bytes, remedy: "name a larger place with --keep-drive" };
+        let temporary = Growth {
+            folder: std::env::temp_dir(),
+            bytes: scratch,
+            remedy: "set TMPDIR to a directory with more space",
+        };
+        let of_kept =
+            |(folder, bytes)| Growth { folder, bytes, remedy: "name a path with more space with --keep-drive" };
         Ok(std::iter::once(temporary).chain(kept.into_iter().map(of_kept)).collect())
     }
 

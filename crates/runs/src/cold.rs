@@ -90,7 +90,7 @@ pub enum NotCold {
          disagree"
     )]
     Clocks { busy_ms: u64, counted_ms: u64, read_ms: u64 },
-    #[error("the files lie in memory: nothing is read from a device")]
+    #[error("the files are in memory: no read reaches a device")]
     InMemory,
     #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
     ShortTrace { traced: Bytes, delivered: Bytes },

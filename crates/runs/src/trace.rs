@@ -200,7 +200,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<TracedCommand, Failure> {
         Failure::new(
             ExitCode::Missing,
             format!(
-                "{} lies on no block device (tmpfs, overlay or network?); trace an image or a device",
+                "{} is not on a block device (tmpfs, overlay or network?); trace an image or a device",
                 request.target
             ),
         )

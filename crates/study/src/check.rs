@@ -70,7 +70,9 @@ impl StudySpec {
             };
         }
         if self.most_seconds().is_infinite() {
-            return Err("until_decided needs an end: set max_time = \"1h\" (on the command line --max-time 1h)".into());
+            return Err(
+                "until_decided needs a time limit: set max_time = \"1h\" (on the command line --max-time 1h)".into()
+            );
         }
         if !self.models.is_empty() || self.noise {
             return Err("until_decided decides measured values: leave models and noise out".into());

@@ -228,8 +228,8 @@ pub(crate) fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: 
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(
-            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on \
-             {size} are replaced until {created} were created; choose a fullness of 0.25 or below"
+            "may run out of space: btrfs reclaims a zone only when three quarters of it are dead, and the aging creates \
+             {created} on {size}, with {live} of live files; choose a fullness of 0.25 or below"
         )
     })
 }

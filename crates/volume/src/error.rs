@@ -60,7 +60,7 @@ impl TargetError {
 
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::ENOSPC) => "free some space there or choose another place",
+        Some(libc::ENOSPC) => "free some space there or choose another path",
         Some(libc::EACCES | libc::EPERM) => "root may be needed",
         _ => "",
     }

@@ -284,7 +284,7 @@ fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>
                 "space for the image {}: it may grow to {most}, the host's file system has {free} free; it",
                 path.display()
             ),
-            "make the image smaller, free some space or choose another place",
+            "make the image smaller, free some space or choose another path",
         )),
     }
 }

@@ -66,7 +66,7 @@ fn make(path: &Path, wanted: KeptDriveSpec) -> Result<File, TargetError> {
             return Err(TargetError::refused(
                 path.display(),
                 "the file system there has no extended attributes, which the next run needs to recognise the drive",
-                "choose another path, or use it without the mark: --force",
+                "choose another path, or create the drive without them: --force",
             ));
         }
         Err(Errno::OPNOTSUPP) | Ok(()) => {}

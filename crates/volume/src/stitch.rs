@@ -35,7 +35,7 @@ pub(crate) fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice
     };
     if size.0 == 0 || !size.0.is_multiple_of(step) {
         let near = Bytes((size.0 / step).max(1) * step);
-        return wrong(format!("{count} slices of whole MiB do not make {size}; the nearest size is {near}"));
+        return wrong(format!("{size} cannot be divided into {count} slices of whole MiB; the nearest size is {near}"));
     }
     if size.0 > usable {
         return wrong(format!("the slices take {size}, the device has {}", Bytes(usable)));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// An existing file in place of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is {found}, but a directory is required\nhint: choose another place")]
+#[error("{path} is {found}, but a directory is required\nhint: choose another path")]
 pub struct Obstacle {
     /// The path itself, or a parent.
     pub path: PathBuf,

@@ -120,9 +120,9 @@ pub(super) fn remedy_of_owner(owner: u32) -> String {
 
 fn remedy(source: &io::Error, path: &Path) -> String {
     match source.raw_os_error() {
-        Some(28) => "free some space there or choose another place with --out".into(),
-        Some(30) => "choose a writable place with --out".into(),
-        Some(13) => format!("{}choose another place with --out", remedy_of_denial(path)),
+        Some(28) => "free some space there or choose another path with --out".into(),
+        Some(30) => "choose a writable path with --out".into(),
+        Some(13) => format!("{}choose another path with --out", remedy_of_denial(path)),
         _ => String::new(),
     }
 }

@@ -59,7 +59,7 @@ impl Source {
         let path = if kind.is_dir() {
             let device = BlockDevice::below(target);
             let device =
-                device.ok_or_else(|| no_twin("it does not lie on a single block device; name an image or a device"))?;
+                device.ok_or_else(|| no_twin("it is not on a single block device; name an image or a device"))?;
             device.path().to_path_buf()
         } else if kind.is_block_device() || kind.is_file() {
             target.to_path_buf()
@@ -316,7 +316,7 @@ fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
     if chunks.iter().any(|chunk| chunk.spread)
         || metadata.iter().flat_map(|chunk| &chunk.copies).any(|copy| copy.0 != 1)
     {
-        return Err(no_twin("it lies on several devices"));
+        return Err(no_twin("it spans several devices"));
     }
     let from = source.open()?;
     let to = std::fs::OpenOptions::new().write(true).open(image).map_err(PrognosisError::io("open", image))?;

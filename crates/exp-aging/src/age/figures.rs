@@ -122,8 +122,7 @@ pub(crate) fn extents(samples: &[ExtentSample], device: &str) -> Figure {
     Figure {
         id: "extents".into(),
         title: "Extents over the course of the aging".into(),
-        caption: "Mean number of extents of a live file. Data that still wait for their allocation are not counted."
-            .into(),
+        caption: "Mean number of extents of a live file. Data still awaiting allocation are not counted.".into(),
         device: device.into(),
         better: Better::Lower,
         kind: FigureKind::Lines {

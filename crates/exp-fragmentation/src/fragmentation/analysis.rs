@@ -141,8 +141,8 @@ fn by_bytes_read(data: &RoundData) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
     systems_with(data, is_one).map(|names| {
         format!(
-            "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: it reports less than half \
-             of them as allocated (not accounted yet, compressed, or sparse)"
+            "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: the file system reports \
+             less than half of them as allocated (not accounted yet, compressed, or sparse)"
         )
     })
 }

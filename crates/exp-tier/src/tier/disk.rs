@@ -41,7 +41,7 @@ impl Disk {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let found = statfs(&self.0).map_err(|error| failed("inspect", &self.0)(error.into()))?;
         if IN_MEMORY.contains(&found.f_type) {
-            let words = format!("--disk {self} lies in memory; name a directory on a disk");
+            let words = format!("--disk {self} is in memory; name a directory on a disk");
             return Err(Failure::new(ExitCode::Missing, words));
         }
         Ok(())
@@ -62,7 +62,7 @@ mod tests {
         let disk = |text: &str| text.parse::<Disk>().unwrap();
         let failure = disk("/dev/shm").check().unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::Missing);
-        assert!(failure.to_string().contains("lies in memory"), "{failure}");
+        assert!(failure.to_string().contains("is in memory"), "{failure}");
         assert!(disk("/no/such/place").check().is_err());
     }
 }

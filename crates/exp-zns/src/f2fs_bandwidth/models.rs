@@ -31,7 +31,7 @@ pub(crate) fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), F
         })
         .collect();
     if recordings.is_empty() {
-        return Err(Failure::new(ExitCode::RunFailed, "the guest recorded nothing of its drives"));
+        return Err(Failure::new(ExitCode::RunFailed, "the guest recorded no requests to its drives"));
     }
     for recorded in recordings {
         context.check_interrupt()?;

@@ -114,7 +114,7 @@ impl Fitting {
         }
         if fitting.points.is_empty() && !fitting.left_out.is_empty() {
             let reasons: Vec<&str> = fitting.left_out.keys().map(String::as_str).collect();
-            return Err(Failure::usage(format!("the drive can run none of the points: {}", reasons.join("; "))));
+            return Err(Failure::usage(format!("the drive supports none of the points: {}", reasons.join("; "))));
         }
         Ok(fitting)
     }

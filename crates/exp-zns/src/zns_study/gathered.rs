@@ -252,14 +252,14 @@ fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
 fn description(path: &str, text: &str) -> String {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let known = match ending {
-        "py" | "sh" | "c" | "h" | "bt" | "ipynb" => "a program, no result",
+        "py" | "sh" | "c" | "h" | "bt" | "ipynb" => "a program, not a result",
         "md" | "rst" => "documentation",
         "fio" => "a job file of fio, not a result",
         _ if text.contains("[global]") || text.trim_start().starts_with('[') && text.contains("\nrw=") => {
             "a job file of fio, not a result"
         }
         _ if text.contains("clat") || path.contains("lat.") => {
-            "a log of single latencies; the result of the same run has their distribution"
+            "a log of individual latencies; the result of the same run has their distribution"
         }
         _ if operations(&format!("{text}\n")).is_some() => "it ends within its only line",
         _ => "neither fio JSON nor op,ns lines nor a bandwidth log nor db_bench",

@@ -94,7 +94,7 @@ pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError
         run_program(command.current_dir(objects).env("ARCH", "um").args(["-m", ".config", "senesce.config"]))?;
         run_program(&mut make(&["olddefconfig"]))?;
     }
-    progress.say(&format!("compiling the kernel in {}: minutes the first time", objects.display()));
+    progress.say(&format!("compiling the kernel in {}; this takes minutes the first time", objects.display()));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     compile(&mut make(&[&format!("-j{jobs}"), "linux"]), progress)?;
     let work = ScratchDirectory::create(&kernels, "setup")?;
@@ -160,7 +160,7 @@ fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Resul
     let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
     if free < BUILD_SPACE {
         let what = format!("a kernel build needs {BUILD_SPACE}, and {} has {free} free", builds.display());
-        return Err(GuestError::Missing { what, remedy: "set XDG_CACHE_HOME to a larger place".into() });
+        return Err(GuestError::Missing { what, remedy: "set XDG_CACHE_HOME to a directory with more space".into() });
     }
     let work = ScratchDirectory::create(builds, "source")?;
     let package = format!("linux-source-{version}");

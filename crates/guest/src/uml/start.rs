@@ -74,7 +74,11 @@ fn memory_folder(size: Bytes, scratch: &Scratch) -> Result<(PathBuf, Option<Scra
         return Ok((folder.path().to_path_buf(), Some(folder)));
     }
     let folder = scratch.path().join("memory");
-    space::check(&[Growth { folder: scratch.path().into(), bytes: size.0, remedy: "set TMPDIR to a larger place" }])?;
+    space::check(&[Growth {
+        folder: scratch.path().into(),
+        bytes: size.0,
+        remedy: "set TMPDIR to a directory with more space",
+    }])?;
     fs::create_dir_all(&folder).map_err(scratch_error("make folder", &folder))?;
     Ok((folder, None))
 }

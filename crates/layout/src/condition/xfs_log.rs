@@ -19,7 +19,7 @@ const UNMOUNT: u8 = 0x20;
 pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let superblock = Superblock::read(device)?;
     let Some(start) = superblock.log_start() else {
-        return Err(io::Error::other("the log lies on another device"));
+        return Err(io::Error::other("the log is on another device"));
     };
     let log = Log { device, start, blocks: superblock.log_bytes() / BASIC };
     Ok((!log.is_clean()?).then(|| {

@@ -83,7 +83,7 @@ fn fits(need: SpaceNeed, host: &StatVfs) -> Result<(), (String, String)> {
 fn missing(place: &str, needed: String, free: String) -> StoreError {
     TargetError::missing(
         format!("space in {place}: the snapshot declares {needed}, but {free} are free; it"),
-        "free some space or choose another place; no option allows it",
+        "free some space or choose another path; no option allows it",
     )
     .into()
 }

@@ -277,7 +277,7 @@ impl SingleRankBench<'_, '_> {
 
     fn trace(&self) -> Result<TraceSession, Failure> {
         let device = self.target.block_device_info().ok_or_else(|| {
-            let message = format!("{} lies on no block device: trace an image or a device", self.spec.target);
+            let message = format!("{} is not on a block device: trace an image or a device", self.spec.target);
             Failure::new(ExitCode::Missing, message)
         })?;
         Ok(TraceSession::start(&device)?)

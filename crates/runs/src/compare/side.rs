@@ -45,7 +45,7 @@ impl<'a> Side<'a> {
         let (numbers, units) = numbered(&kept, &measured);
         if units < kept.len() {
             caveats.push(format!(
-                "the {} runs of the {name} age {units} seeds: runs of one seed make one image, and count as one",
+                "the {} runs of the {name} age {units} seeds: runs with the same seed make the same image, and count as one",
                 kept.len()
             ));
         }

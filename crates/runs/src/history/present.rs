@@ -278,7 +278,7 @@ fn caption(entries: &[ListedRun], course: &MetricHistory) -> String {
     if course.points.len() < LEAST_POINTS {
         words.push(format!("{} runs are too few to detect a change; {LEAST_POINTS} are needed.", course.points.len()));
     } else if words.is_empty() {
-        words.push(format!("No change is found (at {:.0} % false alarms a history).", FALSE_ALARM * 100.0));
+        words.push(format!("No change was found (false-alarm rate: {:.0} % per history).", FALSE_ALARM * 100.0));
     }
     words.join(" ")
 }

@@ -120,7 +120,7 @@ impl PgbenchReport {
         let (balance, history) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
         if history != format!("{transactions}|{balance}") {
             return Err(format!(
-                "the history holds {history} (rows, sum) after {transactions} transactions, the accounts {balance}"
+                "after {transactions} transactions the history holds {history} (rows, sum), but the accounts {balance}"
             ));
         }
         Ok(Self { per_second: number("tps = ")?, latency_ms: number("latency average = ")? })

@@ -199,7 +199,7 @@ fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
         true => Ok(()),
         false => Err(TargetError::missing(
             format!("space for {}: the pack holds {used}, {} has {free} free; it", to.display(), folder.display()),
-            "free some space or choose another place",
+            "free some space or choose another path",
         )),
     }
 }

@@ -125,8 +125,8 @@ impl Lexer<'_> {
             "g" | "G" => 30,
             _ => return Err(wrong("the suffixes are k, m and g (binary)")),
         };
-        let number: i64 = digits.parse().map_err(|_| wrong("it does not fit 64 bits"))?;
-        number.checked_mul(1 << shift).map(Token::Integer).ok_or_else(|| wrong("it does not fit 64 bits"))
+        let number: i64 = digits.parse().map_err(|_| wrong("it does not fit in 64 bits"))?;
+        number.checked_mul(1 << shift).map(Token::Integer).ok_or_else(|| wrong("it does not fit in 64 bits"))
     }
 
     fn variable(&mut self, start: usize) -> Result<String, Diagnostic> {

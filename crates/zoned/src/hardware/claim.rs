@@ -222,7 +222,7 @@ impl ClaimedDrive {
         }
         let since = match left {
             None => "",
-            Some(left) if left.content.is_none() => "; it cannot be determined whether this run wrote them",
+            Some(left) if left.content.is_none() => "; senesce cannot determine whether this run wrote them",
             Some(_) => "; they are not as this run left them, and not all begin and end with its noise",
         };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();

@@ -79,7 +79,7 @@ pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(
         return Err(ZonedError::Refused {
             target: target.into(),
             found: format!(
-                "{} lists no block device, so it cannot be determined whether the drive is in use",
+                "{} lists no block device, so senesce cannot determine whether the drive is in use",
                 class.display()
             ),
             remedy: "mount it (mount -t sysfs sysfs /sys), or name the block device".into(),
@@ -90,7 +90,7 @@ pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(
         Some(name) => Err(ZonedError::Refused {
             target: target.into(),
             found: format!(
-                "its block device {name} is not in its folder, so it cannot be determined whether it is in use"
+                "its block device {name} is not in the same folder, so senesce cannot determine whether it is in use"
             ),
             remedy: format!("make /dev/{name} visible here; no option allows using a drive that may be in use"),
         }),

@@ -179,7 +179,7 @@ fn check_actor(
         return bad(problem, remedy);
     }
     if spec.occupancy.is_some() && !matches!(spec.op, Activity::Reset | Activity::Finish) {
-        return bad(format!("{} does not fill zones before", spec.op.name()), "occupancy belongs to reset and finish");
+        return bad(format!("{} does not fill zones first", spec.op.name()), "occupancy is only for reset and finish");
     }
     if spec.occupancy.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         return bad("occupancy must be from 0 to 1".into(), "0.5 means half written");

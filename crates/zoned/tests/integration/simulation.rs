@@ -208,7 +208,7 @@ fn wrong_jobs_are_refused_before_the_first_command() {
     }
     for op in [Activity::OpenClose, Activity::Write, Activity::RandomRead] {
         let filled = ActorSpec { occupancy: Some(0.5), ..actor(op, 4, 1, Zones::Count(1)) };
-        refused(&one(filled), "occupancy belongs to reset and finish");
+        refused(&one(filled), "occupancy is only for reset and finish");
     }
     let overlap =
         vec![actor(Activity::Write, 4, 1, Zones::Range(0, 4)), actor(Activity::RandomRead, 4, 1, Zones::Range(3, 5))];

@@ -57,7 +57,7 @@ pub(crate) fn modelled_answer_table(examined: &ExaminedLayout, new_file: Option<
         .column("in order", |row| &row.values[0])
         .column("unaged", |row| &row.values[1])
         .column("aged", |row| &row.values[2]);
-    Some(table.table("answer", "What age did (references are packed without gaps)").leading())
+    Some(table.table("answer", "Effect of age (references are packed without gaps)").leading())
 }
 
 fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
@@ -116,7 +116,7 @@ pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: O
     Some(format!(
         "Ordered copy: files in reading order; unaged: in creation order. Age makes the disk {disk:.2} times slower than \
          unaged{aged_range}: {:.2}{} because files lie elsewhere, times {pieces:.2}{} because they are in pieces. SATA \
-         SSD: {sata:.2}{}; NVMe: {nvme:.2}{}. New file: {}{} pieces. Not age: ordered copy to unaged, {order:.2}{}.",
+         SSD: {sata:.2}{}; NVMe: {nvme:.2}{}. New file: {}{} pieces. Not due to age: unaged over ordered, {order:.2}{}.",
         disk / pieces,
         range(|ranges| ranges.placement),
         range(|ranges| ranges.pieces),

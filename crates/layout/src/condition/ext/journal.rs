@@ -38,7 +38,7 @@ pub(super) fn problem(device: &File, superblock: &[u8]) -> Option<String> {
         () if version == SUPERBLOCK_V2 && !is_sum_right(&found) => "the checksum of its superblock is wrong",
         () if u64::from(word(0xC)) != geometry.block_size => "its superblock has a wrong block size",
         () if first == 0 || first >= length => "its superblock has a wrong length",
-        () if word(0x20) != 0 => "an error ended its use",
+        () if word(0x20) != 0 => "an error aborted it",
         () => return None,
     };
     Some(text.into())

@@ -32,14 +32,14 @@ impl Model {
             return wrong("zones, zone_capacity_mib and transfer_limit_kib must be at least 1");
         }
         if geometry.zone_capacity_mib > geometry.zone_size_mib || geometry.zone_size_mib > 1 << 20 {
-            return wrong("zone_capacity_mib must not exceed zone_size_mib, nor that 1 TiB");
+            return wrong("zone_capacity_mib must not exceed zone_size_mib, nor zone_size_mib 1048576 (1 TiB)");
         }
         if geometry.conventional_zones > 0 && (self.zones.is_none() || geometry.conventional_zones >= geometry.zones) {
             return wrong("conventional_zones require a zoned drive, and must leave at least one sequential zone");
         }
         let largest = geometry.transfer_limit_kib.max(geometry.append_limit_kib);
         if geometry.zones > 1 << 20 || geometry.max_open > 1 << 20 || largest > 1 << 20 {
-            return wrong("at most 1048576 zones, as many open ones, and 1 GiB per transfer or append");
+            return wrong("at most 1048576 zones, 1048576 open zones, and 1 GiB per transfer or append");
         }
         if geometry.formats.is_empty() || geometry.formats.iter().any(|bytes| !(512..=65536).contains(bytes)) {
             return wrong("formats needs block sizes from 512 to 65536");
