@@ -77,7 +77,7 @@ impl BetweenRuns {
         let is_single = |row: &&Row| row.is_testable() && row.what.is_timing() && row.runs.contains(&1);
         let single: Vec<&Row> = rows.iter().filter(is_single).collect();
         let taken = format!("other processes took up to {:.1} % of the CPU time during a run", self.lost * 100.0);
-        let remedy = "measure on an idle machine, alternately (--until-decided), or several runs of each";
+        let remedy = "measure on an idle machine, in turn (--until-decided), or several runs of each";
         let mut caveats = Vec::new();
         if self.slower() > self.times && !single.is_empty() {
             caveats.push(format!(

@@ -70,7 +70,7 @@ fn one_after_the_other(sample: &[&Record], reference: &[&Record]) -> Option<Stri
     (!single || !is_same_day).then(|| {
         format!(
             "all of the {} was measured before the {} ({before} against {after}): changes of the machine in between \
-             are part of every ratio; measuring both sides alternately (--until-decided) avoids that",
+             are part of every ratio; measuring both sides in turn (--until-decided) avoids that",
             words[0], words[1]
         )
     })
