@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_open_if_an_open_system_matters() {
+    fn share_is_undecided_if_an_undecided_system_decides_it() {
         let case =
             |fs: &str, truth| Case { key: Condition::from([("fs".into(), fs.into())]), truth, measured: String::new() };
         let half = |truths: [Truth; 4]| {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn global_options_stand_before_and_after_the_verb() {
+    fn global_options_work_before_and_after_the_verb() {
         let of = |words: &[&str]| Global::of(&crate::command().try_get_matches_from(words).expect("words"));
         let before = of(&["senesce", "-qv", "--label", "a", "runs", "list"]);
         let after = of(&["senesce", "-v", "runs", "list", "-qv", "--label", "b", "--force"]);

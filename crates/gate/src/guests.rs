@@ -34,7 +34,7 @@ mod tests {
     use crate::run::{pairs_needed, steps};
 
     #[test]
-    fn all_steps_are_open_in_the_guest() {
+    fn gate_in_the_guest_requires_all_pairs() {
         let own = inside(&gate(8));
         assert_eq!(pairs_needed(&own, &agings(0, &mut |_| 1.0)), 8);
         assert_eq!(steps(8).map(|step| step.seed).max(), Some(7));

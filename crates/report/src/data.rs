@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn series_with_the_same_places_share_rows() {
+    fn series_with_the_same_x_values_share_rows() {
         let series = vec![
             Series::new("target", Mark::Predicted, vec![(0.0, 0.5), (1.0, 0.25)]),
             Series::new("reached", Mark::Measured, vec![(0.0, 0.5), (1.0, f64::NAN)]),

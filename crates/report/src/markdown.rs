@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_stand_next_to_measured_values_only() {
+    fn rules_are_next_to_measured_values_only() {
         let tested = Finding {
             claim: "A".into(),
             published: "9".into(),

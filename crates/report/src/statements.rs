@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_stands_next_to_the_measured_value() {
+    fn rule_is_next_to_the_measured_value() {
         let pages = Pages::from([("append".into(), "append.md".into())]);
         let text = statements().markdown(&pages);
         let row = "| ZNS | It is fast. | 9 times | \\[rate] is at least 9 | **fs=a: 1 times**; and 1 more | \

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_lie_between_order_statistics() {
+    fn interval_ends_lie_between_order_statistics() {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         let interval = median_interval(&values, 0.05).unwrap();
         // 95.86 % lie between the 6th and 15th, 88.47 % between the 7th and 14th.

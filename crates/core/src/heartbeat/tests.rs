@@ -76,7 +76,7 @@ fn cause(lost: Option<LostTime>) -> Option<Cause> {
 }
 
 #[test]
-fn one_percent_is_the_limit() {
+fn phase_that_lost_over_one_percent_is_invalid() {
     assert_eq!(watched(&[], None).lost(), None);
     assert_eq!(watched(&[(Cause::Stopped, 2000, 2100)], None).lost(), None);
     let lost = watched(&[(Cause::Stopped, 2000, 2101)], None).lost().unwrap();

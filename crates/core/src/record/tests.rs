@@ -439,7 +439,7 @@ fn damaged_line(path: &Path) -> usize {
 }
 
 #[test]
-fn complete_run_without_events_is_damaged_and_begun_one_is_partial() {
+fn complete_run_without_events_is_damaged_and_unfinished_one_is_partial() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();

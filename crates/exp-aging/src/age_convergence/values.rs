@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn fill_is_checked_by_each_histogram() {
+    fn fill_has_an_error_for_each_histogram() {
         let found = measurements(&PlayedOut { rmse_size_fill: Some(0.001), rmse_depth_fill: Some(0.0), ..planned() });
         let of = |histogram: &str| {
             let is = |one: &&Measurement| one.condition.get("phase").is_some_and(|phase| phase == "fill");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn large_file_is_edited_in_one_run() {
+    fn large_file_is_edited_in_one_range() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large_file");
         let mut random = Seed(1).stream("objstore/files-test");

@@ -145,7 +145,7 @@ fn directories_of_many_names_keep_cookies_and_space() {
 }
 
 #[test]
-fn names_are_checked() {
+fn long_names_and_slashes_are_refused() {
     let (fs, _, _) = small(200, 10);
     let long = [b'n'; 256];
     assert_eq!(fs.create(ROOT_INO, &long, &new(FILE)), Err(Errno::NAMETOOLONG));

@@ -263,7 +263,7 @@ CPU3 (8,0):
 ";
 
     #[test]
-    fn the_default_text_is_read() {
+    fn default_blkparse_output_is_parsed() {
         let trace = parse(TEXT, Path::new("t"), None).unwrap();
         let requests: Vec<_> = trace.iter().collect();
         assert_eq!(requests.len(), 3);
