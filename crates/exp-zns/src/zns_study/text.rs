@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_corpus_never_panics() {
+    fn parsing_the_committed_corpus_never_panics() {
         let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/zns_study");
         for entry in std::fs::read_dir(corpus).unwrap().flatten() {
             let text = std::fs::read(entry.path()).unwrap();

@@ -22,7 +22,7 @@ fn real_results_are_read() {
 const PLUS_READS: u64 = 13967;
 
 #[test]
-fn the_committed_corpus_never_panics() {
+fn parsing_the_committed_corpus_never_panics() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/fio_json");
     for entry in std::fs::read_dir(corpus).unwrap().flatten() {
         let _ = parse(&String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()));
