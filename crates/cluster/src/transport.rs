@@ -12,7 +12,7 @@ pub trait Transport {
 
     fn poll(&mut self) -> Option<(u32, Vec<u8>)>;
 
-    /// Leaves in an orderly way; all ranks do so at about the same time.
+    /// Leaves cleanly; all ranks do so at about the same time.
     fn finish(self: Box<Self>);
 
     /// Aborts all ranks at once with this exit code.

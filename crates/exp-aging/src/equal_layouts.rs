@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Probability of declaring different layouts equal, for each value.
 const ERROR: f64 = 0.05;
-/// If two standard deviations of the reference exceed the margin, they are the margin: no aging is known better.
+/// If two standard deviations of the reference exceed the margin, the margin replaces them: no aging is known more precisely.
 const DEVIATIONS: f64 = 2.0;
 
 /// Comparison of one layout value of two kinds of agings.

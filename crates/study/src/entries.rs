@@ -77,7 +77,7 @@ pub struct StateSpec {
     /// Fullness, a share of the size from 0 to 1 (aged, write-once).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<f64>,
-    /// Overwrites, in times of the size (aged); default: until convergence.
+    /// Overwrites, in multiples of the size (aged); default: until convergence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<f64>,
     /// How files get their size.

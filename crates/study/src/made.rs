@@ -1,4 +1,4 @@
-//! Tracks the images of a study, and those that were replaced under one name.
+//! Tracks the images of a study, and those that were replaced under the same name.
 
 use crate::images::ImageFacts;
 use crate::matrix::ImageId;

@@ -124,7 +124,7 @@ pub fn finish_deletes_of_xfs(directory: impl AsFd) -> crate::Result<bool> {
     }
 }
 
-/// Restricts a mount and those below it: no set-user-ID programs, and as asked no writes and no devices. mount_setattr(2), Linux
+/// Restricts a mount and those below it: no set-user-ID programs, and on request no writes and no devices. mount_setattr(2), Linux
 /// 5.12.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! Finds the length of a run that creates a number of bytes. Bytes need not grow with the length: rounding decides whether a
-//! large file is one of those that stay, and whether it is created once more.
+//! large file survives, and whether it is created again.
 
 use crate::error::AgingError;
 

@@ -1,4 +1,4 @@
-//! A FUSE file system of one file: the unchanged twin below, and the writes of a trial above it. Blocks of zeros are
+//! A FUSE file system with one file: the unchanged twin below, and the writes of a trial above it. Blocks of zeros are
 //! only remembered, so that the data of a twin, which are zeros, take no space.
 
 use fuser::{

@@ -167,7 +167,7 @@ impl AgeSpec {
     /// Parses the flags of `senesce age`.
     ///
     /// # Errors
-    /// A usage error with clap's words.
+    /// A usage error with the message of clap.
     pub fn of_flags(flags: &[&str]) -> Result<Self, Failure> {
         let command = Self::augment_args(Command::new("age").no_binary_name(true));
         let matches = command.try_get_matches_from(flags);

@@ -21,7 +21,7 @@ pub(crate) struct Cell {
     pub turnovers: f64,
     /// Operations that a compressed aging represents over those that it executes.
     pub saved_factor: f64,
-    /// Agings of each kind, the smaller number.
+    /// Agings of each kind; if their numbers differ, the smaller one.
     pub agings: usize,
     /// Whether a reference that was not executed to its end has the same layout at half of its length.
     pub stationary: Option<bool>,
