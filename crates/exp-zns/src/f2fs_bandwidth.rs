@@ -172,7 +172,7 @@ impl Run for F2fsBandwidth {
         if spec.conventional == GUEST {
             // mkfs.f2fs is killed by a signal when zones are smaller than a segment of 2 MiB.
             if spec.size.0 < LEAST_SIZE {
-                return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} and more", spec.size)));
+                return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} or more", spec.size)));
             }
             senesce_guest::kernel::choose(None, Some(senesce_guest::kernel::Engine::Qemu))?;
             // About 25 MB/s in blocks of 4 KiB get through an emulated drive and the translated kernel.

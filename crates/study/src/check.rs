@@ -185,7 +185,7 @@ impl StudySpec {
 
     fn check_state(&self, state: &StateSpec) -> Result<(), String> {
         if let Some(fullness) = state.fullness.filter(|fullness| !(*fullness > 0.0 && *fullness < 1.0)) {
-            return Err(format!("fullness = {fullness}: must lie between 0 and 1, both excluded"));
+            return Err(format!("fullness = {fullness}: must be above 0 and below 1"));
         }
         if let Some(times) = state.overwrites.filter(|times| !(0.0..=1e9).contains(times)) {
             return Err(format!("overwrites = {times}: must lie between 0 and 1000000000"));

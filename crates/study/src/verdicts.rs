@@ -62,7 +62,7 @@ impl CensoredRuns {
 
     fn text(self) -> String {
         let no_space = format!(
-            "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the \
+            "{} runs of a cell found no space, so only the slower runs are left: make the images larger or the \
              workload smaller",
             self.no_space
         );

@@ -44,7 +44,7 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     spec.profile.validate().map_err(|problem| AgingError::profile(name, problem))?;
     let fullness = spec.fullness.or(spec.profile.fullness).unwrap_or(DEFAULT_FULLNESS);
     if !(fullness > 0.0 && fullness < 1.0) {
-        return Err(AgingError::Plan(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded")));
+        return Err(AgingError::Plan(format!("fullness is {fullness}; it must be above 0 and below 1")));
     }
     let draft = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
     let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();

@@ -141,7 +141,7 @@ pub(super) fn ages_pass(files: &[u64], shares: &[f64], p: f64) -> bool {
 /// length.
 fn for_confidence(draft: &Draft<'_>, p: f64) -> Result<u64, AgingError> {
     if !(p > 0.0 && p < 1.0) {
-        return Err(AgingError::Plan(format!("confidence is {p}; it must lie between 0 and 1, both excluded")));
+        return Err(AgingError::Plan(format!("confidence is {p}; it must be above 0 and below 1")));
     }
     let files = draft.sizes.total_files;
     let step = (files / 10).next_multiple_of(2).max(2);

@@ -193,7 +193,7 @@ impl Profile {
             return Err("name is empty".into());
         }
         if let Some(fullness) = self.fullness.filter(|value| !(*value > 0.0 && *value < 1.0)) {
-            return Err(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded"));
+            return Err(format!("fullness is {fullness}; it must be above 0 and below 1"));
         }
         if let Some(locality) = self.locality.filter(|value| !(0.0..=1.0).contains(value)) {
             return Err(format!("locality is {locality}; it must lie between 0 and 1"));
@@ -241,7 +241,7 @@ fn check_weights(histogram: &str, weights: impl Iterator<Item = f64>) -> Result<
         return Err(format!("{histogram} has {count} rows; at most {BIN_LIMIT}"));
     }
     if !(sum > 0.0 && sum.is_finite()) {
-        return Err(format!("{histogram}: all weights together are {sum}; at least one must be above 0"));
+        return Err(format!("{histogram}: the sum of all weights is {sum}; at least one must be above 0"));
     }
     Ok(())
 }

@@ -153,8 +153,8 @@ fn limits(space: &FileSystemSpace) -> Option<&'static str> {
 pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     (reach > capacity).then(|| {
         format!(
-            "the files reach to byte {reach} of the file system and the modelled drive {drive} has {capacity}: its \
-             seconds, and the value of remedies, are those of a smaller drive; name one that is large enough with --model"
+            "the files reach byte {reach} of the file system, but the modelled drive {drive} has {capacity} bytes: the \
+             modelled times and gains are those of a smaller drive; name a larger one with --model"
         )
     })
 }

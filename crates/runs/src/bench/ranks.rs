@@ -31,7 +31,7 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
         ));
     };
     if matches!(options.length, Some(Length::Steady(_))) {
-        return Err(Failure::usage("--steady would end each rank at another moment: use --time with --mpi"));
+        return Err(Failure::usage("--steady would end each rank at a different time: use --time with --mpi"));
     }
     if let Some(flowop) = Prepared::changes_names(workload).filter(|_| shared) {
         return Err(Failure::usage(format!(

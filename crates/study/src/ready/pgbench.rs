@@ -114,7 +114,7 @@ impl PgbenchReport {
         let processed = after("number of transactions actually processed: ")?;
         let wanted = format!("{transactions}/{transactions}");
         if processed != wanted {
-            return Err(format!("pgbench completed {processed} transactions, and must complete {wanted}"));
+            return Err(format!("pgbench completed {processed} transactions instead of {wanted}"));
         }
         let mut lines = printed.lines().rev();
         let (balance, history) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

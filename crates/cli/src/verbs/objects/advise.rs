@@ -84,6 +84,6 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
         None => println!("no scheme of loose objects fits"),
     }
     let packed = if found.packed_fits { "fit" } else { "do not fit" };
-    println!("in pack files they take {} and next to no inodes, and {packed}", Bytes(found.packed_bytes));
+    println!("in pack files they take {} and almost no inodes, and {packed}", Bytes(found.packed_bytes));
     Ok(())
 }

@@ -204,7 +204,7 @@ fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<
             if total.is_some_and(|total| total.numbers.is_none()) {
                 found
                     .caveats
-                    .push(format!("the table at the end has no numbers of {operation} to check the rows with"));
+                    .push(format!("the table at the end has no numbers for {operation} to check the rows against"));
             }
             rules::check(&all_rules(), &Evidence { test, rows, total })?;
         }

@@ -99,7 +99,7 @@ fn read(maps: &[Map], text: &str, extension: &str) -> Result<ParsedResults, Stri
         let is_json = text.trim_start().starts_with(['{', '[']);
         let rows = if is_json { json::rows(map, text)? } else { text::rows(map, text, extension)? };
         if rows.rows.is_empty() {
-            return Err(format!("no row of it has a name and a number where --map {} expects them", map.text()));
+            return Err(format!("none of its rows has a name and a number where --map {} expects them", map.text()));
         }
         let kept = rows.rows.iter().filter(|row| map.keeps(&row.name));
         for row in kept {
