@@ -62,7 +62,7 @@ pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
         };
         if !ours {
             report.strangers += 1;
-            report.example("", Path::new(&name), "not of this plan");
+            report.example("", Path::new(&name), "not in this plan");
         }
     }
     Ok(report)
@@ -146,7 +146,7 @@ impl Comparison<'_> {
         let directories = listing.directories.iter().filter(|name| !is_known(name));
         for name in listing.strangers.iter().chain(directories) {
             report.strangers += 1;
-            report.example(&relative, name, "not of this plan");
+            report.example(&relative, name, "not in this plan");
         }
         let mut buffers = (Vec::new(), Vec::new());
         for place in places.clone() {

@@ -104,14 +104,14 @@ fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
     row("bound of T (operations)", format!("{:.0}", summary.t_bound));
     row("operations T", summary.t_end.to_string());
     row("bytes created", format!("{} ({:.2} times the volume)", summary.bytes_created, summary.overwrites));
-    row("estimated time", format!("{seconds:.1} s on ext4 in memory, not written"));
+    row("estimated time", format!("{seconds:.1} s on ext4 in memory, without writes of data"));
     let names = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
     let sizes = summary.empty_sizes.iter().map(Bytes::to_string).collect();
     let locality = summary.locality.map_or("none".to_string(), |locality| locality.to_string());
     row("temporal locality", locality);
-    row("sizes that round to no file", names(sizes));
-    row("depths that round to no file", names(summary.empty_depths.iter().map(u32::to_string).collect()));
-    row("age edges that round to no file", names(summary.empty_ages.iter().map(f64::to_string).collect()));
+    row("sizes that round to zero files", names(sizes));
+    row("depths that round to zero files", names(summary.empty_depths.iter().map(u32::to_string).collect()));
+    row("age edges that round to zero files", names(summary.empty_ages.iter().map(f64::to_string).collect()));
     let truncated = summary
         .truncated
         .iter()
@@ -208,9 +208,9 @@ pub fn match_description(told_by: StatedBy) -> &'static str {
     match told_by {
         StatedBy::Inode => "changes: files matched by inode and time of birth",
         StatedBy::Path => {
-            "changes: no file of both trees has the same inode and time of birth, so files are matched by path: a \
+            "changes: no file has the same inode and time of birth in both trees, so files are matched by path: a \
              rename counts as a delete and a create, and a replaced file as overwritten; ages are those of last \
-             modifications, because births are those of the copying"
+             modifications, because births are those of the copies"
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead};
 pub enum ListError {
     #[error(transparent)]
     Read(#[from] io::Error),
-    #[error("line {line}: {problem}; expected bytes, seconds since 1970 and a path, separated by blanks")]
+    #[error("line {line}: {problem}; expected bytes, seconds since 1970 and a path, separated by spaces")]
     Line { line: u64, problem: String },
 }
 

@@ -89,7 +89,8 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
         return Err(AgingError::profile(
             &options.name,
             format!(
-                "files of both trees that are newer in {}: {}, in {}: {}; name the earlier snapshot first",
+                "most files of both trees are newer in the earlier one (newer in {}: {}, in {}: {}); name the \
+                 earlier snapshot first",
                 earlier.display(),
                 observed.older,
                 later.display(),
@@ -117,7 +118,7 @@ fn now() -> i64 {
 }
 
 fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<CapturedProfile, AgingError> {
-    let room = rustix::fs::statvfs(top).map_err(|errno| AgingError::io("ask the size of", top, errno))?;
+    let room = rustix::fs::statvfs(top).map_err(|errno| AgingError::io("get the size of", top, errno))?;
     let used = room.f_blocks.saturating_sub(room.f_bfree) as f64 / room.f_blocks.max(1) as f64;
     finish(tally, options, "captured from a directory tree", (room.f_blocks > 0).then_some(used))
 }

@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
     fn visit<'s>(&'s self, scope: &Scope<'s>, relative: PathBuf, depth: usize) {
         if self.ends.is_some_and(|ends| Instant::now() > ends) {
             let words = format!(
-                "{} has more files than can be counted in the time; name a directory below it",
+                "{} has too many files to count within the time limit; name a directory below it",
                 self.top.display()
             );
             *lock(&self.failure) = Some(AgingError::Target(words));

@@ -69,7 +69,7 @@ impl<'a> DirectoryTarget<'a> {
         if self.plan.spec().clock.is_none() {
             return Ok(None);
         }
-        Deletes::of(self.directory.as_fd()).map_err(|errno| explain("ask what file system holds", self.path(), errno))
+        Deletes::of(self.directory.as_fd()).map_err(|errno| explain("find the file system of", self.path(), errno))
     }
 
     pub(crate) fn descriptors(&self, threads: usize) -> Result<Descriptors, AgingError> {
@@ -294,16 +294,17 @@ pub(crate) fn explain(operation: &'static str, path: PathBuf, errno: Errno) -> A
             "metadata and inodes need space in addition to the files: lower --fullness, or declare a smaller \
              --size"
         }
-        Errno::ROFS => "the file system turned read-only, most often after an error: see `dmesg` and check it",
+        Errno::ROFS => {
+            "the file system became read-only, usually after an error: see `dmesg`, then check the file system"
+        }
         Errno::IO | Errno::NODEV | Errno::NXIO | Errno::STALE => "the device failed or went away: see `dmesg`",
         Errno::MFILE | Errno::NFILE => "raise the number of open files (`ulimit -n`) or lower --threads",
         Errno::OPNOTSUPP => "this file system cannot allocate without writing: use --data write or --data sparse",
         Errno::FBIG => "the file system has a lower maximum file size: use --truncate-sizes",
         Errno::EXIST => {
-            "the directory holds a file that the plan has not made yet: was it changed by another \
-            program?"
+            "the directory has a file that the plan has not created yet: did another program change the directory?"
         }
-        Errno::NOENT => "something that the plan made is gone: was the directory changed by another program?",
+        Errno::NOENT => "a file or directory of the plan is missing: did another program change the directory?",
         _ => "",
     };
     IoFailure::new(operation, path, errno).with_remedy(remedy).into()

@@ -315,7 +315,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         // All parts are on one file system.
         self.backends.first().map_or(Ok(()), PlanTarget::commit)?;
         if self.options.pace.is_none() {
-            empty_caches().map_err(|error| AgingError::io("empty the caches by", DROP_CACHES, error))?;
+            empty_caches().map_err(|error| AgingError::io("drop the caches through", DROP_CACHES, error))?;
         }
         self.counts.commits += 1;
         Ok(())

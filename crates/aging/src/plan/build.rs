@@ -54,7 +54,7 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     let mut nearest: Option<(f64, Vec<Segment>, Timeline)> = None;
     for operations in limit::operations(&draft)? {
         if operations >= 1 << 48 {
-            return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
+            return Err(AgingError::Plan(format!("{operations} operations exceed the maximum, 2^48")));
         }
         let (mut segments, timeline) = draft.segments(operations)?;
         let wanted = spec.limit.bytes(spec.capacity);

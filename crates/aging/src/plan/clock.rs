@@ -99,7 +99,7 @@ impl Clock {
         }
         let least = mean / 2.0 / ((1.0 - fullness) * capacity.0 as f64);
         Err(AgingError::Plan(format!(
-            "--commit-share {}: {between} freed per commit are less than one operation frees ({} on average); take at least \
+            "--commit-share {}: {between} freed per commit are less than one operation frees ({} on average); use at least \
              {:.3}%, or --sync-every 1",
             self.commit_share,
             Bytes(mean as u64 / 2),
@@ -112,7 +112,7 @@ impl fmt::Display for Clock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by_count = format!("after every {} operations", self.sync_every);
         match (self.commit_share.share(), self.sync_every) {
-            (None, 0) => formatter.write_str("commit when the file system does by itself"),
+            (None, 0) => formatter.write_str("commit only when the file system itself does"),
             (None, _) => write!(formatter, "commit {by_count}"),
             (Some(_), 0) => write!(formatter, "commit after {} of the free space was freed", self.commit_share),
             (Some(_), _) => {

@@ -23,8 +23,7 @@ impl Compression {
     pub(super) fn shorten(&self, spans: &mut [Span], stay: &[u64], files: u64) -> Result<(), AgingError> {
         let ceiling = self.turnovers * files as f64;
         if !(ceiling >= 1.0 && ceiling.is_finite()) {
-            let words =
-                format!("{} turnovers of {files} files for each age class are not a valid number", self.turnovers);
+            let words = format!("{} turnovers for each age class are out of range for {files} files", self.turnovers);
             return Err(AgingError::Plan(words));
         }
         for (span, stay) in spans.iter_mut().zip(stay) {

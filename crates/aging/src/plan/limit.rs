@@ -17,7 +17,7 @@ pub(super) fn operations(draft: &Draft<'_>) -> Result<Vec<u64>, AgingError> {
     match draft.spec.limit {
         Limit::Bound => Ok(vec![at_bound(draft)]),
         Limit::Operations(0) | Limit::AtMost { operations: 0, .. } => {
-            Err(AgingError::Plan("a limit of 0 operations leaves no operations".into()))
+            Err(AgingError::Plan("the limit is 0 operations; it must be at least 1".into()))
         }
         Limit::Operations(most) if most <= files => Ok(vec![most]),
         Limit::Operations(most) => Ok(vec![most - (most - files) % 2]),
@@ -65,7 +65,7 @@ fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Ve
     let bytes = |steps: u64| Ok(bytes_created(&draft.classes, &draft.segments(operations_of(steps, files))?.0));
     let found = search.lengths(first, mean, bytes)?;
     if found.is_empty() {
-        return Err(AgingError::Plan(format!("{times} overwrites are less than one file; allow more")));
+        return Err(AgingError::Plan(format!("{times} overwrites are less than one file; raise the limit")));
     }
     Ok(found.into_iter().map(|steps| operations_of(steps, files)).collect())
 }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locality_is_zero_at_chance_and_one_in_runs() {
+    fn locality_is_zero_for_random_order_and_one_for_runs() {
         let locality = |directories: &[u32]| Births::of(directories.iter().copied(), 3).locality();
         // S = 1/3, C = 4/12.
         assert_eq!(locality(&[0, 0, 1, 1]).map(|value| (value * 1e9).round()), Some(500_000_000.0));

@@ -57,7 +57,7 @@ impl Repair {
 pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Decision, AgingError> {
     if old.spec.compression.is_some() {
         let words =
-            "a compressed plan ends where its ages are exact and has no other limit; age again without --compress";
+            "a compressed plan ends when its ages are exact and accepts no other limit; age again without --compress";
         return Err(AgingError::Plan(words.into()));
     }
     let mut plan = old.clone();
@@ -122,7 +122,7 @@ impl Draft<'_> {
 
     fn already_done(&self) -> AgingError {
         AgingError::Plan(format!(
-            "the run has done {} operations ({:.3} overwrites) already; the new limit must be larger",
+            "the run has already done {} operations ({:.3} overwrites); the new limit must be higher",
             self.state.operations,
             self.state.bytes_created / self.plan.spec.capacity.0 as f64
         ))

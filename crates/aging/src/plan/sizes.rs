@@ -71,7 +71,7 @@ fn check_count(spec: &PlanSpec, fullness: f64, mean: f64, count: f64) -> Result<
     }
     if count >= f64::from(u32::MAX) {
         return Err(AgingError::Plan(format!(
-            "{count:.0} files are more than one planner can hold (4294967294): divide the plan with --parts"
+            "{count:.0} files exceed the maximum of one planner (4294967294): divide the plan with --parts"
         )));
     }
     if count < needed {
@@ -128,7 +128,7 @@ fn too_large(spec: &PlanSpec, room: f64, first: &SizeRow, cut: &[&SizeRow]) -> A
     let share: f64 = cut.iter().map(|row| row.weight).sum::<f64>() / total;
     AgingError::Plan(format!(
         "files of {} and larger ({} of the profile {}, {:.4} % of its files, the largest {}) cannot fit into the {} that fullness \
-         allows on {}; take a larger volume, or allow --truncate-sizes drop (leave them out) or clamp (make them as large as fits)",
+         allows on {}; use a larger volume, or allow --truncate-sizes drop (leave them out) or clamp (make them as large as fits)",
         first.bytes,
         if cut.len() == 1 { "one size bin".to_string() } else { format!("{} size bins", cut.len()) },
         spec.profile.name,

@@ -39,11 +39,11 @@ pub struct Summary {
     pub directories: u32,
     /// Size bins that cannot fit, dropped or clamped.
     pub truncated: Vec<Truncated>,
-    /// Size bins of the profile that round to no file on this volume.
+    /// Size bins of the profile that round to zero files on this volume.
     pub empty_sizes: Vec<Bytes>,
-    /// Depths of the profile that round to no file on this volume.
+    /// Depths of the profile that round to zero files on this volume.
     pub empty_depths: Vec<u32>,
-    /// Age bins (right edges) of the profile that round to no file on this volume.
+    /// Age bins (right edges) of the profile that round to zero files on this volume.
     pub empty_ages: Vec<f64>,
     /// Whether the plan is too short to reach the age histogram exactly.
     pub below_bound: bool,
@@ -90,7 +90,7 @@ impl PlannedLocality {
     pub fn limited(self) -> Option<String> {
         self.is_limited().then(|| {
             format!(
-                "temporal locality {} was requested; the directories of this plan have too few files each for more than {:.2}",
+                "temporal locality {} was requested; each directory of this plan has too few files for more than {:.2}",
                 self.asked, self.most
             )
         })

@@ -60,7 +60,7 @@ pub const MOST_CHANGES: u32 = 100;
 
 pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
     if rows.len() > super::BIN_LIMIT {
-        return Err(format!("changes has {} rows; at most {}", rows.len(), super::BIN_LIMIT));
+        return Err(format!("changes has {} rows; the maximum is {}", rows.len(), super::BIN_LIMIT));
     }
     super::check_ascending("changes", "bytes", rows.iter().map(|row| row.bytes.0))?;
     for (number, row) in (1..).zip(rows) {
@@ -70,7 +70,7 @@ pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
         let sum: f64 = row.rates().iter().sum();
         if sum > f64::from(MOST_CHANGES) + ROUNDING {
             return Err(format!(
-                "changes, row {number} (files up to {}): {sum:.3} changes for each created file; at most {MOST_CHANGES}",
+                "changes, row {number} (files up to {}): {sum:.3} changes for each created file; the maximum is {MOST_CHANGES}",
                 row.bytes
             ));
         }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn last_row_also_holds_for_larger_files() {
+    fn last_row_applies_to_larger_files() {
         let rows = [row(4096, 0.1, 0.0), row(8192, 0.2, 0.0)];
         let appends = |bytes| ChangeRow::of(&rows, bytes).unwrap().appends;
         assert_eq!([appends(0), appends(4096), appends(4097), appends(1 << 40)], [0.1, 0.1, 0.2, 0.2]);

@@ -60,10 +60,10 @@ fn rows<T>(
     if found.len() == count {
         Ok(found)
     } else {
-        Err(format!("{file} file: {count} rows announced, {} found", found.len()))
+        Err(format!("{file} file: {count} rows expected, {} found", found.len()))
     }
 }
 
 fn field<T: FromStr>(words: &[&str], index: usize) -> Result<T, String> {
-    words[index].parse().map_err(|_| format!("'{}' is not a number of the right kind", words[index]))
+    words[index].parse().map_err(|_| format!("'{}' is not a valid number here", words[index]))
 }

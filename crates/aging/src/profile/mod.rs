@@ -98,7 +98,7 @@ impl Profile {
         let text = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
             let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
             let problem = format!(
-                "is not built in{}; there are {}, or give the path of a TOML file",
+                "is not a built-in profile{}; use one of {}, or the path of a TOML file",
                 suggest(name, known.iter().copied()),
                 known.join(", ")
             );
@@ -196,10 +196,10 @@ impl Profile {
             return Err(format!("fullness is {fullness}; it must be above 0 and below 1"));
         }
         if let Some(locality) = self.locality.filter(|value| !(0.0..=1.0).contains(value)) {
-            return Err(format!("locality is {locality}; it must lie between 0 and 1"));
+            return Err(format!("locality is {locality}; it must be between 0 and 1"));
         }
         if self.name_bytes == Some(0) {
-            return Err("name_bytes is 0; it must lie between 1 and 255".into());
+            return Err("name_bytes is 0; it must be between 1 and 255".into());
         }
         if self.burst == Some(0) {
             return Err("burst is 0; it must be at least 1".into());
@@ -214,10 +214,16 @@ impl Profile {
             return Err(format!("sizes: {} is larger than any file", row.bytes));
         }
         if let Some(row) = self.depths.iter().find(|row| row.depth > DEPTH_LIMIT) {
-            return Err(format!("depths: {} is deeper than a path can be ({DEPTH_LIMIT} directories)", row.depth));
+            return Err(format!(
+                "depths: {} exceeds the maximum depth of a path, {DEPTH_LIMIT} directories",
+                row.depth
+            ));
         }
         if let Some(row) = self.depths.iter().find(|row| row.subdirectories > DIRECTORY_LIMIT) {
-            return Err(format!("depths: {} subdirectories; at most {DIRECTORY_LIMIT} a depth", row.subdirectories));
+            return Err(format!(
+                "depths: {} subdirectories; the maximum per depth is {DIRECTORY_LIMIT}",
+                row.subdirectories
+            ));
         }
         changes::check(&self.changes)?;
         let edges_good = self.ages.iter().all(|row| row.edge.is_finite() && row.edge > 0.0);
@@ -238,7 +244,7 @@ fn check_weights(histogram: &str, weights: impl Iterator<Item = f64>) -> Result<
         return Err(format!("{histogram} is empty"));
     }
     if count > BIN_LIMIT {
-        return Err(format!("{histogram} has {count} rows; at most {BIN_LIMIT}"));
+        return Err(format!("{histogram} has {count} rows; the maximum is {BIN_LIMIT}"));
     }
     if !(sum > 0.0 && sum.is_finite()) {
         return Err(format!("{histogram}: the sum of all weights is {sum}; at least one must be above 0"));

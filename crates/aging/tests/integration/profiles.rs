@@ -86,10 +86,10 @@ fn import_reports_the_wrong_file_and_line() {
     for (age, size, directory, words) in [
         ("", size, directory, "age file is empty"),
         ("x\n", size, directory, "age file, line 1"),
-        (age, "2\n4096 0.5\n", directory, "2 rows announced, 1 found"),
+        (age, "2\n4096 0.5\n", directory, "2 rows expected, 1 found"),
         (age, "1\n4096 a\n", directory, "size file, line 2"),
         (age, size, "1\n0 1.0\n", "3 numbers expected"),
-        (age, size, "9999999999\n0 1.0 0\n", "rows announced"),
+        (age, size, "9999999999\n0 1.0 0\n", "rows expected"),
     ] {
         let said = import_geriatrix("x", age, size, directory).unwrap_err().to_string();
         assert!(said.contains(words), "{said}");
