@@ -91,7 +91,7 @@ impl std::fmt::Display for LostTime {
                 );
             }
             Cause::Unwatched => {
-                return write!(out, "the heartbeat thread could not start, so no stop would be noticed");
+                return write!(out, "the heartbeat thread could not start, so stops cannot be detected");
             }
         };
         write!(out, "{what} for {lost:.3} s of {length:.3} s")

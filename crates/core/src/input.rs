@@ -48,7 +48,7 @@ fn for_memory(file: File) -> io::Result<(File, u64)> {
     let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 2);
     if size > most {
         let (size, most) = (Bytes(size), Bytes(most));
-        return Err(io::Error::other(format!("it has {size}, more than half of the available memory ({most})")));
+        return Err(io::Error::other(format!("its size is {size}, more than half of the available memory ({most})")));
     }
     Ok((file, size))
 }
@@ -126,11 +126,11 @@ pub fn text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_TEXT.0 + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_TEXT.0 {
-        return Err(io::Error::other(format!("it is longer than {MOST_TEXT}, the limit of a text")));
+        return Err(io::Error::other(format!("it is longer than {MOST_TEXT}, the maximum of a text file")));
     }
     let mut lines = bytes.split(|byte| *byte == b'\n');
     if let Some(number) = lines.position(|line| line.len() as u64 > MOST_LINE.0) {
-        return Err(io::Error::other(format!("line {} is longer than {MOST_LINE}, the limit of a line", number + 1)));
+        return Err(io::Error::other(format!("line {} is longer than {MOST_LINE}, the maximum of a line", number + 1)));
     }
     text_of(bytes)
 }

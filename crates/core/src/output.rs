@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 const BEGINNING: usize = 1024;
 
 const BLOCK_DEVICE: &str = "it is a block device, and its content would be lost";
-const INSTEAD_OF_DEVICE: &str = "no option allows it; name a file, or write - and redirect it";
+const INSTEAD_OF_DEVICE: &str = "no option allows this; name a file, or use - and redirect standard output";
 
 /// Existing files that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,8 +93,8 @@ impl Classify for OutputError {
 
 fn io_remedy(source: &io::Error, path: &Path) -> Cow<'static, str> {
     match source.kind() {
-        io::ErrorKind::NotFound => "create its folder first".into(),
-        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another path".into(),
+        io::ErrorKind::NotFound => "create its directory first".into(),
+        io::ErrorKind::NotADirectory => "its parent is a file, not a directory; choose another path".into(),
         io::ErrorKind::StorageFull => "free some space there or choose another path".into(),
         io::ErrorKind::PermissionDenied => format!("{}choose another path", remedy_of_denial(path)).into(),
         _ => "".into(),
@@ -255,8 +255,8 @@ impl<'a> OutputPath<'a> {
         match FileType::from_raw_mode(own.st_mode) {
             FileType::RegularFile => Ok(Some(ExistingOutput::Regular(ExistingFile { seen: own }))),
             FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
-                format!("it is a pipe of user {}, and other users than root may create files next to it", own.st_uid),
-                "remove it, or choose another path; to write to it, write - and redirect it",
+                format!("it is a pipe of user {}, and users other than root may create files next to it", own.st_uid),
+                "remove it, or choose another path; to write to it, use - and redirect standard output",
             ),
             FileType::Fifo | FileType::CharacterDevice => Ok(Some(ExistingOutput::Stream(there))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
@@ -267,11 +267,11 @@ impl<'a> OutputPath<'a> {
                     let to = rustix::fs::readlinkat(&there, "", Vec::new()).unwrap_or_default();
                     refused(
                         format!("it is a symbolic link to {}", to.to_string_lossy()),
-                        "links are not followed and not replaced; name the file itself, or remove the link",
+                        "links are neither followed nor replaced; name the file itself, or remove the link",
                     )
                 }
             },
-            _ => refused("it is a socket or of an unknown kind".into(), "name a file"),
+            _ => refused("it is a socket or a file of an unknown type".into(), "name a file"),
         }
     }
 
@@ -306,12 +306,12 @@ impl ExistingFile {
             return Err(OutputError::Refused {
                 path: path.into(),
                 found: format!(
-                    "it belongs to user {}, others may create files next to it, and the result would be theirs",
+                    "it belongs to user {}, others may create files next to it, and the result would belong to that user",
                     self.seen.st_uid
                 ),
                 remedy: match format {
                     Format::Log => "remove it, or choose another path".into(),
-                    _ => "remove it, choose another path, or replace it by a file of your own with --force".into(),
+                    _ => "remove it, choose another path, or use --force to replace it with a file of your own".into(),
                 },
             });
         }

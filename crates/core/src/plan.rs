@@ -24,9 +24,9 @@ pub fn count_runs(factors: &[(u64, &str)]) -> Result<u64, Failure> {
         return Ok(runs);
     }
     let words: Vec<String> = factors.iter().map(|(count, name)| format!("{count} {name}")).collect();
-    let total = runs.map_or_else(|| "more than can be counted".into(), |runs| format!("{runs} runs"));
+    let total = runs.map_or_else(|| "too many runs to count".into(), |runs| format!("{runs} runs"));
     Err(Failure::usage(format!(
-        "{} make {total}; a plan has at most {MOST_RUNS}: reduce a number, or split it into several plans",
+        "{} make {total}; a plan has at most {MOST_RUNS}: reduce a number, or split the plan",
         words.join(" x ")
     )))
 }

@@ -41,7 +41,9 @@ impl InputFolder {
     pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(io::Error::other("its folder is a symbolic link or not a folder")),
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                Err(io::Error::other("its parent is a symbolic link or not a directory"))
+            }
             opened => Ok(Self { folder: opened? }),
         }
     }
@@ -53,7 +55,7 @@ impl InputFolder {
     pub fn file(&self, path: &Path) -> io::Result<File> {
         let mut names = path.components().map(|part| match part {
             Component::Normal(name) => Ok(name),
-            _ => Err(io::Error::other("its name leads out of the folder")),
+            _ => Err(io::Error::other("its name leads out of the directory")),
         });
         let last = names.next_back().unwrap_or_else(|| Err(Errno::INVAL.into()))?;
         let mut inner: Option<Self> = None;
@@ -68,7 +70,7 @@ impl InputFolder {
         let file: File = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
             Err(Errno::LOOP) => {
                 return Err(io::Error::other(
-                    "it is a symbolic link, and links in an untrusted folder are not followed",
+                    "it is a symbolic link, and links in an untrusted directory are not followed",
                 ));
             }
             opened => opened?.into(),
@@ -159,7 +161,7 @@ mod tests {
                 ("near", "symbolic link"),
                 ("zero", "symbolic link"),
                 ("out/secret", "symbolic link"),
-                ("d/file/x", "not a folder"),
+                ("d/file/x", "not a directory"),
                 ("d", "not a regular file"),
                 ("../outside/secret", "leads out"),
                 ("d/../../outside/secret", "leads out"),

@@ -28,7 +28,7 @@ pub(super) fn open(number: u32, path: &Path) -> Result<File, OutputError> {
     };
     let copy = match senesce_sys::descriptor::inherited(number) {
         Err(Errno::BADF) => {
-            let found = "no descriptor of this number was open when the program began";
+            let found = "no descriptor with this number was open when the program started";
             return Err(refused(found, "open it in the shell, as in 7>FILE"));
         }
         copy => copy.map_err(|errno| io_error("open", path)(errno.into()))?,

@@ -27,7 +27,8 @@ impl Obstacle {
 impl From<&UntrustedLink> for Obstacle {
     fn from(planted: &UntrustedLink) -> Self {
         let UntrustedLink { link, owner, behind } = planted;
-        let found = format!("a symbolic link of user {owner} to a folder of user {behind}, which root does not follow");
+        let found =
+            format!("a symbolic link of user {owner} to a directory of user {behind}, which root does not follow");
         Self { path: link.clone(), found, planted: true }
     }
 }
@@ -51,7 +52,7 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
         () if kind.is_file() => "a file",
         () if kind.is_block_device() || kind.is_char_device() => "a device",
         () if kind.is_fifo() => "a pipe",
-        () => "a socket or of an unknown kind",
+        () => "a socket or a file of an unknown type",
     };
     Some(Obstacle { path: at.into(), found: found.into(), planted: false })
 }
@@ -117,7 +118,7 @@ mod tests {
         for name in ["theirs/link", "theirs/link/new/one"] {
             let error = directory(&at(name)).unwrap_err();
             assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-            assert!(error.to_string().contains("link of user 65534 to a folder of user 0"), "{error}");
+            assert!(error.to_string().contains("link of user 65534 to a directory of user 0"), "{error}");
         }
         assert_eq!(fs::read_dir(at("ours")).unwrap().count(), 0);
     }

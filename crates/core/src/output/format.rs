@@ -43,7 +43,7 @@ impl Format {
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::Log => "choose another name",
-            _ => "choose another name, or allow its loss with --force",
+            _ => "choose another name, or overwrite it with --force",
         }
     }
 

@@ -183,7 +183,7 @@ fn read_only_descriptor_is_not_written() {
     let own = File::options().write(true).open(&precious).unwrap();
     for number in [999_999_999, own.as_raw_fd()] {
         let closed = html(Path::new(&format!("/dev/fd/{number}")), Replace::Anything).unwrap_err();
-        assert!(closed.to_string().contains("no descriptor of this number"), "{closed}");
+        assert!(closed.to_string().contains("no descriptor with this number"), "{closed}");
     }
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
 }
@@ -278,7 +278,7 @@ fn new_empty_and_equal_files_are_written_and_keep_mode_and_owner() {
     for ask in [html, |path: &Path, how| check(path, Format::Html, HTML, how)] {
         let error = ask(&path.join("below"), Replace::SameFormat).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
-        assert!(error.to_string().contains("is a file, not a folder"), "{error}");
+        assert!(error.to_string().contains("is a file, not a directory"), "{error}");
     }
     assert!(check(&folder.path().join("no/folder"), Format::Html, HTML, Replace::SameFormat).is_err());
 }

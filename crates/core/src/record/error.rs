@@ -24,7 +24,7 @@ pub enum RecordError {
     },
     /// The directory holds a run of another plan.
     #[error(
-        "{path} holds another run ({differences})\nhint: choose another directory with --out, or repeat exactly the same command"
+        "{path} contains another run ({differences})\nhint: choose another directory with --out, or repeat exactly the same command"
     )]
     OtherPlan {
         /// The directory.
@@ -61,7 +61,7 @@ pub enum RecordError {
         most: Bytes,
     },
     /// Another file of a record exceeds its limit.
-    #[error("{path}: it is larger than {most}, the limit of this file of a record")]
+    #[error("{path}: it is larger than {most}, the maximum of this file of a record")]
     TooLarge {
         /// The file.
         path: PathBuf,

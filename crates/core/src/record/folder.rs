@@ -66,7 +66,7 @@ impl RunFolder {
         let folder = folder.and_then(|()| Folder::make(path)).map_err(io_error("create run directory", path))?;
         match rustix::fs::mkdirat(&folder, HISTOGRAMS, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => Ok((Self { folder, path: path.into() }, made)),
-            Err(errno) => Err(io_error("make folder", &path.join(HISTOGRAMS))(errno.into())),
+            Err(errno) => Err(io_error("create directory", &path.join(HISTOGRAMS))(errno.into())),
         }
     }
 
@@ -178,7 +178,7 @@ fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
             foreign(format!("it belongs to user {owner}"), remedy_of_owner(owner))
         }
         _ if !is_link && found.st_mode & 0o002 != 0 => {
-            foreign("everybody may write there".into(), "choose another directory with --out".into())
+            foreign("every user may write there".into(), "choose another directory with --out".into())
         }
         _ => Ok(()),
     }

@@ -95,7 +95,7 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
             Ok((event, more)) => {
                 if let Some(first) = found.events.last().filter(|last| last.batch == batch && last.t != event.t) {
                     return Err(damaged(format!(
-                        "it belongs to an event of {} s, but has the time {} s",
+                        "it belongs to an event at {} s, but has the time {} s",
                         first.t, event.t
                     )));
                 }

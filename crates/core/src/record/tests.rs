@@ -339,7 +339,7 @@ fn run_of_another_user_is_not_continued() {
     for written in [&path, &events] {
         let mode = written.metadata().unwrap().permissions();
         fs::set_permissions(written, fs::Permissions::from_mode(0o777)).unwrap();
-        refused("everybody may write there");
+        refused("every user may write there");
         fs::set_permissions(written, mode).unwrap();
         drop(open(&path, "1G").unwrap());
     }
@@ -382,7 +382,7 @@ fn root_does_not_store_a_run_behind_a_planted_link() {
         RunDirectory::hold(&old).map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(error.to_string().contains("link of user 65534 to a folder of user 0"), "{error}");
+        assert!(error.to_string().contains("link of user 65534 to a directory of user 0"), "{error}");
         assert_eq!(Failure::from(error).exit_code(), ExitCode::Refused);
     }
     assert_eq!(fs::read_dir(at("ours")).unwrap().count(), 1);

@@ -97,7 +97,7 @@ fn snapshot_folder_of_another_user_is_refused() {
     fs::rename(scene.folder(), scene.path("elsewhere")).unwrap();
     symlink(scene.path("elsewhere"), scene.folder()).unwrap();
     std::os::unix::fs::lchown(scene.folder(), Some(STRANGER), None).unwrap();
-    refused(Snapshots::of(&scene.spec, None), "link of user 1234 to a folder of user 0");
+    refused(Snapshots::of(&scene.spec, None), "link of user 1234 to a directory of user 0");
     assert!(scene.is_untouched());
     // The owner of the image may change it anyway.
     chown(scene.path("elsewhere"), Some(STRANGER), None).unwrap();
