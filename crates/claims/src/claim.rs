@@ -339,7 +339,7 @@ fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
         }
     }
     if published.quotient && !published.raw(rows).get(1).is_some_and(|under| *under != 0.0) {
-        return Err("a quotient needs two numbers, the second not zero".into());
+        return Err("a quotient needs two numbers, and the second must not be zero".into());
     }
     if let Rule::Table { rows: pattern, .. } = &claim.rule
         && !rows.iter().any(|row| pattern.admits(&row.published.metric, &row.conditions()))

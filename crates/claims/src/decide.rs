@@ -271,7 +271,7 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
 /// Returns the reason why a model's result is not evidence for a claim, or `None`.
 fn model_objection(claim: &Claim, facts: &Facts) -> Option<String> {
     if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
-        return Some(format!("{own} is a model of your own: its fit and its inputs are not known here"));
+        return Some(format!("{own} is your own model: its fit and its inputs are not known here"));
     }
     let model = facts.model.as_deref()?;
     claim.fitted.then(|| format!("{model} was fitted to this value or has it as an input"))

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_those_of_otherwise_matching_values() {
+    fn extremes_are_taken_from_values_that_match_all_other_conditions() {
         let all = [measured("0", "ext4"), measured("9", "ext4"), measured("10", "ext4"), measured("100", "xfs")];
         let last: Selection = "cost where fs=ext4, round=maximum".parse().unwrap();
         let found = last.of(&all);

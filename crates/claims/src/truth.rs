@@ -85,7 +85,7 @@ impl Truth {
     pub(crate) fn lacking(lack: MissingInterval) -> Self {
         Self::Open(match lack.cause {
             Cause::TooFew(_) => format!("the noise is unknown: at least {LEAST_VALUES} repetitions are needed").into(),
-            Cause::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
+            Cause::NotPositive => "a ratio needs values above zero; measure for a longer time".into(),
         })
     }
 }

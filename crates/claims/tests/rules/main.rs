@@ -260,7 +260,7 @@ fn users_model_only_agrees_or_differs() {
         for (world, wanted) in [(World::True, Verdict::ModelAgrees), (World::False, Verdict::ModelDiffers)] {
             let found = judge(&claim, &set, &synthetic::measurements(&claim, &set, world), &facts);
             expect(&name, "modelled", &found, wanted);
-            assert!(found.reason.contains("sim:mine.toml is a model of your own"), "{name}: {found:?}");
+            assert!(found.reason.contains("sim:mine.toml is your own model"), "{name}: {found:?}");
         }
     }
 }
