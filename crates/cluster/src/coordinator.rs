@@ -317,7 +317,7 @@ impl<T: Transport> Coordinator<T> {
             self.others().find(|rank| unseen(rank) && !stop.present[*rank as usize] && !self.gone[*rank as usize])
         });
         if let Some(rank) = missing {
-            return self.bury(rank, "it did not answer when the run was to stop, so it is dead".into());
+            return self.bury(rank, "it did not answer the request to stop, so it is assumed dead".into());
         }
         let stopping = self.stop.is_some();
         if self.looked.elapsed() < if stopping { self.timing.nap } else { BETWEEN_LOOKS } {
