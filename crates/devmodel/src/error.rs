@@ -21,8 +21,7 @@ pub enum ModelError {
     )]
     Tracks { name: String, tracks: f64, capacity_bytes: u64 },
     #[error(
-        "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready take \
-         {needed}; raise spare_share or use more, smaller blocks"
+        "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready need {needed}; raise spare_share or use more, smaller blocks"
     )]
     Spare { name: String, spare: u64, needed: u64 },
     #[error("cannot read device file {path}: {message}", message = errno_message(source))]

@@ -248,7 +248,7 @@ impl Flash {
         let geometry = &self.geometry;
         let malformed = |problem: &str| Err(ModelError::Malformed { name: name.into(), problem: problem.into() });
         if self.timing.read_us.is_empty() || self.timing.read_us.len() != self.timing.read_4k_us.len() {
-            return malformed("read_us and read_4k_us need one time for each kind of page, both the same number");
+            return malformed("read_us and read_4k_us need one time for each kind of page, and equally many");
         }
         if geometry.page_bytes < PAGE || !geometry.page_bytes.is_multiple_of(PAGE) {
             return malformed("page_bytes must be a multiple of 4096, the size of a mapped page");
