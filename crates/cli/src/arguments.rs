@@ -35,7 +35,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
         1 => Ok(found.remove(0)),
         _ => {
             let names: Vec<String> = found.iter().map(|path| name(path).to_string()).collect();
-            Err(format!("several runs begin with this: {}\nhint: write more of the name", names.join(", ")))
+            Err(format!("several runs match: {}\nhint: give more characters of the name", names.join(", ")))
         }
     }
 }
@@ -71,9 +71,7 @@ pub(crate) fn run_paths(directory: &Path) -> Vec<PathBuf> {
 
 pub(crate) fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
     match out {
-        Some(_) if runs.len() > 1 => {
-            Err(Failure::usage("cannot write several runs to the one file of --out\nhint: leave --out out"))
-        }
+        Some(_) if runs.len() > 1 => Err(Failure::usage("cannot write several runs to one file\nhint: omit --out")),
         _ => Ok(()),
     }
 }

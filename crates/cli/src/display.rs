@@ -128,7 +128,9 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
             for (reason, steps) in group_similar(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {steps}: {}", visible_line(reason));
             }
-            eprintln!("hint: the same command repeats only the failed steps; end other load first if it was the cause");
+            eprintln!(
+                "hint: the same command repeats only the failed steps; stop other load first if it was the cause"
+            );
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }

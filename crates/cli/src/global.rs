@@ -63,7 +63,7 @@ pub fn arguments() -> [Arg; 5] {
         switch("quiet", "Show no progress").short('q'),
         switch("verbose", "Print more messages to standard error").short('v').action(ArgAction::Count),
         switch("label", "Label of the runs in their records").value_name("TEXT").action(ArgAction::Set),
-        switch("force", "Replace output files of any content"),
+        switch("force", "Overwrite output files of any format"),
         switch("help", "Print help").short('h').action(ArgAction::HelpShort),
     ]
 }

@@ -189,7 +189,8 @@ fn hinted_in_user_mode(failure: Failure) -> Failure {
     if !text.contains("(ENOENT)") || text.contains("hint:") {
         return failure;
     }
-    let hint = "the guest shows the current directory and directories of --share only; change to the directory of the file first";
+    let hint = "a guest can access only the current directory and those given with --share; \
+                change to the directory of the file first";
     Failure::new(failure.exit_code(), format!("{text}\nhint: {hint}"))
 }
 
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_flag_is_removed() {
+    fn only_the_global_vm_flag_is_removed() {
         let all = ["--vm", "reproduce", "frag-intra", "--vm", "f2fs"].map(OsString::from);
         assert_eq!(words("reproduce", all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--vm", "f2fs"]);
     }

@@ -60,7 +60,7 @@ fn command() -> Command {
             // Only before the verb: an experiment has a parameter of this name.
             Arg::new(IN_A_GUEST)
                 .long("vm")
-                .help("Run the verb in a guest, which needs no root")
+                .help("Run the verb in a guest, without root")
                 .help_heading(global::HEADING)
                 .action(ArgAction::SetTrue),
         )

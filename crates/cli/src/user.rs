@@ -34,7 +34,7 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
     if !now.is_root() {
         return Err(Failure::new(
             ExitCode::Missing,
-            format!("cannot become {name}: only root can change the user\nhint: leave --user out"),
+            format!("cannot become {name}: only root can change the user\nhint: omit --user"),
         ));
     }
     let kept = senesce_sys::descriptor::keep_from_programs();

@@ -106,7 +106,7 @@ impl Shares {
             return Err(OutputError::NoDirectory(found).into());
         }
         if !folder.is_dir() {
-            fs::create_dir(folder).map_err(failed("make folder", folder))?;
+            fs::create_dir(folder).map_err(failed("create directory", folder))?;
             self.made.push(folder.into());
         }
         self.push(folder)

@@ -157,10 +157,10 @@ impl Bench {
 
     fn print_list(&self) -> Result<Exit, Failure> {
         let micro = [
-            ("file-ops", "36 single file operations, timed alone"),
+            ("file-ops", "36 single file operations, timed separately"),
             ("append", "latency of appends by size"),
             ("random-write", "latency of random writes by size"),
-            ("cold-read", "read everything that is there, caches cold (the grep test)"),
+            ("cold-read", "read all existing files with cold caches (the grep test)"),
         ];
         let list = PERSONALITIES.iter().map(|personality| (personality.name, personality.summary)).chain(micro);
         let mut out = crate::output::stdout();

@@ -142,9 +142,7 @@ impl Compare {
         session: &Session,
     ) -> Result<Comparison, Failure> {
         let [reference, sample] = self.runs.as_slice() else {
-            return Err(Failure::usage(
-                "cannot run this number of plans until decided\nhint: --until-decided needs two runs",
-            ));
+            return Err(Failure::usage("cannot use --until-decided with this number of runs\nhint: give two runs"));
         };
         let (reference, sample) = (Plan::of_run(reference)?, Plan::of_run(sample)?);
         let interrupt = session.interrupt()?;

@@ -28,10 +28,10 @@ const SIZES: [u64; 3] = [256, 128, 64];
 /// Measures the simulated drive if aging is impossible.
 const SIMULATED: &str = "zns-intra-zone";
 
-/// Age something small and write its report, in seconds
+/// Age a small file system in seconds and write a report
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// image, directory or simulator [default: first to work]
+    /// image, directory or simulator [default: first that works]
     #[arg(long, value_name = "WHAT", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
           help_heading = "Target")]
     on: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) fn is_stored(verb: &str, arguments: &ArgMatches) -> bool {
 
 impl Verb for Demo {
     const NAME: &'static str = "demo";
-    const ABOUT: &'static str = "Age something small in seconds and write the report";
+    const ABOUT: &'static str = "Age a small file system in seconds and write a report";
     const EXAMPLES: &'static [&'static str] = &["senesce demo", "senesce demo --on simulator"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_demo_of_a_guest_is_found_unless_another_is_wanted() {
+    fn stored_demo_of_a_guest_is_found_unless_another_is_requested() {
         let runs = tempfile::tempdir().unwrap();
         let spec = demo::spec(demo::SMALL).unwrap();
         let plan = new_plan::<Age>(&spec, spec.seed).unwrap();

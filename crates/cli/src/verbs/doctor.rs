@@ -124,7 +124,7 @@ fn print_leftovers(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
             Outcome::InUse => format!("in use by process {}", one.process),
             Outcome::OtherNamespace => format!("of process {} in another container: not touched", one.process),
             Outcome::OtherKernel => {
-                "written under another boot: not touched; another kernel may share the directory".into()
+                "written during another boot: not touched; another kernel may share the directory".into()
             }
             Outcome::Unclaimed => "no owner: not touched; remove it by hand if it is not in use".into(),
             Outcome::Failed(why) => format!("FAILED: {why}"),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_state_who_needs_a_check() {
+    fn explained_rows_name_the_need_and_the_remedy() {
         let explained = |what: &str, is_root| {
             let (needed_for, remedy) = ("make xfs".to_string(), "apt-get install PACKAGE".to_string());
             let mut check =

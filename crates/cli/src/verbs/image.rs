@@ -40,7 +40,7 @@ enum Action {
         /// Write every block, even the unused ones
         #[arg(long, conflicts_with = "order", help_heading = "Copy")]
         full: bool,
-        /// Write order: address or last-write
+        /// Order of writes: address or last-write
         #[arg(long, value_enum, hide_possible_values = true, help_heading = "Copy")]
         order: Option<OrderWord>,
         /// Trace of all writes [default: IMAGE.order]

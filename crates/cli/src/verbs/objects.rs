@@ -97,7 +97,7 @@ fn hash(text: &str) -> Result<HashAlgorithm, String> {
     match text {
         "sha1" => Ok(HashAlgorithm::Sha1),
         "blake3" => Ok(HashAlgorithm::Blake3),
-        _ => Err("it is sha1 or blake3".into()),
+        _ => Err("expected sha1 or blake3".into()),
     }
 }
 

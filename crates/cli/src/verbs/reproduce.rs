@@ -69,7 +69,7 @@ fn all_arguments() -> [Arg; 3] {
             .value_name("TIME")
             .value_parser(clap::value_parser!(Span))
             .requires("all")
-            .help("Time for all experiments, as in 2h; the same command continues"),
+            .help("Maximum time, such as 2h; the same command resumes"),
     ]
     .map(|arg| arg.help_heading("Measurement"))
 }

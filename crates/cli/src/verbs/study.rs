@@ -23,7 +23,7 @@ pub(crate) struct Study {
     /// Study or gate to run (format: senesce help study, gate)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
-    /// Print a file that runs as it is: study (default) or gate
+    /// Print a ready-to-run file: study (default) or gate
     #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "study", value_parser = ["study", "gate"],
           hide_possible_values = true, help_heading = "Output")]
     example: Option<String>,

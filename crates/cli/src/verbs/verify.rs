@@ -46,7 +46,7 @@ impl Verb for Verify {
 fn print(found: &senesce_exp_aging::age::Verification) {
     let files = &found.files;
     println!(
-        "files: {} expected (without the marker {MARKER}), {} bytes compared; {} missing, {} of another size, {} with other content, {} \
+        "files: {} expected (without the marker {MARKER}), {} bytes compared; {} missing, {} with another size, {} with other content, {} \
          unknown",
         files.files, files.bytes, files.missing, files.wrong_size, files.wrong_content, files.strangers
     );

@@ -63,7 +63,7 @@ struct Run {
     /// Drive, such as nvme,size=2G; repeatable
     #[arg(long = "drive", value_name = "DRIVE", help_heading = "Guest")]
     drives: Vec<String>,
-    /// File that keeps the next nvme drive
+    /// Keep the next nvme drive in FILE
     #[arg(long = "keep-drive", value_name = "FILE", help_heading = "Guest")]
     keep: Vec<PathBuf>,
     /// Memory
@@ -83,7 +83,7 @@ struct Run {
     /// uml or qemu [default: uml without drives]
     #[arg(long, value_name = "ENGINE", value_parser = ["uml", "qemu"], hide_possible_values = true, help_heading = "Guest")]
     engine: Option<String>,
-    /// Let idle time pass at once (uml)
+    /// Skip idle time (uml)
     #[arg(long, help_heading = "Guest")]
     virtual_time: bool,
     /// kvm or tcg [default: kvm if it works]

@@ -12,7 +12,7 @@ pub(crate) fn check(folders: &[Folder], output: Output) -> Result<(), Failure> {
     let mut runs = BTreeMap::new();
     for folder in folders {
         if *runs.entry(&folder.path).or_insert(&folder.run) != &folder.run {
-            let words = format!("two runs have the directory {}; write them separately", folder.path.display());
+            let words = format!("two runs would use the directory {}; write them separately", folder.path.display());
             return Err(Failure::usage(words));
         }
     }

@@ -35,7 +35,8 @@ const HEADS: [&str; 9] = [
 
 const DEFINITIONS: [&str; 5] = [
     "Supported: the whole interval of the measured value is within the rule of the claim, which is fixed before the run (senesce help claims).",
-    "Not supported: it is wholly outside. One condition outside is enough. It comes first, and Markdown and HTML print it in bold.",
+    "Not supported: the whole interval is outside the rule. One condition outside is enough. \
+     Claims that are not supported come first; Markdown and HTML print them in bold.",
     "Model agrees, model differs: a simulator was compared with values that it was fitted to or takes as input. This tests the simulator, not \
      the claim. Values of simulated and modelled drives are not measurements of a drive.",
     "Undecided: the interval crosses a bound of the rule.",

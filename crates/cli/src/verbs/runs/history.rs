@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct History {
-    /// Directories to search, with those below [default: ./senesce-runs]
+    /// Directories to search recursively [default: ./senesce-runs]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Only runs of this experiment or verb

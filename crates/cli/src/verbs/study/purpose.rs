@@ -111,7 +111,8 @@ impl super::Study {
             Ok(_) => Err(Failure::new(
                 ExitCode::Refused,
                 format!(
-                    "{0} exists and holds another study\nhint: run it with `senesce study {0}`, or choose --save FILE or --force",
+                    "{0} exists and contains another study\n\
+                     hint: run it with `senesce study {0}`, or choose --save FILE or --force",
                     file.display()
                 ),
             )),
