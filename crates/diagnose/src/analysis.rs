@@ -50,7 +50,7 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     let counts = [
         (breaks.shared_files, "files share extents (reflinks, snapshots): moved extents take new space"),
         (breaks.encoded_files, "files are compressed or encrypted: a remedy may write them in another form"),
-        (breaks.extra_links, "hard links would become files of their own in a copy"),
+        (breaks.extra_links, "hard links would become separate files in a copy"),
     ];
     notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
     notes

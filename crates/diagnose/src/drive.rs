@@ -71,9 +71,11 @@ fn by_device(device: Option<&BlockDevice>) -> (String, bool, String) {
         return unknown(&format!("{name} is a virtual drive"));
     }
     match device.queue("rotational").as_deref().map(str::trim) {
-        Some("1") => ("st500dm002".into(), true, format!("{name} rotates: the reference disk")),
+        Some("1") => ("st500dm002".into(), true, format!("{name} rotates: modelled as the reference disk")),
         Some("0") if name.starts_with("nvme") => ("970-evo-plus".into(), true, format!("{name} is an NVMe drive")),
-        Some("0") => ("850-evo".into(), true, format!("{name} does not rotate: the reference solid-state drive")),
+        Some("0") => {
+            ("850-evo".into(), true, format!("{name} does not rotate: modelled as the reference solid-state drive"))
+        }
         _ => unknown(&format!("{name} does not report whether it rotates")),
     }
 }

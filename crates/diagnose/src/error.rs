@@ -32,7 +32,7 @@ pub enum PrognosisError {
     NoTwin { target: String, reason: String },
     #[error("the twin of {target} fails its check ({command}): {output}; the original was not touched")]
     Unsound { target: String, command: String, output: String },
-    #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
+    #[error("{command} ended with {status}{}{output}", if output.is_empty() { "" } else { ": " })]
     Ended { command: String, status: std::process::ExitStatus, output: String },
     /// No space is left for the twin or for what a trial writes.
     #[error("{} is full\nhint: free some space there, or set TMPDIR to a directory with more space", directory.display())]

@@ -322,7 +322,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
     }
     if let ShownDirectory::Part { root, .. } = place {
-        found.notes.push(format!("only {root} of the file system is mounted, and nothing else of it was examined"));
+        found.notes.push(format!("only {root} of the file system is mounted; the rest of it was not examined"));
     }
     let reach = costed.reach();
     found.notes.extend(beyond(reach, &found.drive.name, model.capacity_bytes()));

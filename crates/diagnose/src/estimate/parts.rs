@@ -118,7 +118,10 @@ pub(super) fn changed_share(before: &FileSystemSpace, free_after: u64) -> f64 {
 
 pub(super) fn notes(summary: &LayoutSummary, space: &FileSystemSpace) -> Vec<String> {
     let counts = [
-        (summary.denied, "directories and files may not be opened and were left out; root can read all"),
+        (
+            summary.denied,
+            "directories and files may not be opened by this user and were left out; root can read all of them",
+        ),
         (summary.vanished, "files or directories were deleted during the examination or are damaged"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];

@@ -73,7 +73,7 @@ fn passes_of(
         let state = last.as_ref().unwrap_or(before);
         let complaint = match run(&tool.words(), &[trial.directory().to_path_buf()], tool) {
             Err(PrognosisError::Ended { status, .. }) if pass == 1 => {
-                tried.defragmenter = Some(ToolEffect::none(tool, format!("it ended by {status} on the twin")));
+                tried.defragmenter = Some(ToolEffect::none(tool, format!("it ended with {status} on the twin")));
                 return Err(PrognosisError::Ended { command, status, output: String::new() });
             }
             other => other?,
