@@ -35,7 +35,7 @@ pub(crate) struct Spec {
     /// allocated bytes of files / volume size
     #[arg(long, value_parser = real(0.05..=0.9))]
     pub fullness: f64,
-    /// agings of each kind, of different seeds
+    /// agings of each kind, with different seeds
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub agings: u32,
     /// worker threads of every aging

@@ -50,7 +50,7 @@ pub(crate) struct Spec {
     /// commit shares of agings without a pace; none: the file system decides
     #[arg(long, value_delimiter = ',')]
     pub shares: Vec<CommitShare>,
-    /// agings of other seeds for each rate or share
+    /// agings with different seeds, for each rate or share
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
 }

@@ -56,7 +56,7 @@ struct Start {
     /// Directory, block device, image:FILE[,size=1G] or memory:1G
     #[arg(required_unless_present_any = ["resume", "plan_only"])]
     target: Option<String>,
-    /// Use profile, fullness and size of the files in DIR
+    /// Use profile, fullness and size of files in DIR
     #[arg(long, value_name = "DIR", conflicts_with = "profile", help_heading = "Aged state")]
     like: Option<PathBuf>,
     /// Create the directory if it does not exist

@@ -72,8 +72,9 @@ pub fn fullness(samples: &[Sample], target: f64, device: &str) -> Figure {
     Figure {
         id: "fullness".into(),
         title: "Fullness".into(),
-        caption: "Allocated bytes of live files over the raw size: filled first, then held while files are replaced."
-            .into(),
+        caption:
+            "Allocated bytes of live files over the raw size: rising in the fill, constant while files are replaced."
+                .into(),
         device: device.into(),
         better: Better::Neither,
         kind: FigureKind::Lines {

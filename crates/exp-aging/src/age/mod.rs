@@ -224,7 +224,7 @@ fn answer_table(found: &RecordedAging<'_>) -> Option<Table> {
 fn title(device: &str, rehearsal: &Rehearsal, executed: Option<&ExecutionEnd>) -> String {
     let profile = &rehearsal.summary.profile;
     let Some(executed) = executed else {
-        return format!("{device}: an aging by the profile {profile} that has not ended");
+        return format!("{device}: an aging to profile {profile} that has not ended");
     };
     let measures = &executed.measures;
     let overwrites = (measures.overwrites * 10.0).round() / 10.0;
@@ -253,7 +253,9 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
             || "Not started.".to_string(),
             |reached| format!("{} operations were done by its last checkpoint.", reached.operation),
         );
-        return format!("Planned: {planned} The execution has not ended, and its end was not measured. {reached}");
+        return format!(
+            "Planned: {planned} The execution has not ended, so its final state was not measured. {reached}"
+        );
     };
     let time = match executed.is_timeless {
         true => "in virtual time".into(),
@@ -274,7 +276,7 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     let mut caveats: Vec<String> =
         found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
     let lost = found.executed.and_then(|executed| executed.lost);
-    caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution do not count: {lost}")));
+    caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution are invalid: {lost}")));
     match spec.data {
         Data::Fallocate => caveats.push(
             "files were preallocated, not written: reading them costs no device I/O; use --data write for an \
@@ -286,7 +288,7 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     }
     if spec.writers > 1 && spec.data == Data::Write {
         caveats.push(
-            "data of several writers waited in the page cache, and a file system with delayed allocation saw \
+            "data of several writers waited in the page cache, and a file system with delayed allocation received \
              whole files, as from a single writer; use --data fallocate for fragmented files"
                 .into(),
         );
@@ -311,7 +313,7 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     }
     if let Some((part, parts)) = spec.shard {
         caveats.push(format!(
-            "only the directories of shard {part}/{parts} were executed here; the measures are those of the whole plan"
+            "only the directories of shard {part}/{parts} were executed here; the values are those of the whole plan"
         ));
     }
     caveats
@@ -406,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn locality_beyond_the_directories_is_a_caveat() {
+    fn locality_that_the_directories_do_not_allow_is_a_caveat() {
         let spec = super::spec::tests::age_spec(Data::Write, None);
         let mut rehearsal = space::tests::rehearsed(Data::Write);
         let mut caveats_at_most = |most| {

@@ -21,8 +21,8 @@ pub(crate) fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Fail
         let possible =
             free.saturating_sub(overhead) as f64 / summary.capacity.0 as f64 - (most - summary.fullness).max(0.0);
         return Err(Failure::usage(format!(
-            "the plan needs {} with directories where it is fullest ({most:.3}); the file system has {} free for files: the largest \
-             possible fullness is {:.3}",
+            "at its maximum fullness ({most:.3}), the plan needs {} with directories; the file system has {} free \
+             for files: the largest possible fullness is {:.3}",
             Bytes(content + overhead),
             Bytes(free),
             (possible * 1000.0).floor().max(0.0) / 1000.0
@@ -80,7 +80,7 @@ pub(crate) fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, 
             ExitCode::RunFailed,
             format!(
                 "stopped after operation {operation} of {len}: {free} are left for the image to grow into \
-                 (memory, or the file system that it lies in); make space and continue with --resume"
+                 (in memory, or in the file system that holds it); make space and continue with --resume"
             ),
         )),
         _ => Ok(()),
@@ -99,8 +99,8 @@ pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Byte
         format!("; of {size} for files it has {free} and {} inodes free", stat.f_ffree)
     });
     let words = format!(
-        "{error}. The plan expected no full file system: at operation {} of {} it has files of {planned} ({:.1} % of {capacity}) on \
-         it{found}",
+        "{error}. The file system should have space: at operation {} of {}, the plan has files of {planned} ({:.1} % \
+         of {capacity}){found}",
         parts.position(),
         parts.len(),
         fullness * 100.0

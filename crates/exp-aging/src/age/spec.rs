@@ -59,7 +59,7 @@ pub struct AgeSpec {
     #[arg(long = "truncate-sizes", value_name = "HOW", num_args = 0..=1, default_value = "refuse", hide_default_value = true,
           default_missing_value = "clamp", value_parser = words::truncate(), hide_possible_values = true, help_heading = "Aged state")]
     pub truncate: Truncate,
-    /// Play fewer operations for the same layout
+    /// Execute fewer operations for the same layout
     #[arg(long, conflicts_with_all = ["overwrites", "confidence", "max_overwrites", "max_operations"],
           help_heading = "Aged state")]
     #[serde(skip)]
@@ -88,7 +88,7 @@ pub struct AgeSpec {
     /// Mount options
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, help_heading = "Target")]
     pub mount_options: String,
-    /// Hold the image in memory until its end
+    /// Hold the image in memory until the run ends
     #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
     /// write (default), fallocate or sparse
@@ -102,7 +102,7 @@ pub struct AgeSpec {
     #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
     pub copies: bool,
-    /// Read all files cold at the end, and measure it
+    /// Measure a cold read of all files at the end
     #[arg(long, conflicts_with = "record_order", help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
     pub measure: bool,
@@ -113,7 +113,7 @@ pub struct AgeSpec {
     /// fsync after every N creates; 0: never
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
     pub fsync_every: u64,
-    /// Commit per share of freed space [default: 5%]
+    /// Commit after freeing this share [default: 5%]
     #[arg(long, value_name = "SHARE", help_heading = "Clock")]
     pub commit_share: Option<CommitShare>,
     /// Commit after every N operations
@@ -139,7 +139,7 @@ pub struct AgeSpec {
           help_heading = "Execution")]
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub writers: u32,
-    /// Share I of N of the directories, from 0
+    /// Share I of N of the directories; I starts at 0
     #[arg(long, value_name = "I/N", value_parser = words::shard, help_heading = "Execution")]
     pub shard: Option<(u32, u32)>,
     /// Parts of the plan, for ranks of --mpi
@@ -187,7 +187,7 @@ impl AgeSpec {
         let file_system = match (&target, self.file_system) {
             (Some(TargetSpec::Directory(_)), Some(_)) => {
                 return Err(Failure::usage(
-                    "cannot make a file system in a directory: --fs is for images and devices\nhint: leave --fs out",
+                    "cannot make a file system in a directory: --fs is for images and devices\nhint: omit --fs",
                 ));
             }
             (Some(TargetSpec::Directory(_)), None) => None,
@@ -303,7 +303,7 @@ impl AgeSpec {
         }
         Err(Failure::usage(format!(
             "cannot compress a plan for {declared} on a target of {own}: compression was measured on whole volumes\n\
-             hint: leave --size or --compress out"
+             hint: omit --size or --compress"
         )))
     }
 

@@ -57,7 +57,7 @@ impl UnrequestedCommits {
             Self::Unknown | Self::Of(0) => return None,
             Self::Of(commits) => format!("{commits} times"),
             Self::AtLeast(commits) => {
-                format!("{commits} times or more (a part of the run was killed, and its count with it)")
+                format!("{commits} times or more (the count of a part of the run was lost when it was killed)")
             }
         };
         Some(format!(

@@ -24,7 +24,7 @@ pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Ana
     analysis.caveats.insert(
         0,
         format!(
-            "the images have {} and lie in memory if there is space; the published volumes were drives of 64 to 500 \
+            "the images have {} and are in memory if there is space; the published volumes were drives of 64 to 500 \
              GB",
             spec.size
         ),

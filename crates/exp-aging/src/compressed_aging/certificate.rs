@@ -68,8 +68,8 @@ fn choose(cells: &[Cell], wanted: &CertificateRequest<'_>) -> Result<Compression
     }
     if !wanted.as_measured {
         return refuse(
-            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate and no options of mkfs \
-             and mount, and with nothing else"
+            "was measured only with the default clock, churn by profile, sizes of the bins, --data fallocate and no \
+             options of mkfs and mount"
                 .into(),
         );
     }
@@ -89,7 +89,8 @@ fn choose(cells: &[Cell], wanted: &CertificateRequest<'_>) -> Result<Compression
         let mut measured: Vec<String> = own.iter().map(words).collect();
         measured.dedup();
         return refuse(format!(
-            "was measured at other fullness, by other threads or on larger volumes ({}), not at {} {:.2} full by {}",
+            "was measured at another fullness, with another number of threads or on larger volumes ({}), not on {}, \
+             {:.2} full, by {}",
             measured.join(", "),
             wanted.size,
             wanted.fullness,

@@ -43,7 +43,8 @@ pub(super) fn figure(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural
     (!series.is_empty()).then(|| Figure {
         id: format!("free-space-{name}"),
         title: format!("{name}: share of free space in extents up to a size"),
-        caption: "The further left a line rises, the more fragmented the free space is. From the first aging.".into(),
+        caption: "The further left a line rises, the more fragmented the free space is. Data are from the first aging."
+            .into(),
         device: format!("{name} on images of {}", spec.size),
         better: Better::Lower,
         kind: FigureKind::Lines {

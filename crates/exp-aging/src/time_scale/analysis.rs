@@ -162,7 +162,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     let mut caveats = Vec::new();
     if late > 0 {
         caveats.push(format!(
-            "{late} agings took over 1 % longer than their rate, because the file system itself waited in virtual time"
+            "{late} agings took over 1 % longer than their rate implies, because the file system itself waited in virtual time"
         ));
     }
     Analysis {

@@ -145,7 +145,7 @@ pub struct BenchOptions {
     /// Mount options
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, help_heading = "Target")]
     pub mount_options: String,
-    /// Hold the image in memory until its end
+    /// Hold the image in memory until the run ends
     #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
     /// Keep the file system of the target
