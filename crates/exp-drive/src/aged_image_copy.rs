@@ -43,7 +43,7 @@ pub struct Spec {
     /// reads at a time, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub depths: Vec<u32>,
-    /// model of a flash drive; it is cut down to the size of the image
+    /// model of a flash drive; its size is reduced to that of the image
     #[arg(long)]
     pub model: String,
 }
@@ -141,8 +141,9 @@ impl Run for AgedImageCopy {
             title: "Copies of an aged image on flash".into(),
             summary: format!(
                 "Files were created, extended, overwritten and removed, with an fsync after each operation, and all \
-                 requests of the device were traced. The requests of a cold read are timed on {}, cut down to the \
-                 size of the image: after the whole history, and after one pass over the blocks in each order.",
+                 requests of the device were traced. The requests of a cold read are timed on {}, \
+                 reduced to the size of the image: after the whole history, and after one pass over the blocks in each \
+                 order.",
                 spec.model
             ),
             figures: vec![figure(&all, spec)],

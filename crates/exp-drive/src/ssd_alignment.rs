@@ -83,7 +83,8 @@ impl Run for SsdAlignment {
         match seen.stripe_bytes {
             Some(found) => context.measure(measured(FOUND, "bytes", Better::Neither, found as f64, &under)?),
             None => context.caveat(format!(
-                "no alignment of {name} stands out: its stripe of {} is beyond {}, or reads wait for something other than dies",
+                "no alignment of {name} stands out: its stripe of {} is larger than {}, or reads wait for something \
+                 other than dies",
                 Bytes(stripe),
                 Bytes(GREATEST_BYTES)
             )),

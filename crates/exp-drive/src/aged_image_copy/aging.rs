@@ -96,7 +96,7 @@ impl Churn {
     fn new(folder: &Path, full: u64, seed: Seed) -> Result<Self, Failure> {
         for number in 0..FOLDERS {
             let path = folder.join(number.to_string());
-            std::fs::create_dir_all(&path).map_err(failed("make folder", &path))?;
+            std::fs::create_dir_all(&path).map_err(failed("create directory", &path))?;
         }
         let mut content = vec![0; (LARGEST_BLOCKS * BLOCK) as usize];
         seed.stream("content").fill_bytes(&mut content);
