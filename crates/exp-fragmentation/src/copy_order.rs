@@ -56,8 +56,8 @@ impl Source {
         }
         if files.len() < 2 {
             return Err(Failure::usage(format!(
-                "tree: files that may be read in {} within {}: {}; an order needs at least two; name another --tree or more \
-                 --bytes",
+                "tree: readable files in {} within {}: {}; an order needs at least two; name another --tree or \
+                 increase --bytes",
                 own.tree.display(),
                 own.bytes.0,
                 files.len()

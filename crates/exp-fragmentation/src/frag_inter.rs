@@ -32,7 +32,7 @@ pub struct Parameters {
     /// last round; in round n the first n/100 of both permutations exchange places
     #[arg(long, value_parser = value_parser!(u64).range(1..=100))]
     pub rounds: u64,
-    /// distance between the rounds that are run
+    /// interval between the rounds that are run
     #[arg(long, value_parser = value_parser!(u64).range(1..=100))]
     pub step: u64,
 }
@@ -63,7 +63,7 @@ impl Parameters {
         }
         if paths.len() < 2 {
             return Err(Failure::usage(format!(
-                "tree: files in {}: {}; an order needs at least two; name another --tree or more --files",
+                "tree: files in {}: {}; an order needs at least two; name another --tree or increase --files",
                 if self.tree.is_empty() { "the built-in list" } else { &self.tree },
                 paths.len()
             )));

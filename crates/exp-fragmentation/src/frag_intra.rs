@@ -32,7 +32,7 @@ pub struct Parameters {
     /// last round, in which every chunk of every file is appended in turn
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub rounds: u64,
-    /// distance between the rounds that are run
+    /// interval between the rounds that are run
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub step: u64,
     /// how appends reach the device: fsync after each, wait after each, or rare fsyncs; the first in all rounds, the others in

@@ -145,7 +145,10 @@ fn cost(data: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> 
     Some(figure(
         format!("cost-{id}"),
         format!("Cost of the cold read over {}s: {title}", data.round),
-        format!("Read-ahead {}. The dashed line is a sequential read of as many bytes.", read_ahead_text(setting)),
+        format!(
+            "Read-ahead {}. The dashed line is a sequential read of the same number of bytes.",
+            read_ahead_text(setting)
+        ),
         device_text(data, clock),
         Better::Lower,
         FigureKind::Lines { x: rounds(data), y: Axis::linear("Cost (s/GiB)").log10(), series },

@@ -57,7 +57,7 @@ pub struct Common {
     /// model of the solid-state drive; one with a flash translation layer first replays the traced writes
     #[arg(long)]
     pub flash: String,
-    /// file systems to run in the guest in addition, f2fs,nilfs2; empty: none
+    /// additional file systems, run in the guest: f2fs,nilfs2; empty: none
     #[arg(long)]
     pub guest: GuestSystems,
 }

@@ -55,7 +55,7 @@ pub(crate) fn read(
         requests_after_mounting = requests_after_mounting.or(quiesced);
         let set = volume.set_read_ahead(kib);
         if let Err(failure) = &set {
-            without.push(format!("measured without setting read-ahead to {kib} KiB, but as it was: {failure}"));
+            without.push(format!("measured with the existing read-ahead instead of {kib} KiB: {failure}"));
             // One reading with unchanged read-ahead is enough.
             if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none() && one.repetition == repetition) {
                 continue;

@@ -52,7 +52,7 @@ pub(crate) fn strips(data: &RoundData) -> Option<Figure> {
     let blocks = lenses.iter().map(|lens| lens.per_cell(cells).to_string()).collect::<Vec<_>>().join(", ");
     Some(figure(
         "blocks".into(),
-        "Where the blocks lie".into(),
+        "Positions of the blocks".into(),
         format!(
             "A strip is the address space without stretches that never hold a block. A cell shows one random \
              block of every {blocks} blocks of 4 KiB, coloured by its file in reading order. A volume that is \

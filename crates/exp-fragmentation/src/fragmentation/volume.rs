@@ -88,7 +88,7 @@ impl Volume {
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(failed("empty", &folder))?;
         }
-        fs::create_dir(&folder).map_err(failed("make folder", &folder))?;
+        fs::create_dir(&folder).map_err(failed("create directory", &folder))?;
         Ok(Self { target, folder, history: Ok(Vec::new()) })
     }
 
