@@ -37,7 +37,7 @@ pub(crate) struct Spec {
     /// chunks of a trial
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     pub chunks: u64,
-    /// bytes after which a trial gives up
+    /// bytes after which a trial stops
     #[arg(long)]
     pub give_up: Size,
     /// directories with the versions of one project, oldest first: --data A --data B, or a generated history

@@ -40,7 +40,7 @@ pub struct Spec {
     /// directory scheme of loose objects
     #[arg(long)]
     pub scheme: Scheme,
-    /// limit of the device in bytes per second, for reads and writes each; 0: no limit
+    /// limit of the device in bytes per second, for reads and for writes; 0: no limit
     #[arg(long)]
     pub rate_limit: Size,
     /// limit of the device in requests per second; 0: no limit

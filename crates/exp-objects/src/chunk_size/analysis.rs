@@ -209,8 +209,8 @@ fn device(cells: &[&Cell]) -> String {
 }
 
 fn caption(with_reset: bool) -> String {
-    let flat = "One line per window w. A line is flat if larger divisors have only one multiple within reach of \
-        the sum: the one that every smaller power of two also divides.";
+    let flat = "One line per window w. A line is flat if larger divisors have only one multiple within reach of the \
+                sum. Every smaller power of two also divides it.";
     let after_reset = "The law is too low for large divisors: after a reset the sum starts anywhere, not next to \
         the multiple that it has just left.";
     if with_reset { format!("{flat} {after_reset}") } else { flat.into() }

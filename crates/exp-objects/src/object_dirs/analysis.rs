@@ -210,7 +210,7 @@ fn figures(recorded: &Recorded<ObjectDirs>, rows: &[Row], device: &str) -> Vec<F
         figure(
             "directories-when-full",
             "Directories when full",
-            "If inodes end the fill, files and directories share them: each directory costs an object.",
+            "If inodes end the fill, files and directories share them: each directory takes the inode of an object.",
             Better::Lower,
             by_depth(
                 rows,

@@ -89,7 +89,7 @@ fn figures(measured: &[&MeasuredCell], published: &[PublishedValue]) -> Vec<Figu
         id: id.into(),
         title: title.into(),
         caption:
-            "Mean over the repeats. Published values come from a hard disk in 2016, with commands rounded up to 0.1 s."
+            "Mean over repetitions. Published values come from a hard disk in 2016, with commands rounded up to 0.1 s."
                 .into(),
         device: "fresh file system for every cell".into(),
         better: Better::Lower,
