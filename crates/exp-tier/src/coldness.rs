@@ -54,7 +54,7 @@ pub struct Spec {
     /// reads of one block per share, file system and round
     #[arg(long, value_parser = value_parser!(u64).range(10..=10_000_000))]
     pub reads: u64,
-    /// rounds over all file systems, each in another order
+    /// rounds over all file systems, each in a different order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// latency of the modelled disks: ssd, hdd or microseconds
@@ -138,7 +138,7 @@ impl Run for Coldness {
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let (file, shares) = (spec.file_size.0, spec.cold_percent.len());
         if file <= spec.threshold.0 || file.0 > spec.memory.bytes() * 9 / 10 {
-            return Err(Failure::usage("--file-size must lie between --threshold and nine tenths of --memory"));
+            return Err(Failure::usage("--file-size must be between --threshold and nine tenths of --memory"));
         }
         if shares == 0 {
             return Err(Failure::usage("--cold-percent: expected numbers of 0 to 100"));

@@ -45,7 +45,7 @@ pub struct Spec {
     /// without fsync after every operation, with it, or each in turn
     #[arg(long)]
     pub fsync: Fsync,
-    /// rounds over all file systems, each in another order
+    /// rounds over all file systems, each in a different order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// size of the memory region, and of ext4's image

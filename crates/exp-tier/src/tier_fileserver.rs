@@ -45,7 +45,7 @@ pub struct Spec {
     /// size of the memory region and of ext4's image
     #[arg(long)]
     pub memory: Size,
-    /// rounds over all file systems, each in another order
+    /// rounds over all file systems, each in a different order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// latency of the modelled disk of ext4-model: ssd, hdd or microseconds

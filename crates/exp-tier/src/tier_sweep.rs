@@ -54,7 +54,7 @@ pub struct Spec {
     /// share of writes
     #[arg(long, value_parser = value_parser!(u64).range(0..=100))]
     pub write_percent: u64,
-    /// rounds over all file systems, each in another order
+    /// rounds over all file systems, each in a different order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// location of the cold store: anticache (on the disk) or anticache-model (in memory, with --cold-latency)

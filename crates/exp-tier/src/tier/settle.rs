@@ -103,7 +103,11 @@ fn too_many(map: &[bool], nominal: f64) -> impl Iterator<Item = u64> {
 
 fn contradiction(map: &[bool], nominal: f64) -> String {
     let percent = |share: f64| share * 100.0;
-    format!("{:.1} % are cold; file and threshold make {:.1} %", percent(cold_share(map)), percent(nominal))
+    format!(
+        "{:.1} % are cold; the sizes of file and threshold imply {:.1} %",
+        percent(cold_share(map)),
+        percent(nominal)
+    )
 }
 
 fn unsettled(message: &str) -> Failure {

@@ -38,7 +38,7 @@ pub struct Spec {
     pub subjects: Vec<SubjectKind>,
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-    /// calls per size, file system and round, at most
+    /// maximum calls per size, file system and round
     #[arg(long, value_parser = value_parser!(u64).range(8..=1_000_000))]
     pub calls: u64,
     /// size of the file that random writes go to; at least twice the threshold
@@ -47,7 +47,7 @@ pub struct Spec {
     /// bytes of files in memory above which blocks are evicted
     #[arg(long)]
     pub threshold: Size,
-    /// rounds over all file systems, each in another order
+    /// rounds over all file systems, each in a different order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// latency of the modelled disks: ssd, hdd or microseconds
@@ -198,7 +198,7 @@ impl<W: Writes> Run for Sizes<W> {
         let fetched = Medians::new(&values(recorded, peaks::FETCHED)).json();
         Ok(Analysis {
             title: W::HEADING.into(),
-            summary: format!("{evicted} blocks were evicted while file systems that evict were measured."),
+            summary: format!("{evicted} blocks were evicted while file systems with an evictor were measured."),
             figures: vec![figure],
             tables,
             findings: Vec::new(),

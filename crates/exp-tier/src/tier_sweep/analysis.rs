@@ -11,7 +11,8 @@ pub(crate) fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     let kinds = kinds(cells);
     let against = against(cells, &kinds, spec);
     let of = |cell: &Cell, value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());
-    let title = "Period and threshold of the evictor: geometric means of the rates over the rounds, means of the rest";
+    let title =
+        "Period and threshold of the evictor: geometric means of the rates over the rounds, means of the other values";
     let table = Rows::of(kinds.iter().zip(&against))
         .column("file system", |(cell, _)| &cell.subject)
         .column("period (ms)", |(cell, _)| cell.period_ms)
@@ -111,7 +112,7 @@ fn figure(kinds: &[Cell], cells: &[Cell], spec: &Spec) -> Figure {
         title: "Operations per second by period and threshold".into(),
         caption:
             "Median over the rounds, with its 95 % interval from 5 rounds on; file systems without an evictor are \
-                  level."
+             horizontal lines."
                 .into(),
         device: format!("memory, the disk of {}, a modelled cold store: {}", spec.disk, spec.cold_latency),
         better: Better::Higher,
