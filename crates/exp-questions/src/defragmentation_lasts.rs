@@ -23,7 +23,7 @@ pub(crate) struct DefragmentationLasts(GuestPool<DefragmentationLasts>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Spec {
-    /// user-mode kernel with virtual time: a series (6.12) stands for its build that was made last
+    /// user-mode kernel with virtual time: a series (6.12) stands for its latest build
     #[arg(long)]
     pub kernel: String,
     /// file systems: ext4, xfs, btrfs, f2fs
@@ -50,7 +50,7 @@ pub(crate) struct Spec {
     /// bytes created / volume size between the defragmentation and each measurement
     #[arg(long, value_delimiter = ',', value_parser = real(0.01..=100.0))]
     pub moments: Vec<f64>,
-    /// agings of other seeds
+    /// agings with different seeds
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
 }

@@ -26,7 +26,7 @@ pub(crate) struct FilesOrFreeSpace(GuestPool<FilesOrFreeSpace>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Spec {
-    /// user-mode kernel with virtual time: a series (6.12) stands for its build that was made last
+    /// user-mode kernel with virtual time: a series (6.12) stands for its latest build
     #[arg(long)]
     pub kernel: String,
     /// file systems: ext4, xfs
@@ -50,7 +50,7 @@ pub(crate) struct Spec {
     /// sizes of new files
     #[arg(long, value_delimiter = ',')]
     pub file_sizes: Vec<Size>,
-    /// agings of other seeds
+    /// agings with different seeds
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Kernels(GuestPool<Kernels>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Spec {
-    /// kernels, oldest first: a series (6.12) stands for its build of `senesce vm list` that was made last
+    /// kernels, oldest first: a series (6.12) stands for its latest build in `senesce vm list`
     #[arg(long, value_delimiter = ',')]
     pub kernels: Vec<String>,
     /// file systems
@@ -42,7 +42,7 @@ pub(crate) struct Spec {
     /// bytes created / volume size
     #[arg(long, value_parser = real(1.0..=10000.0))]
     pub overwrites: f64,
-    /// agings of other seeds
+    /// agings with different seeds
     #[arg(long, value_parser = clap::value_parser!(u32).range(5..=1000))]
     pub seeds: u32,
 }

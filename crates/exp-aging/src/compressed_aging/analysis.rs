@@ -118,7 +118,7 @@ fn figure(spec: &Spec, cells: &[Cell], fs: FileSystem) -> Figure {
     Figure {
         id: format!("compressed-{fs}"),
         title: format!("{fs}: free extents of compressed agings over those of full ones"),
-        caption: "1 is the full aging. To the right fewer operations are played for the same ages.".into(),
+        caption: "1 is the full aging. Points further right execute fewer operations for the same ages.".into(),
         device: format!("images of {} in memory", spec.size),
         better: Better::Neither,
         kind: FigureKind::Lines {

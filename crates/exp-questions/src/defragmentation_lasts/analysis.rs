@@ -231,9 +231,9 @@ fn summary(systems: &[System], law: Option<&PredictionAnswers>) -> String {
         None => format!("Undecided: {systems} systems gained enough, and {LEAST_SYSTEMS} are needed."),
     };
     format!(
-        "{verdict} {near} of {points} points of {systems} systems are within {NEAR} of the prediction (asked: {:.0} %); rms \
-         error {rms:.3}. The share of surviving files alone: {files_near} of {points}, {files_rms:.3}. One half-life for all, fitted \
-         ({half_life:.2} overwrites), has {half_life_rms:.3}.",
+        "{verdict} {near} of {points} points of {systems} systems are within {NEAR} of the prediction (required: {:.0} %); rms \
+         error {rms:.3}. The share of surviving files alone: {files_near} of {points}, {files_rms:.3}. A single \
+         fitted half-life ({half_life:.2} overwrites) has {half_life_rms:.3}.",
         MOST * 100.0
     )
 }
@@ -254,7 +254,7 @@ fn points(systems: &[System]) -> Table {
         .column("predicted", |(_, point)| round(point.predicted()))
         .column("surviving files", |(_, point)| round(point.surviving.files))
         .column("surviving neighbours", |(_, point)| round(point.surviving.pairs))
-        .table("points", "Share of the gain that is left")
+        .table("points", "Remaining share of the gain")
         .leading()
 }
 
@@ -270,7 +270,7 @@ fn gains(systems: &[System]) -> Table {
         .column("images", |system| &system.images)
         .column("reading time saved at first", |system| round(system.gain))
         .column("tests the law", |system| if system.is_tested() { "yes" } else { "no, small gain" })
-        .table("gains", "What the treatment gained")
+        .table("gains", "Gain of the treatment")
 }
 
 fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
@@ -283,7 +283,7 @@ fn figures(spec: &Spec, systems: &[System]) -> Vec<Figure> {
     series.push(Series::new("prediction", Mark::Predicted, vec![(0.0, 0.0), (1.0, 1.0)]));
     vec![Figure {
         id: "law".into(),
-        title: "Gain left against what survived".into(),
+        title: "Remaining gain over the survival of files".into(),
         caption: "Each point is a system at a moment, the mean of its images. On the line, the prediction is exact."
             .into(),
         device: format!("modelled disk; images of {} aged in virtual time", spec.size),

@@ -134,7 +134,7 @@ fn copy_tree(from: &Path, to: &Path, unsynced: &mut Unsynced) -> Result<(), Fail
         match source.symlink_metadata().map_err(failed("check", &source))?.is_dir() {
             true if copy.is_dir() => copy_tree(&source, &copy, unsynced)?,
             true => {
-                fs::create_dir(&copy).map_err(failed("make folder", &copy))?;
+                fs::create_dir(&copy).map_err(failed("create directory", &copy))?;
                 copy_tree(&source, &copy, unsynced)?;
             }
             false => {

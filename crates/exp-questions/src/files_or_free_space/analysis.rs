@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn relocated_writes_without_more_requests_are_no_cost() {
+    fn relocated_writes_without_more_requests_have_no_cost() {
         let mut all = states(6);
         all.iter_mut().flat_map(|one| &mut one.new_files).for_each(|new| new.written.requests = 100);
         let summary = analysed(&all).summary;
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn factor_that_was_not_moved_has_no_effects() {
+    fn factor_that_was_not_changed_has_no_effects() {
         let mut all = states(6);
         all.iter_mut().for_each(|one| one.free.extents = 5);
         let analysis = analysed(&all);

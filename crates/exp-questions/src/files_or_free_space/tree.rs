@@ -64,7 +64,7 @@ impl Tree {
                     write_file(&path, *bytes)?;
                     unsynced.wrote(*bytes, root)?;
                 }
-                None => fs::create_dir(&path).map_err(failed("make folder", &path))?,
+                None => fs::create_dir(&path).map_err(failed("create directory", &path))?,
             }
         }
         Ok(())

@@ -129,7 +129,7 @@ pub(super) fn measure(spec: &Spec, step: &Step, context: &mut Context<'_, FilesO
 fn write_new(state: &mut State, size: Size) -> Result<NewFiles, Failure> {
     let count = (free_bytes(state.target.mount_point())? / SHARE / size.bytes()).clamp(1, MOST_FILES);
     in_folder(state, size, &|folder| {
-        fs::create_dir(folder).map_err(failed("make folder", folder))?;
+        fs::create_dir(folder).map_err(failed("create directory", folder))?;
         (0..count).try_for_each(|number| write_file(&folder.join(format!("{number:04}")), size.bytes()))
     })
 }

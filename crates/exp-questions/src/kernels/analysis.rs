@@ -222,7 +222,7 @@ fn summary(kernels: &[String], all: &[Comparison], controls: &[Comparison]) -> S
     let count = |all: &[Comparison], word: &str| all.iter().filter(|one| one.verdict == word).count();
     let names: Vec<&str> = kernels.iter().map(|kernel| release(kernel)).collect();
     if names.len() < 2 {
-        return format!("Linux {}: nothing to compare, because --kernels names one kernel.", names.join(", "));
+        return format!("Linux {}: nothing to compare, because --kernels names only one kernel.", names.join(", "));
     }
     let largest = all.iter().filter(|one| one.has_changed()).max_by(|one, other| size(one).total_cmp(&size(other)));
     let largest = largest.map_or_else(
@@ -361,7 +361,7 @@ fn figures(spec: &Spec, cells: &[Cell<'_>], kernels: &[String]) -> Vec<Figure> {
         figures.push(Figure {
             id: metric.name.split(' ').next().unwrap_or(metric.name).into(),
             title: format!("{} over that of Linux {}", metric.name, release(oldest)),
-            caption: "1: as in the oldest kernel. Lines are 95 % intervals of each ratio alone.".into(),
+            caption: "1: as in the oldest kernel. Lines are 95 % intervals of each ratio separately.".into(),
             device: format!("images of {} in the memory of user-mode kernels", spec.size),
             better: Better::Lower,
             kind: FigureKind::Bars {
