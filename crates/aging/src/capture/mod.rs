@@ -75,8 +75,8 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<CapturedProfile, 
 }
 
 /// Makes a profile like [`capture`] from the `later` of two snapshots, with the changes since the `earlier` one. Ages
-/// are relative to the latest time of the later snapshot that is not in the future. For copies, whose births are those
-/// of the copying, births are ignored.
+/// are relative to the latest time of the later snapshot that is not in the future. For copies, births are
+/// ignored, because they are the times of copying.
 ///
 /// # Errors
 /// Those of [`capture`]; most files of both trees are newer in the earlier one.

@@ -30,7 +30,7 @@ pub struct Tally {
     pub vanished: u64,
     /// Mount points below the top, which are skipped.
     pub other_file_systems: u64,
-    /// Births of all files; empty for copies, whose births are those of the copying.
+    /// Births of all files; empty for copies, whose births are the times of copying.
     pub(super) births: BirthOrder,
     /// Every file, if snapshots are compared.
     pub seen: Vec<FileState>,

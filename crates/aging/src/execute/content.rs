@@ -7,8 +7,8 @@ const BLOCK_WORDS: usize = 512;
 /// Bytes generated, written or compared at a time.
 pub(crate) const CHUNK: usize = 128 << 10;
 
-/// Content of all files of one seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: all blocks differ
-/// and none compresses, at the cost of one exclusive or per word.
+/// Content of all files with the same seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: all
+/// blocks differ and none compresses, at the cost of one exclusive or per word.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     seed: u64,

@@ -101,7 +101,7 @@ impl Choice<'_> {
         Rounding { up, square, excess }
     }
 
-    /// Exchanges one bin rounded up for one rounded down while the bytes approach the target.
+    /// Exchanges a bin rounded up for one rounded down as long as the bytes approach the target.
     fn refine(&self, mut rounding: Rounding) -> Rounding {
         while self.distance(rounding.excess) > 0.0 {
             let mut best: Option<(usize, usize, (f64, f64))> = None;

@@ -1,4 +1,4 @@
-//! Temporal locality: how often successive births fall into the same directory.
+//! Temporal locality: how often successive births are in the same directory.
 //!
 //! With S the share of successive births in the same directory and C that share in random order, the locality is
 //! (S - C) / (1 - C). It is 0 if births do not depend on directories, and undefined in a single directory.

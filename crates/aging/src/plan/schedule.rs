@@ -41,7 +41,7 @@ pub(crate) struct Span {
     pub pairs: u64,
     /// Executed pairs: all, unless the plan is compressed.
     pub played: u64,
-    /// Number of initial operations that should be deletes, so that no file is created on an edge that rounding moved.
+    /// Number of initial operations that should be deletes, so that no file is created on an edge that was moved by rounding.
     pub leading_deletes: u8,
 }
 

@@ -1,9 +1,9 @@
 //! Directories of new files under temporal locality: most files are created in the directory of the previous file.
 //!
-//! Files that stay and files that pass are two sequences, each with its own directory. Those that stay fill the directories
-//! of each depth evenly, a few directories at a time; depths are then independent of sizes, but not of ages. A coin decides
-//! whether the next file goes into the same directory. Its probability is corrected by the pairs so far, so that their share
-//! in a whole plan is exact to a few files.
+//! Files that stay and files that will be deleted are two sequences, each with its own directory. Those that stay fill the
+//! directories of each depth evenly, a few directories at a time; depths are then independent of sizes, but not of ages. A
+//! coin decides whether the next file goes into the same directory. Its probability is corrected by the pairs so far, so that
+//! their share in a whole plan is exact to a few files.
 
 use super::random::{Alias, below};
 use crate::plan::{AgingPlan, Bounds, apportion};

@@ -168,8 +168,8 @@ impl Planner {
     }
 
     /// Draws whether the next file of a class stays to the end. The probability is the share of stayers among the
-    /// remaining creates. It is 1 if only stayers are left. It is 0 if it would take the last slot that deletes still
-    /// need or lie on the edge of an age bin.
+    /// remaining creates. It is 1 if only stayers are left. It is 0 if the file would take the last slot that deletes
+    /// still need, or if the birth is on the edge of an age bin.
     fn draw_stay(&mut self, class: usize) -> bool {
         let left = &mut self.left[class];
         if left.stay == 0 {
