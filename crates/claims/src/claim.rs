@@ -42,7 +42,7 @@ pub struct Claim {
     /// A condition measured twice: if the two measurements differ significantly, nothing is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// A result outside of the rule's bounds and within these is undecided: the work states no tolerance.
+    /// A result outside of the rule's bounds and within these is undecided: the publication states no tolerance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<Bounds>,
     /// A precondition on another value: outside of its bounds, no result could meet the claim.
@@ -113,7 +113,7 @@ pub enum SourceKind {
     Table,
     /// Quoted from memory; the text was not available.
     Unverified,
-    /// A statement of the document about something else than it measured, such as another kind of drive.
+    /// A statement of the document about something other than it measured, such as another kind of drive.
     Variant,
 }
 
@@ -166,7 +166,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The documents whose experiments senesce reproduces. From other works it takes single claims.
+    /// The documents whose experiments senesce reproduces. From other publications it takes only single claims.
     pub const DOCUMENTS: [Self; 5] =
         [Self::Geriatrix, Self::Conway2017, Self::Doekemeijer2023, Self::Murphy2017, Self::AntiCaching];
 

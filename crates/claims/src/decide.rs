@@ -297,7 +297,7 @@ fn concerns(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
     }
 }
 
-/// Returns a note if a value has another unit than the published one, which no tolerance bridges.
+/// Returns a note if the unit of a value differs from the published one. No tolerance compensates for that.
 fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Option<String> {
     let Rule::Value { of, within } = &claim.rule else { return None };
     let published = claim.published.unit(&set.rows);

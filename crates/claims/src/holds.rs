@@ -26,7 +26,7 @@ pub enum ConditionScope {
 }
 
 impl ConditionScope {
-    /// Returns whether a number of systems is the share. If no number matches exactly, accepts the nearest numbers on
+    /// Returns whether a number of systems matches the share. If no number matches exactly, accepts the nearest numbers on
     /// both sides: half of three is one or two.
     pub fn admits(&self, count: usize, total: usize) -> bool {
         let Self::Share { at_least, at_most, .. } = self else { return true };

@@ -24,7 +24,7 @@ pub enum Rule {
         /// Bounds of the quotient.
         within: Bounds,
     },
-    /// The change of one value against another, in percent, lies within bounds.
+    /// The change of one value against another, in percent, is within bounds.
     Change {
         /// Value after the change.
         of: Selection,
@@ -33,7 +33,7 @@ pub enum Rule {
         /// Bounds of the change in percent.
         within: Bounds,
     },
-    /// One quotient over another lies within bounds: whether a change is larger here than there.
+    /// One quotient over another is within bounds: whether one change is larger than another.
     Interaction {
         /// Value after the change, here.
         of: Selection,
@@ -115,7 +115,7 @@ pub enum Rule {
         /// Whether the order must differ; otherwise it must be the same.
         changes: bool,
     },
-    /// Every row of the published table is met within an error.
+    /// Every row of the published table is matched within an error.
     Table {
         /// Rows of the table: metric (or `*`), conditions, and `group=NAME`, `fitted=yes|no` of the note.
         rows: Selection,

@@ -1,7 +1,7 @@
 //! Selects measurements by a metric and a pattern for each relevant condition.
 //!
 //! Syntax: `METRIC where KEY=PATTERN, KEY=PATTERN`, for example `throughput where state=aged, fs=ext4|xfs`. A word with a comma
-//! or a bar stands in single quotes.
+//! or a bar is in single quotes.
 
 use senesce_core::Measurement;
 use serde::{Deserialize, Serialize};
