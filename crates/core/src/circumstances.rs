@@ -19,10 +19,10 @@ pub(crate) fn is_circumstance(name: &str) -> bool {
 /// Share of time (percent) in which tasks waited for a processor, above which the machine counts as busy before a run.
 const BUSY_PERCENT: f64 = 10.0;
 
-/// Share of time (percent) taken by other guests of the host, above which a warning is printed.
+/// Share of time (percent) used by other guests of the host, above which a warning is printed.
 const STOLEN_PERCENT: f64 = 100.0 * crate::heartbeat::LOST_SHARE;
 
-/// Share of processor time (percent) taken by other programs, above which a warning is printed.
+/// Share of processor time (percent) used by other programs, above which a warning is printed.
 const OTHERS_PERCENT: f64 = 5.0;
 
 static COMMIT: OnceLock<&'static str> = OnceLock::new();

@@ -381,7 +381,7 @@ impl Beat {
         [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
     }
 
-    /// Returns the gap if one of several tasks, examined in turn, was stopped: it stands for all of them.
+    /// Returns the gap if one of several tasks, examined in turn, was stopped: this task represents all of them.
     fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
         let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
         let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));

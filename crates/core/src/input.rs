@@ -14,8 +14,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Maximum size of a text that a user names: thirty times the longest table that ships. Parsers of TOML take up to fifty times as
-/// much memory.
+/// Maximum size of a text file that a user names: thirty times the longest built-in table. Parsers of TOML take up to fifty
+/// times as much memory.
 pub(crate) const MOST_TEXT: Bytes = Bytes::mib(4);
 
 /// Opens a regular file for reading; never waits.

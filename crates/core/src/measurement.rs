@@ -48,7 +48,7 @@ pub struct Measurement {
     /// Whether this is a primary metric, on which the verdict of its workload is based; others are descriptive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub primary: bool,
-    /// Whether this is the primary metric to which a comparison gives most of its error.
+    /// Whether this is the primary metric to which a comparison gives most of its error rate.
     #[serde(default, skip_serializing_if = "is_false")]
     pub lead: bool,
     /// Source of the time, if the value is a time or a rate.

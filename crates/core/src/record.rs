@@ -134,8 +134,8 @@ impl RunDirectory {
     /// Opens an existing run to continue it with any plan.
     ///
     /// # Errors
-    /// As [`Record::open`]; [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if another user than
-    /// root and this user may have written it.
+    /// As [`Record::open`]; [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if a user other
+    /// than root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let place = RunFolder::open(path)?;
         let record = Record::read_in(&place.within()?, path)?;

@@ -15,7 +15,7 @@ pub enum Format {
     Json,
     /// A zip archive.
     Zip,
-    /// Comma-separated values. Has no magic number, so the first column must have the same head.
+    /// Comma-separated values. Has no magic number, so the first column must have the same heading.
     Csv,
     /// Text, or a format of senesce without an entry here: the first word must be the same.
     Text,
