@@ -29,7 +29,7 @@ pub use simulate::{Command, Options, Outcome, Pacing, simulate};
 pub use ssd::Flash;
 
 pub trait Device: Send {
-    /// Serves a request that reaches the device at `at_ns`; returns its completion time. Requests must be passed in order of
-    /// arrival.
+    /// Serves a request that reaches the device at `at_ns`; returns its completion time. Requests must be passed in the
+    /// order of arrival.
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64;
 }

@@ -66,7 +66,7 @@ impl MapGeometry {
 }
 
 pub(crate) trait Work {
-    /// Accounts for a program whose last page has been filled. `physical` is any of its pages. `host_pages` came from
+    /// Counts a program whose last page has been filled. `physical` is any of its pages. `host_pages` came from
     /// the host, the others were moved.
     fn program(&mut self, _shape: &MapGeometry, _physical: u32, _slc: bool, _host_pages: u32) {}
     /// Accounts for reads of `pages` of the program of `physical`, to be moved.
