@@ -17,7 +17,7 @@ pub(crate) fn run() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
 }
 
-/// Resolves a word to a run. An existing path stands for itself. Any other word must match exactly one run, or the code
+/// Resolves a word to a run. An existing path is taken literally. Any other word must match exactly one run, or the code
 /// that opens it refuses it.
 fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     let Some(text) = word.to_str().filter(|_| !word.exists()) else {

@@ -101,7 +101,7 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
     Some(format!("claims: {}", words.collect::<Vec<_>>().join(", ")))
 }
 
-/// Joins reasons that differ only in numbers and paths; the first stands for all.
+/// Joins reasons that differ only in numbers and paths, and keeps the first.
 fn group_similar(reasons: &[(String, usize)]) -> Vec<(&str, usize)> {
     let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
     let mut groups: Vec<(Vec<&str>, &str, usize)> = Vec::new();

@@ -75,7 +75,7 @@ fn interrupted(failure: Failure, hint: &str) -> Failure {
 }
 
 /// Returns whether the verb needs virtual time, or makes a file system, which this user may not do here, and a
-/// user-mode kernel may. Reports it.
+/// user-mode kernel may. Prints the reason.
 pub fn is_needed(verb: &str, arguments: &ArgMatches, session: &Session) -> bool {
     let Some(why) = reason(verb, arguments) else { return false };
     let Ok(kernel) = senesce_guest::kernel::choose(None, Some(Engine::Uml)) else { return false };

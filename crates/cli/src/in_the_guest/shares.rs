@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// The options that name an output file, in addition to `--out`.
 const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
-/// Options whose name means an input for other verbs: the innermost verb, the option, and whether it names a file instead of a
-/// folder.
+/// Options that name an output of one verb and an input of others: the innermost verb, the option, and whether it names a file
+/// instead of a folder.
 const OUTPUTS_OF: [(&str, &str, bool); 4] =
     [("measure", "fit", true), ("fit", "model", true), ("report", "site", false), ("help", "man-pages", false)];
 

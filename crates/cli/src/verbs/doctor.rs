@@ -76,7 +76,7 @@ fn kernels_with_virtual_time() -> Check {
     Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
 }
 
-/// Adds who needs a check: a guest of QEMU, root, or only the kernel of this machine because guests have `packaged` programs.
+/// Adds what needs a check: a guest of QEMU, root, or only the kernel of this machine because guests have `packaged` programs.
 fn explain(check: &mut Check, packaged: &[String], is_root: bool) {
     if check.what == QEMU {
         check.needed_for = "QEMU guest (optional)".into();

@@ -9,7 +9,8 @@ use senesce_report::site::{self, PageNames, SiteEntry};
 use senesce_runs::history::{self, ListedRun};
 use std::path::{Path, PathBuf};
 
-/// Writes the pages of all runs, with the newest first in the index. A run whose page cannot be made is listed with the reason.
+/// Writes the pages of all runs, with the newest first in the index. A run whose page cannot be written is listed with the
+/// reason.
 pub(crate) fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
     let mut entries = history::entries(runs)?;
     entries.reverse();

@@ -1,4 +1,4 @@
-//! `senesce reproduce --all`: every experiment that fits into a time, each in a process of its own.
+//! `senesce reproduce --all`: every experiment that fits into a time, each in its own process.
 
 use super::{scale_of, with_flags};
 use crate::Exit;
@@ -100,7 +100,7 @@ impl Candidate {
         Line { id: self.id, outcome, estimated, took: None, run: self.path.clone() }
     }
 
-    /// Returns the outcome without running it, if the time does not suffice or its plan or record decides.
+    /// Returns the outcome without running it, if the time is too short, or if its plan or record decides.
     fn known(&self, left: Option<Duration>) -> Option<Outcome> {
         match &self.plan {
             Err(failure) => Some(Outcome::Missing(first_line(&failure.to_string()))),
