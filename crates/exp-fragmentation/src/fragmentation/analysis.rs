@@ -33,7 +33,7 @@ pub struct RoundData {
 }
 
 impl RoundData {
-    /// Reads events; `round` is the word for a round, and `mode` the write mode that figures show.
+    /// Reads events; `round` is the name of a round, and `mode` is the write mode that figures show.
     pub(crate) fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str, mode: Option<&str>) -> Self {
         let mut data = Self { round, ..Self::default() };
         let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Shared by the fragmentation experiments: volumes, readings, figures.
+//! Code shared by the fragmentation experiments: volumes, readings, figures.
 //!
 //! Every experiment makes points. A point is one state of one volume: the experiment lays out the files, the volume is made
 //! cold, and one thread reads all files in directory order while the device's requests are traced. Each aged point has an
@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::path::Path;
 
-/// The parts in which the experiments differ: how files get their layout, round by round.
+/// The part that differs between experiments: how files get their layout, round by round.
 pub trait Procedure: Sized + 'static {
     const ID: &'static str;
     const TITLE: &'static str;
@@ -76,7 +76,7 @@ pub trait Procedure: Sized + 'static {
 
     fn start(&self, mode: Option<&str>) -> Self::State;
 
-    /// Brings the files below `folder` to a round. The folder is empty at first and may move between rounds.
+    /// Brings the files below `folder` to the state of a round. The folder is empty at first and may move between rounds.
     fn advance(&self, state: &mut Self::State, folder: &Path, round: u64, interrupt: &Interrupt)
     -> Result<(), Failure>;
 

@@ -1,4 +1,4 @@
-//! Data for figures of single points: where each file lies, and the order of requests.
+//! Data for figures of single points: where each file is, and the order of requests.
 
 use super::read::Reads;
 use super::volume::Volume;

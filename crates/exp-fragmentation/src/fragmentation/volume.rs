@@ -144,8 +144,8 @@ impl Volume {
         self.target.block_device_info()
     }
 
-    /// Returns the kind of a device given by the user, if it is a physical drive. Memory, files and the drives of
-    /// virtual machines have other seconds.
+    /// Returns the kind of a device given by the user, if it is a physical drive. Seconds of memory, files and
+    /// drives of virtual machines are not comparable.
     pub(crate) fn real_drive(&self) -> Option<RealDrive> {
         const VIRTUAL: [&str; 4] = ["qemu", "scsi_debug", "vbox", "virtual"];
         let disk = self.device().filter(|_| matches!(self.target.spec(), TargetSpec::Device { .. }))?.disk();
