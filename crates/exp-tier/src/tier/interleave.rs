@@ -62,7 +62,7 @@ pub(crate) fn iterations(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
 
 impl InterleavedRound<'_> {
     /// Runs one round on fresh file systems: calls `measure` with a subject and the index of a condition, and records the
-    /// values. The order of the turns is random for each condition.
+    /// values. The order of the subjects is random for each condition.
     pub(crate) fn round<R: Run<Event = Event>>(
         &self,
         round: u64,
@@ -83,7 +83,7 @@ impl InterleavedRound<'_> {
         Ok(())
     }
 
-    /// Runs all turns of a round: calls `measure` with the indexes of a subject and of a condition.
+    /// Runs all measurements of a round: calls `measure` with the indexes of a subject and of a condition.
     fn take<R: Run>(
         &self,
         round: u64,

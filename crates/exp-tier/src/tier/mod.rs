@@ -1,4 +1,4 @@
-//! Shared by the experiments on the anti-caching file system: the compared file systems, and their rounds.
+//! Code shared by the experiments on the anti-caching file system: the compared file systems, and their rounds.
 
 pub(crate) mod costs;
 pub(crate) mod disk;

@@ -136,7 +136,7 @@ impl Subject {
     /// Makes and mounts an empty file system.
     ///
     /// # Errors
-    /// It cannot be made or mounted; the disk lies in memory.
+    /// It cannot be made or mounted; the disk is in memory.
     pub(crate) fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
         let on_disk = if kind.on_disk() { Some(setup.disk.scratch_directory()?) } else { None };
         let subject = Self {
