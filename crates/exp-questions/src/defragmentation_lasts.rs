@@ -1,5 +1,5 @@
-//! How long does a defragmentation last? In virtual time, the same plan gives the same layout in every guest. So each arm ages an
-//! image of its own to the same layout, is defragmented or not, and ages further by the rest of the plan.
+//! How long does a defragmentation last? In virtual time, the same plan gives the same layout in every guest. So each arm ages
+//! its own image to the same layout, defragments it or not, and continues with the rest of the plan.
 
 mod analysis;
 mod arm;

@@ -1,4 +1,4 @@
-//! Checks that each state has the property it is named after. In each seed, the held factor is the same; over the seeds, the
+//! Checks that each state has the property that its name states. In each seed, the held factor is the same; over the seeds, the
 //! moved factor differs.
 
 use super::Aging;

@@ -1,8 +1,8 @@
 //! Makes one of the four states.
 //!
-//! A ballast of the free bytes is allocated first, and the rest ages. A filler then takes all that is left. Young files are deleted and
-//! written again in path order into their own space; a reserve for the metadata of more extents is plugged afterwards. Then the filler
-//! is deleted (aged free space), or as much of the ballast (young free space).
+//! A ballast of the free bytes is allocated first, and the rest ages. A filler then takes all remaining blocks. Young files
+//! are deleted and written again in path order into their own space; a reserve for the metadata of more extents is plugged
+//! afterwards. Then the filler is deleted (aged free space), or as much of the ballast (young free space).
 
 use super::tree::{BALLAST, FILLER, PLUG, Tree};
 use super::{Aging, FilesOrFreeSpace, LayoutAge, Spec, Step};
