@@ -100,7 +100,7 @@ pub struct Remedy {
     pub bytes_written: u64,
     /// Whether the seconds are a bound (no real tool does better) and not a result on a twin.
     pub bound: bool,
-    /// Number of full reads after which it has paid: seconds of writing and reading over seconds saved; none if it
+    /// Number of full reads after which it has paid off: seconds of writing and reading over seconds saved; none if it
     /// saves nothing.
     pub pays_after_reads: Option<f64>,
     /// In words.
@@ -377,7 +377,7 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
-/// Returns the number of full reads until a remedy that takes `cost` seconds has paid.
+/// Returns the number of full reads until a remedy that takes `cost` seconds has paid off.
 pub(crate) fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }

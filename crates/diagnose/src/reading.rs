@@ -166,12 +166,12 @@ impl ReadTimes {
         Self { in_order, created, whole, aged }
     }
 
-    /// Returns how many times longer a read takes than of the same files created once.
+    /// Returns how many times longer a read takes than a read of the same files created once.
     pub fn age_factor(&self) -> f64 {
         self.aged / self.created
     }
 
-    /// Returns how many times longer a read takes than without churn because files lie elsewhere, each in one piece.
+    /// Returns how many times longer a read takes than without churn because files are at other addresses, each in one piece.
     pub fn placement_factor(&self) -> f64 {
         self.whole / self.created
     }
@@ -221,9 +221,9 @@ pub(crate) fn highest(files: &FileRuns) -> u64 {
     (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)
 }
 
-/// Computes three costs. The first is of the files as they lie. The second is after an ideal defragmentation. Each
-/// fragmented file is then in one piece directly after the file read before it; the others are unchanged. The third has
-/// all files in one sequence in the order of reading, from the lowest address with data.
+/// Computes three costs. The first is that of the files at their present addresses. The second is after an ideal
+/// defragmentation. Each fragmented file is then in one piece directly after the file read before it; the others are
+/// unchanged. The third has all files in one sequence in the order of reading, from the lowest address with data.
 pub(crate) fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
     let now = || cost(model, files, order, |_| false);
     let ideal = || cost(model, files, order, |file| files.of(file).len() > 1);

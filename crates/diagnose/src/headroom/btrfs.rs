@@ -21,7 +21,7 @@ const INODE_REF: u64 = 10;
 const DIRECTORY_ITEM: u64 = 30;
 const FILE_EXTENT: u64 = 53;
 const EXTENT_RECORD: u64 = 24 + 29;
-/// Files up to this size lie in the leaves (default of the mount option `max_inline`).
+/// Files up to this size are stored in the leaves (default of the mount option `max_inline`).
 const MAX_INLINE: u64 = 2048;
 /// Fill of the leaves whose items grow at one end, and of those with hashed names (measured over fills with empty
 /// files).
@@ -54,7 +54,7 @@ const SUPERBLOCKS: [u64; 2] = [64 << 20, 256 << 30];
 /// Uncertainty of the metadata of a file: of empty files, and of others.
 const EMPTY_FILES_SHARE: f64 = 0.08;
 const FILES_SHARE: f64 = 0.15;
-/// Number of data chunks that are tried as the one before which metadata take theirs, in addition to the last two.
+/// Number of data chunks before which metadata are assumed to take their chunk, in addition to the last two.
 const MOST_TURNS: u64 = 12;
 const DATA_SHARE: f64 = 0.005;
 

@@ -36,8 +36,8 @@ impl FromIterator<u64> for Pool {
     }
 }
 
-/// Fills free extents until `limit` blocks are taken. Files lie in one piece in extents that hold whole files; the
-/// rests and shorter extents are joined to fragmented files.
+/// Fills free extents until `limit` blocks are taken. Files are in one piece in extents that hold whole files.
+/// Remainders and shorter extents are joined into fragmented files.
 pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &SpaceDemand<F>) -> ConsumedSpace {
     let Pool(mut pool) = pool.clone();
     let mut taken = ConsumedSpace::default();

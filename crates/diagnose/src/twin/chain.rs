@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub(super) struct Link {
     pub file: u32,
     pub bytes: u64,
-    /// Nanoseconds to read it, by whether the previous file and itself have been moved.
+    /// Nanoseconds to read it, by whether the previous file and this one have been moved.
     pub ns: [[u64; 2]; 2],
 }
 

@@ -282,7 +282,7 @@ impl TrialSetup<'_> {
         Ok(())
     }
 
-    /// Mounts the twin for one trial, with the options of the original, and does `work` on it.
+    /// Mounts the twin for one trial, with the options of the original, and runs `work` on it.
     fn within<T>(&self, work: impl FnOnce(&mut Trial) -> Result<T, PrognosisError>) -> Result<T, PrognosisError> {
         let mut trial = Trial::begin(self.twin, self.file_system, &self.mount_options)?;
         let done = work(&mut trial).map_err(|error| trial.explain(error))?;

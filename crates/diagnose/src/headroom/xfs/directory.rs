@@ -5,7 +5,7 @@
 const HEADER: u64 = 64;
 /// Fill of the leaves of hashes: maximum, usual and minimum. Hashes of consecutive names are not uniform.
 const FILLS: [f64; 3] = [0.97, 0.66, 0.42];
-/// Bytes of a record of a chunk of 64 inodes, in trees of inodes that are about two thirds full, of which there may be
+/// Bytes of a record of a chunk of 64 inodes. Trees of inodes are about two thirds full, and there may be
 /// two.
 const INODE_RECORDS: f64 = 2.0 * 16.0 / 64.0 / 0.66;
 /// Blocks of a directory with a tree of hashes beyond those that its names fill: a part of the last one of each use.

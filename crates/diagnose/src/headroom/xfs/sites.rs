@@ -63,7 +63,7 @@ impl Chunk {
 pub(super) struct SiteCounts {
     pub usable: Sites,
     pub lasting: Sites,
-    /// In extents that are long enough also while the group must refill its list of free blocks.
+    /// In extents that are long enough even while the group must refill its list of free blocks.
     pub safe: Sites,
     /// Whether some group can make a chunk now, before anything refills its list.
     pub ready: bool,
