@@ -4,7 +4,7 @@ use super::spec::AgeSpec;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use senesce_stats::{mean, standard_deviation, student};
 
-/// A volume that is aged enough in seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
+/// A volume that can be aged enough within seconds. Blocks of 4 KiB, because mkfs.ext4 chooses 1 KiB below 512 MiB.
 pub const TARGET: &str = "memory:256M";
 /// The same in half a minute, on a slow kernel.
 pub const SMALL: &str = "memory:128M";

@@ -147,13 +147,13 @@ pub struct ExecutionEnd {
     /// several ranks ran, each of which compared both counts itself.
     #[serde(default)]
     pub changes: Option<ChangeCounts>,
-    /// Estimate of the execution in seconds, from the first second after the fill; `None` if it was over earlier.
+    /// Estimate of the execution in seconds, from the first second after the fill; `None` if the execution ended earlier.
     #[serde(default)]
     pub estimated_seconds: Option<f64>,
     /// Time that this execution lost, if it is too much: then its speed is invalid. The aged state is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostTime>,
-    /// Played in virtual time without a pace: work takes no time, so seconds and rates are undefined.
+    /// Executed in virtual time without a pace: work takes no time, so seconds and rates are undefined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_timeless: bool,
     /// Peak memory of this process, or the maximum over the ranks.
@@ -234,7 +234,8 @@ pub struct ExaminedLayout {
     /// Modelled times of reading all files on the reference drives; empty if the files have no written data.
     #[serde(default)]
     pub read_times: Vec<ModelledRead>,
-    /// The files on the volume, above them a modelled unaged reference. `None`: no file has data, or the copies have the map.
+    /// The files on the volume, with a modelled unaged reference above them. `None`: no file has data, or the copies have the
+    /// map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<Figure>,
 }

@@ -15,7 +15,7 @@ const BETWEEN: f64 = 0.5;
 const SHARE: u32 = 20;
 /// Files with fewer extents beyond the first, in the mean, count as whole.
 const WHOLE: f64 = 0.01;
-/// Counts for which files must stay whole. Free space has to get into pieces before files do, so a short aging proves nothing.
+/// Counts for which files must stay whole. Free space must fragment before files do, so a short aging proves nothing.
 const WHOLE_COUNTS: usize = 20;
 
 pub(super) struct ExtentSampler<'a> {

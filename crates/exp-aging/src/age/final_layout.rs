@@ -103,7 +103,7 @@ pub(super) fn contradiction(examined: &ExaminedLayout) -> Option<String> {
     examined.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
-/// Returns the values of a layout. The discontinuities lead: they count gaps between files and inside them, and the
+/// Returns the values of a layout. The discontinuities come first: they count gaps between files and inside them, and the
 /// other values mostly vary with them.
 pub(super) fn measurements(examined: &ExaminedLayout) -> Vec<Measurement> {
     let Some(layout) = &examined.layout else { return Vec::new() };

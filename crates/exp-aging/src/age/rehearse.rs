@@ -17,7 +17,7 @@ pub(crate) struct Rehearsed {
     operations: u64,
 }
 
-/// Plays the rest of some parts of an aging and measures their final states, one part at a time to bound memory.
+/// Simulates the rest of some parts of an aging and measures their final states, one part at a time to bound memory.
 pub(crate) fn rehearse(
     course: &ExtendedSpec,
     parts: &[u32],
