@@ -168,7 +168,7 @@ fn name(series: &Series) -> String {
     }
 }
 
-/// Marks published series as such in the heads of a table.
+/// Marks published series as such in the headings of a table.
 fn marked(mut table: Table, series: &[&Series]) -> Table {
     for head in &mut table.columns {
         if let Some(one) = series.iter().find(|one| one.name == *head) {

@@ -19,7 +19,7 @@ use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Say what works on this machine and how to get what does not
+/// Show which features work on this machine and how to add missing ones
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Remove mounts, loop devices and files of killed runs

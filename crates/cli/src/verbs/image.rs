@@ -76,7 +76,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Make a device of slices of a large one while a command runs
+    /// Make a device from slices of a large one while a command runs
     Stitch(Stitch),
     /// Copy the metadata of a file system into a sparse image
     Twin(twin::Twin),

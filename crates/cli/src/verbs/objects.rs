@@ -59,7 +59,7 @@ struct Commit {
     /// Method to cut files into chunks [default: fastcdc:16K]
     #[arg(long, value_name = "HOW", help_heading = "New store")]
     chunker: Option<ChunkerSpec>,
-    /// List writes that take longer, such as 1ms
+    /// List writes slower than this, such as 1ms
     #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Output")]
     log_slower_than: Option<Duration>,
     /// Print the result as JSON

@@ -40,9 +40,9 @@ enum Action {
     },
     /// Show the histograms of a profile, and its plan for a volume
     Show(Show),
-    /// Make a profile of a directory tree or a list of files, without names
+    /// Make a profile from a tree or a list of files, without names
     Capture(Capture),
-    /// Make a profile of the three text files of Geriatrix
+    /// Make a profile from the three text files of Geriatrix
     Import(Import),
     /// Plan every built-in profile for one volume
     Table {

@@ -93,10 +93,10 @@ struct Mount {
     /// Threads [default: one per processor, at least 2]
     #[arg(long, value_name = "N", help_heading = "Server")]
     threads: Option<NonZeroUsize>,
-    /// Let device nodes work (root)
+    /// Enable device nodes (root)
     #[arg(long, help_heading = "Server")]
     dev: bool,
-    /// Let setuid and setgid bits work (root)
+    /// Enable setuid and setgid bits (root)
     #[arg(long, help_heading = "Server")]
     suid: bool,
     /// Stay in the foreground

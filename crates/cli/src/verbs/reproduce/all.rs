@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often the end of a child, of the time and a signal are checked.
+/// Interval of checks for the end of the child, the end of the time and a signal.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A child that is asked to stop has this time to complete its record.
