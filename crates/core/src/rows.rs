@@ -66,7 +66,7 @@ impl<R: Copy> Rows<R> {
         self
     }
 
-    /// Adds a table column; its head contains the unit.
+    /// Adds a table column; its heading contains the unit.
     pub fn column<V: Serialize>(mut self, head: impl Into<String>, of: impl Fn(R) -> V) -> Self {
         self.quantities.push(Quantity { column: Some(head.into()), ..self.values(of) });
         self
@@ -90,7 +90,7 @@ impl<R: Copy> Rows<R> {
         self
     }
 
-    /// Shows the last quantity as a table column; an empty head stands for its name and unit.
+    /// Shows the last quantity as a table column; an empty heading stands for its name and unit.
     pub fn shown(mut self, head: &str) -> Self {
         let last = self.last();
         last.column = Some(match &last.metric {
