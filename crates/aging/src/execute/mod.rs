@@ -78,7 +78,7 @@ pub struct ExecuteOptions {
     pub fsync_every: u64,
     pub threads: usize,
     pub shard: Option<Shard>,
-    /// Maximum number of operations between the threads.
+    /// Maximum number of operations by which one thread may be ahead of another.
     pub window: u64,
     /// Maximum operations of the plan per second; `None`: unlimited.
     pub pace: Option<f64>,

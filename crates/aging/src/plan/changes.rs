@@ -1,4 +1,4 @@
-//! Counts of changes between create and delete, and how many a plan lets expect.
+//! Counts of changes between create and delete, and how many are expected from a plan.
 
 use super::{BLOCK, Class, PlanSpec};
 use crate::profile::{ChangeRow, ROUNDING};

@@ -39,7 +39,7 @@ impl Compression {
     }
 }
 
-/// Refuses a compressed plan with another end than the bound, where its ages are exact.
+/// Refuses a compressed plan with an end other than the bound, where its ages are exact.
 pub(super) fn check(spec: &PlanSpec) -> Result<(), AgingError> {
     if spec.compression.is_some() && !spec.profile.changes.is_empty() {
         return Err(AgingError::Plan(format!(

@@ -1,4 +1,4 @@
-//! Whole numbers near given shares, on which the exactness of a plan rests.
+//! Whole numbers near given shares, on which the exactness of a plan depends.
 
 /// Shares of `total` by largest remainder (Hamilton's method): each is the floor or ceiling of its share, their sum is `total`,
 /// and no other such choice has a smaller squared error.
