@@ -19,7 +19,7 @@ const PATHS: &str = include_str!("../data/trees/source-tree.txt");
 /// In bytes.
 const FILE: u64 = 4096;
 
-/// The files, and how many of them change places.
+/// The files, and how many of them are exchanged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {

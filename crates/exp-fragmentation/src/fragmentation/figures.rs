@@ -1,4 +1,4 @@
-//! Figures of points: where blocks lie, how they were read, and the cost.
+//! Figures of points: where blocks are, how they were read, and the cost.
 
 use super::analysis::RoundData;
 use super::correlations::{overall, pairs, text_of};

@@ -103,7 +103,7 @@ pub struct Round {
     pub number: u64,
     pub action: String,
     pub data: Bytes,
-    /// Bytes written since the previous round if one volume ages on, else in total.
+    /// Bytes written since the previous round if one volume continues to age, else in total.
     pub written: Bytes,
     pub seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! Draws where blocks lie: each block a bar coloured by its file.
+//! Draws where blocks are: each block is a bar coloured by its file.
 
 use super::analysis::RoundData;
 use super::figures::figure;
