@@ -9,7 +9,7 @@ use senesce_stats::{mean, standard_deviation, student};
 use serde::Serialize;
 use serde_json::json;
 
-/// Systems with a smaller gain than this share of the read time are left out: their shares are noise.
+/// Systems with a smaller gain than this share of the reading time are left out: their shares are noise.
 const LEAST_GAIN: f64 = 0.1;
 /// The law holds if this share of points is within [`NEAR`] of the prediction.
 const MOST: f64 = 0.9;
