@@ -149,7 +149,7 @@ pub struct Prognosis {
     pub pieces: u64,
     /// Space that was preallocated and not written: reading it costs no device I/O.
     pub unwritten: Tally,
-    /// Seconds of one full read as the files lie.
+    /// Seconds of one full read of the files at their present addresses.
     pub now_seconds: f64,
     /// After an ideal defragmentation of files: a bound that no tool beats.
     pub ideal_seconds: f64,
@@ -199,7 +199,7 @@ pub struct CostedLayout {
     pub summary: LayoutSummary,
     pub files: FileRuns,
     pub order: Vec<u32>,
-    /// Costs of reading: as they lie, defragmented, in order.
+    /// Costs of reading: at present addresses, defragmented, in order.
     pub costs: [Cost; 3],
 }
 

@@ -74,7 +74,7 @@ pub struct FillResult {
     pub ends_by: EndsBy,
     /// The limit after write-back.
     pub ends_by_after_sync: EndsBy,
-    /// Bytes that statvfs(2) called free at the first failure.
+    /// Bytes that statvfs(2) reported as free at the first failure.
     pub free_bytes: u64,
     /// Inodes that were free then.
     pub free_inodes: u64,

@@ -135,7 +135,7 @@ fn verdict_on_tool<'a>(shown: Option<&'a ToolEffect>, failed: &[FailedPart]) -> 
 pub struct TrialResult {
     /// How it was made.
     pub made: TwinFacts,
-    /// Seconds of one full read as the files lie on the twin.
+    /// Seconds of one full read of the files at their addresses on the twin.
     pub now_seconds: f64,
     /// After an ideal defragmentation.
     pub ideal_seconds: f64,

@@ -55,7 +55,7 @@ impl Trial {
         self.mount.point()
     }
 
-    /// Makes btrfs recompute its checksums from the data as they read here.
+    /// Makes btrfs recompute its checksums from the data as they are read here.
     pub(crate) fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let device = self.device.path().to_string_lossy().into_owned();
