@@ -117,7 +117,7 @@ pub(crate) struct PredictionMark {
     pub used_share: f64,
     /// Prediction for the files still to come.
     pub said: CreatableFiles,
-    /// Files that still came: on the volume for the first mark, else on a twin.
+    /// Files that could still be created: on the volume for the first mark, else on a twin.
     pub came: u64,
 }
 

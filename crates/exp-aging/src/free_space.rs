@@ -43,7 +43,7 @@ pub(crate) struct Spec {
     /// independent agings of each state; results are ranges over them
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub agings: u32,
-    /// a file system of your own to compare (read only): directory, image or device
+    /// your own file system to compare (read only): directory, image or device
     #[arg(long)]
     pub natural: Option<PathBuf>,
 }

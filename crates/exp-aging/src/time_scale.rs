@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Each aging has a guest of its own: what a kernel did before changes the layout.
+/// Each aging has its own guest: earlier work of a kernel changes the layout.
 pub(crate) struct TimeScale(GuestPool<TimeScale>);
 
 /// File systems, profiles and rates to age with.

@@ -22,7 +22,7 @@ pub fn flags(target: &str) -> Vec<&'static str> {
 
 /// Measured with these flags (data/demo).
 const SEEDS: &str = include_str!("../../../../data/demo/seeds.csv");
-/// The same for [`SMALL`] in a user-mode kernel, which writes back at other moments.
+/// The same for [`SMALL`] in a user-mode kernel, which writes back at other times.
 const GUEST_SEEDS: &str = include_str!("../../../../data/demo/seeds-guest.csv");
 
 /// Returns the specification of the demo on a target.

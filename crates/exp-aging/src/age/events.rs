@@ -161,7 +161,7 @@ pub struct ExecutionEnd {
     /// The participating ranks; empty for a single process.
     #[serde(default)]
     pub ranks: Vec<RankRow>,
-    /// Operations by which ranks may drift apart; 0 for a single process.
+    /// Maximum number of operations by which one rank may be ahead of another; 0 for a single process.
     #[serde(default)]
     pub window: u64,
     /// Measures at the end.
@@ -245,7 +245,7 @@ pub struct ExaminedLayout {
 pub struct ModelledRead {
     /// Model of the drive.
     pub drive: String,
-    /// Seconds, as the files lie and in the reference layouts.
+    /// Seconds, for the files at their addresses and in the reference layouts.
     #[serde(flatten)]
     pub times: ReadTimes,
 }

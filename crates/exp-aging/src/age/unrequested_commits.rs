@@ -7,7 +7,7 @@ pub(super) enum UnrequestedCommits {
     /// The file system does not count its commits, or nothing was executed.
     Unknown,
     Of(u64),
-    /// Commits in the parts that completed; another part was killed with its count.
+    /// Commits in the parts that completed; another part was killed, and its count was lost.
     AtLeast(u64),
 }
 

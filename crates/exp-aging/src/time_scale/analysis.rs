@@ -40,7 +40,7 @@ struct Interval {
     high: f64,
 }
 
-/// What the rates of one profile on one file system answer.
+/// Results of the rates of one profile on one file system.
 #[derive(Debug, Serialize)]
 struct RateAnswer {
     profile: String,
