@@ -127,8 +127,8 @@ impl Run for VmSelftest {
 fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<FileSystemTest> {
     let stated: Vec<FileSystemTest> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
-        (0, _) => "the guest did not report it".to_string(),
-        (status, None) => format!("the guest ended with status {status} before it reported it"),
+        (0, _) => "the guest did not report this file system".to_string(),
+        (status, None) => format!("the guest ended with status {status} before it reported this file system"),
         (status, Some(line)) => format!("the guest ended with status {status}: {}", line.trim()),
     };
     let of = |name: &String| {
@@ -152,7 +152,7 @@ fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<FileS
             file_system: name.clone(),
             works: false,
             seconds: None,
-            said: "the record does not contain it".into(),
+            said: "the record does not contain this file system".into(),
         };
         found.map_or_else(silent, |tried| (*tried).clone())
     };

@@ -12,9 +12,9 @@ pub struct ZnsBandwidth;
 
 impl ZnsStudy for ZnsBandwidth {
     const ID: &'static str = "zns-bandwidth";
-    const TITLE: &'static str = "Zoned drive: bandwidth of appends by depth against writes over zones";
-    const SUMMARY: &'static str = "Two ways to keep a drive busy: several appends to one zone, or one write each to several zones; with requests of 4, 8 \
-         and 16 KiB.";
+    const TITLE: &'static str = "Zoned drive: bandwidth of appends by queue depth and of writes by number of zones";
+    const SUMMARY: &'static str = "A host can keep a drive busy with several appends to one zone, or with one write \
+                                   to each of several zones. Requests have 4, 8 and 16 KiB.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-bandwidth.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-bandwidth.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-bandwidth.claims.toml");

@@ -135,7 +135,7 @@ impl ZnsStudy for ZnsHeavy {
         vec![Figure {
             id: "bandwidth".into(),
             title: "Bandwidth of unlimited writers over time".into(),
-            caption: "Each point is one second of four writers together.".into(),
+            caption: "Each point is one second of all four writers together.".into(),
             device: measured.device.clone(),
             better: Better::Higher,
             kind: FigureKind::Lines {

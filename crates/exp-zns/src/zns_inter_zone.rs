@@ -21,9 +21,9 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
 
 impl ZnsStudy for ZnsInterZone {
     const ID: &'static str = "zns-inter-zone";
-    const TITLE: &'static str = "Zoned drive: how far writes, appends and reads scale over zones";
-    const SUMMARY: &'static str = "Several zones at once, one command in flight in each: the gain from concurrent zones compared with depth \
-         in one zone.";
+    const TITLE: &'static str = "Zoned drive: how far writes, appends and reads scale with the number of zones";
+    const SUMMARY: &'static str = "Several zones at once, with one command in flight in each: the gain from \
+                                   concurrent zones compared with queue depth in one zone.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-inter-zone.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-inter-zone.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-inter-zone.claims.toml");
@@ -49,9 +49,9 @@ impl ZnsStudy for ZnsInterZone {
         ];
         let chart = Chart {
             id: "iops",
-            title: "Requests per second over zones",
-            caption: "Requests of 4 KiB, one in flight in each zone. Published values at 14 zones are left out: 14 polling \
-                      threads shared 10 processors there.",
+            title: "Requests per second by number of zones",
+            caption: "Requests of 4 KiB, one in flight in each zone. Published values at 14 zones are left out: \
+                      there, 14 polling threads shared 10 processors.",
             metric: "iops",
             axes: (Axis::linear("zones"), Axis::linear("requests (1/s)").from_zero()),
             along: ("zones", 1.0),

@@ -8,8 +8,8 @@ use senesce_runner::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-const SUMMARY: &str = "Several writers overwrite their files in random order, in blocks of 4 KiB, with an \
-    fdatasync after every 32 blocks. F2FS is on a conventional or a zoned drive, and the cleaner must run.";
+const SUMMARY: &str = "Several writers overwrite their files in random order, in blocks of 4 KiB, with an fdatasync \
+                       after every 32 blocks. F2FS uses a conventional or a zoned drive, and its cleaner must run.";
 
 pub(crate) fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
     let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
@@ -29,7 +29,7 @@ pub(crate) fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
         tables.push(on_models(&modelled));
         figures.push(figure(
             "modelled",
-            "Write bandwidth over the time of the model",
+            "Write bandwidth over model time",
             NAMES,
             modelled_series(&modelled, &samples),
         ));
@@ -81,7 +81,7 @@ fn figure(id: &str, title: &str, device: &str, series: Vec<Series>) -> Figure {
     Figure {
         id: id.into(),
         title: title.into(),
-        caption: "Each point is the mean over a hundredth of what is written.".into(),
+        caption: "Each point is the mean over 1 % of the written bytes.".into(),
         device: device.into(),
         better: Better::Higher,
         kind: FigureKind::Lines {

@@ -66,8 +66,8 @@ fn overwrite(
     let available = Bytes(stat.f_bavail * stat.f_frsize);
     if shape.bytes() > available {
         let words = format!(
-            "files of {} do not fit on the {name} drive, on which F2FS has {available} for them: lower fullness \
-             ({}) or raise size",
+            "files of {} do not fit on the {name} drive, where F2FS has {available} free: lower fullness ({}) or \
+             raise size",
             shape.bytes(),
             spec.fullness
         );

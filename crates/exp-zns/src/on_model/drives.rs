@@ -13,7 +13,7 @@ use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 /// A recording without such a drive, or a drive whose shape the model does not support.
 pub(crate) fn simulated(traced: &TracedDrives, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
     let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
-    let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;
+    let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording contains no drive to simulate"))?;
     let path = HostPath::None;
     let Some(zones) = &drive.zones else {
         let model = sized(Model::load(CONVENTIONAL_MODEL)?, drive.bytes);
@@ -53,7 +53,7 @@ const LEAST_COLLECTED_MIB: f64 = 100.0;
 fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     let mib = |blocks: u64| {
         let bytes = blocks.saturating_mul(geometry.block_bytes.into());
-        let words = || format!("zones of {bytes} bytes; the model takes whole MiB");
+        let words = || format!("zones of {bytes} bytes: the model supports only zones of whole MiB");
         bytes.is_multiple_of(1 << 20).then_some(bytes >> 20).ok_or_else(|| Failure::new(ExitCode::RunFailed, words()))
     };
     let published_mib = model.geometry.zone_capacity_mib as f64;

@@ -77,7 +77,10 @@ impl TracedDrives {
         let found = folders.into_iter().find(holds);
         found.ok_or_else(|| {
             let files: Vec<&str> = self.drives.iter().map(|drive| drive.file.as_str()).collect();
-            Failure::new(ExitCode::RunFailed, format!("no guest of this run left the recordings {}", files.join(", ")))
+            Failure::new(
+                ExitCode::RunFailed,
+                format!("the recordings {} were not found in the record of any guest of this run", files.join(", ")),
+            )
         })
     }
 }

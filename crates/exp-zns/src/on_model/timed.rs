@@ -150,7 +150,8 @@ fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
         let done = replayed.kinds.get(name).copied().unwrap_or_default();
         if (done.commands, done.bytes) != (*commands, *bytes) {
             problems.push(format!(
-                "{name}: {commands} commands and {bytes} bytes were recorded, {} and {} done",
+                "{name}: {commands} commands and {bytes} bytes were recorded, but {} commands and {} bytes were \
+                 executed",
                 done.commands, done.bytes
             ));
         }

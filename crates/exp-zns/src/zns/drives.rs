@@ -88,7 +88,7 @@ pub(crate) fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
 pub(crate) fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
-        return Err(Failure::usage(format!("{} has {}; this needs two", drive.name, drive.usable_words())));
+        return Err(Failure::usage(format!("{} has {}; this experiment needs two", drive.name, drive.usable_words())));
     }
     Ok((zones(drive, 0, half), zones(drive, half, half), half))
 }
@@ -134,7 +134,7 @@ impl Fitting {
 fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
     let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("{} not found", point.device))) };
     if !drive.ways.contains(&point.job.path) {
-        return Ok(Some(format!("{} cannot be reached by path {}", drive.name, point.job.path.name())));
+        return Ok(Some(format!("{} does not support the path {}", drive.name, point.job.path.name())));
     }
     match checked(point, drive) {
         Ok(_) => Ok(None),
@@ -198,6 +198,8 @@ mod tests {
         drive.zones.truncate(7);
         assert_eq!(halves(&drive, 400).unwrap(), (Zones::Range(0, 3), Zones::Range(3, 6), 3));
         drive.zones.truncate(1);
-        assert!(halves(&drive, 400).unwrap_err().to_string().ends_with("has one usable zone; this needs two"));
+        assert!(
+            halves(&drive, 400).unwrap_err().to_string().ends_with("has one usable zone; this experiment needs two")
+        );
     }
 }

@@ -111,8 +111,8 @@ pub(crate) fn run_on(
 /// zone failed.
 fn refused_commands(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
-        "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its zones with `senesce zoned list \
-         DEVICE list`, and give the same command again",
+        "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its \
+         zones with `senesce zoned list DEVICE list`, and run the same command again",
         actor.tally.error_count(),
         actor.name,
         actor.tally.error_words()
@@ -194,8 +194,7 @@ impl DeviceValues {
             caveats.push(format!("modelled, not measured: {}", self.device));
         }
         if self.repetitions > 1 {
-            let words =
-                "rates, means and percentiles are the means of those of each, maxima are the largest, counts the sums";
+            let words = "rates, means and percentiles are averaged, maxima are the largest, counts are summed";
             caveats.push(format!("{} repetitions: {words}", self.repetitions));
         }
         let of = |nature: &str| -> Vec<&str> {
@@ -203,10 +202,10 @@ impl DeviceValues {
         };
         if !of("emulated").is_empty() {
             let names = of("emulated").join(", ");
-            caveats.push(format!("{names}: emulated; its times are those of this machine and decide nothing"));
+            caveats.push(format!("{names}: emulated; its times depend on this machine and decide no claim"));
         }
         if !self.is_of_published_drive("") {
-            let words = "it is neither the published drive nor its model: published values are context";
+            let words = "it is neither the published drive nor its model: published values are for context only";
             caveats.push(format!("{}: {words}", self.device));
         }
         caveats.extend(self.warnings.iter().map(|(text, count)| format!("{text} ({count} points)")));

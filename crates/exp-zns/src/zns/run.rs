@@ -154,7 +154,7 @@ impl<S: ZnsStudy> Run for Zns<S> {
             Ok(left) => left.into_iter().for_each(|(device, zones)| context.record(Event::Left { device, zones })),
             // Measured values stay valid; a later part of the run asks before it writes.
             Err(failure) => context.caveat(format!(
-                "after point {key} the drive did not report its contents, so this run needs --erase to continue: \
+                "after point {key} senesce could not read the drive's zones, so this run needs --erase to continue: \
                  {failure}"
             )),
         }

@@ -290,7 +290,7 @@ fn missing(program: &str, error: &std::io::Error) -> Failure {
 }
 
 fn unreadable(text: &str, report: &Path) -> Failure {
-    let message = format!("{} holds no result; its last line: {}", report.display(), last_line(text));
+    let message = format!("{} contains no result; its last line: {}", report.display(), last_line(text));
     Failure::new(ExitCode::RunFailed, message)
 }
 

@@ -134,8 +134,8 @@ fn figure(found: &[&OnModel]) -> Figure {
     Figure {
         id: "modelled-rates".into(),
         title: "Operations of RocksDB on simulated drives".into(),
-        caption: "The requests to the drives of the guest, timed on models of the published ones; the host's own time is the guest's, \
-                  divided by how much faster this machine is."
+        caption: "The requests to the drives of the guest, timed on models of the published ones; the host's own time \
+                  is the guest's time divided by the speedup of this machine."
             .into(),
         device: NAMES.into(),
         better: Better::Higher,

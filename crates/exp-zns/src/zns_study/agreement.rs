@@ -15,7 +15,7 @@ pub(crate) fn check(place: &PublishedFile, output: &Output) -> Result<(), String
     for (value, what) in [(stated.bs, "bytes a request"), (stated.zones, "zones"), (stated.depth, "requests in flight")]
     {
         if value == 0 {
-            return Err(format!("its path says 0 {what}, which cannot be"));
+            return Err(format!("its path gives 0 {what}, which is impossible"));
         }
     }
     let is_alone = place.kind == FileContent::Grid;
@@ -28,12 +28,14 @@ pub(crate) fn check_single(stated: PointParameters, directions: &[&Direction]) -
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
     let each = moved / operations;
     if moved > 0.0 && (each / stated.bs as f64 - 1.0).abs() > SIZE_TOLERANCE {
-        return Err(format!("its path says bs {}, its operations moved {each:.0} bytes each", stated.bs));
+        return Err(format!("its path gives bs {}, but its operations moved {each:.0} bytes each", stated.bs));
     }
     let in_flight = sum(|one| one.iops * one.total_mean_ns.unwrap_or(0.0) / 1e9);
     let allowed = stated.depth as f64 * stated.zones as f64;
     if in_flight > DEPTH_TOLERANCE * allowed {
-        return Err(format!("throughput x latency is {in_flight:.1} requests in flight, its path allows {allowed}"));
+        return Err(format!(
+            "throughput x latency is {in_flight:.1} requests in flight, but its path allows {allowed}"
+        ));
     }
     Ok(())
 }
@@ -51,7 +53,7 @@ fn option(
     let said: Vec<String> = output.jobs.iter().filter_map(of).collect();
     let is_it = |text: &String| read(text).is_none_or(|value| value == wanted);
     let fits = if is_alone { said.iter().all(is_it) } else { said.is_empty() || said.iter().any(is_it) };
-    if fits { Ok(()) } else { Err(format!("its path says {name} {wanted}, its options say {}", said.join(", "))) }
+    if fits { Ok(()) } else { Err(format!("its path gives {name} {wanted}, but its options give {}", said.join(", "))) }
 }
 
 /// Parses a size in fio's notation; `None` for forms that are not compared, such as one size per direction.
@@ -99,12 +101,12 @@ mod tests {
             assert_eq!(checked(&path, &[options]), Ok(()), "{path} {options:?}");
         }
         for (path, options, why) in [
-            (path("8192", 1, 1), ("4096", "1"), "its path says bs 8192, its options say 4096"),
+            (path("8192", 1, 1), ("4096", "1"), "its path gives bs 8192, but its options give 4096"),
             (path("8192", 1, 1), ("8192", "1"), "its operations moved 4096 bytes each"),
-            (path("4096", 1, 64), ("4096", "1"), "its path says iodepth 64, its options say 1"),
-            (path("4096", 0, 1), ("4096", "1"), "its path says 0 zones"),
-            (path("4096", 1, 0), ("4096", "1"), "its path says 0 requests in flight"),
-            (path("0", 1, 1), ("4096", "1"), "its path says 0 bytes"),
+            (path("4096", 1, 64), ("4096", "1"), "its path gives iodepth 64, but its options give 1"),
+            (path("4096", 0, 1), ("4096", "1"), "its path gives 0 zones"),
+            (path("4096", 1, 0), ("4096", "1"), "its path gives 0 requests in flight"),
+            (path("0", 1, 1), ("4096", "1"), "its path gives 0 bytes"),
         ] {
             let refused = checked(&path, &[options]).unwrap_err();
             assert!(refused.contains(why), "{path}: {refused}");
@@ -115,7 +117,7 @@ mod tests {
     fn more_requests_in_flight_than_the_path_allows_are_refused() {
         let path = "spdk/zns-a/lbaf2/write/4096bs/1zone/1.json";
         let two = checked(path, &[("4096", "1"); 2]).unwrap_err();
-        assert!(two.contains("is 1.8 requests in flight, its path allows 1"), "{two}");
+        assert!(two.contains("is 1.8 requests in flight, but its path allows 1"), "{two}");
         assert_eq!(checked(&path.replace("1zone", "2zones"), &[("4096", "1"); 2]), Ok(()));
     }
 
@@ -124,6 +126,6 @@ mod tests {
         let path = "spdk/zns-a/lbaf2/write_read_5_95/16384bs/1zone/8.json";
         assert_eq!(checked(path, &[("4096", "1"), ("16384", "8")]), Ok(()));
         let refused = checked(path, &[("4096", "8"), ("8192", "8")]).unwrap_err();
-        assert!(refused.contains("its path says bs 16384, its options say 4096, 8192"), "{refused}");
+        assert!(refused.contains("its path gives bs 16384, but its options give 4096, 8192"), "{refused}");
     }
 }

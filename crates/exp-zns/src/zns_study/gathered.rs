@@ -138,13 +138,13 @@ impl GatheredTree {
                 let all = of(&|name| name == if reads { "read" } else { "write" });
                 place.stated.map_or(Ok(()), |stated| check_single(stated, &all))?;
                 put(self.entry(path, place, ""), "", &all)
-                    .ok_or("it holds no I/O of the operation that its path names".into())
+                    .ok_or("it contains no I/O of the operation that its path names".into())
             }
             FileContent::Beside => {
                 let entry = self.entry(path, place, "");
                 let read = put(entry, "", &of(&|name| name == "read"));
                 let written = put(entry, "writer_", &of(&|name| name == "write"));
-                read.or(written).ok_or("it holds neither reads nor writes".into())
+                read.or(written).ok_or("it contains neither reads nor writes".into())
             }
             _ => {
                 let mut named: BTreeMap<String, Vec<&Direction>> = BTreeMap::new();
@@ -166,8 +166,8 @@ impl GatheredTree {
     fn take_database(&mut self, place: &PublishedFile, run: u32, text: &str) -> Result<(), String> {
         let (_, benchmark) = place.key.rsplit_once(' ').unwrap_or_default();
         let name = benchmark.trim_end_matches("-limited");
-        let rate =
-            throughput(text, name).ok_or_else(|| format!("db_bench printed no result of {name}: it did not end"))?;
+        let rate = throughput(text, name)
+            .ok_or_else(|| format!("db_bench printed no result of {name}: it did not complete"))?;
         let key = (place.device.clone(), place.key.clone(), run);
         let entry = self.points.entry(key).or_insert_with(|| Values::of(&place.key));
         entry.values.insert("operations per second".into(), rate.ops_per_second);
@@ -261,8 +261,8 @@ fn description(path: &str, text: &str) -> String {
         _ if text.contains("clat") || path.contains("lat.") => {
             "a log of individual latencies; the result of the same run has their distribution"
         }
-        _ if operations(&format!("{text}\n")).is_some() => "it ends within its only line",
-        _ => "neither fio JSON nor op,ns lines nor a bandwidth log nor db_bench",
+        _ if operations(&format!("{text}\n")).is_some() => "its only line is incomplete",
+        _ => "neither fio JSON nor op,ns lines nor a bandwidth log nor output of db_bench",
     };
     known.into()
 }

@@ -62,7 +62,7 @@ impl Importer for ZnsStudyImport {
         let is_empty = !events.iter().any(|event| matches!(event, Event::Point(_)));
         if is_empty && results == 0 {
             return Err(Failure::usage(format!(
-                "{}: none of its {} files is a result of the study; fio results lie in \
+                "{}: none of its {} files is a result of the study; fio results are files \
                  ENGINE/DEVICE/FORMAT/OP/<bs>bs/<zones>zone/<qd>.json, others are lines of op,ns",
                 source.display(),
                 skipped

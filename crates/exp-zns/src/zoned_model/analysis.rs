@@ -197,7 +197,7 @@ fn constant_table(constants: &BTreeMap<&str, Constant<'_>>) -> Table {
         .column("value", |(_, constant)| rounded(constant.value))
         .column("standard deviation (%)", |(_, constant)| constant.deviation.map_or(Value::Null, percent))
         .column("how", |(_, constant)| constant.words())
-        .table("constants", "Constants, in the unit that their name ends in")
+        .table("constants", "Constants, in the unit at the end of their name")
 }
 
 fn groups(checks: &[Check<'_>]) -> BTreeMap<String, Summary> {

@@ -20,9 +20,9 @@ pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure>
 pub(super) fn unsettled_words(blocks: &[&str]) -> Option<String> {
     (!blocks.is_empty()).then(|| {
         format!(
-            "the search for these constants did not converge, and their errors may be larger than their \
-             deviations: {}. Fit again with --start and the model file of this run, which gives a closer start, \
-             and another --out; if that does not converge either, measure more (--scale)",
+            "the search for these constants did not converge, and their errors may be larger than their deviations: \
+             {}. Fit again with another --out, and with --start and the model file of this run, which is a closer \
+             start. If that does not converge either, measure more (--scale)",
             blocks.join("; ")
         )
     })

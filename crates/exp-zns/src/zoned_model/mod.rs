@@ -197,7 +197,8 @@ impl ZonedModel {
             ));
         }
         if self.source.survey.as_ref().is_some_and(|survey| survey.nature == DriveNature::Emulated) {
-            context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");
+            context
+                .caveat("a program emulates the drive: the model describes this machine and that program, not a drive");
         }
         Ok(())
     }
@@ -205,10 +206,8 @@ impl ZonedModel {
     fn measure(&mut self, point: &str, repetition: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let probe = self.source.design.probes().find(|probe| probe.key == point);
         let (Some(probe), Some(session)) = (probe, &mut self.session) else {
-            let words = format!(
-                "point {point}: the drive cannot run it any more; inspect its zones with `senesce zoned \
-                    list`"
-            );
+            let words =
+                format!("point {point}: the drive can no longer run it; inspect its zones with `senesce zoned list`");
             return Err(Failure::new(ExitCode::RunFailed, words));
         };
         // So that an interrupted run recognizes its own data.
@@ -223,7 +222,7 @@ impl ZonedModel {
             Ok(left) => left.into_iter().for_each(|left| context.record(Event::Left(left))),
             // Measured values stay valid; a later part of the run asks before it writes.
             Err(error) => context.caveat(format!(
-                "after {point} the drive did not report its contents, so this run needs --erase to continue: \
+                "after {point} senesce could not read the drive's zones, so this run needs --erase to continue: \
                  {error}"
             )),
         }

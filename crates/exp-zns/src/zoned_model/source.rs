@@ -52,7 +52,8 @@ impl Spec {
 
     fn check(&self) -> Result<(), Failure> {
         if self.repetitions < 2 {
-            let words = "--repetitions: at least 2, as the uncertainty comes from how repetitions differ";
+            let words = "--repetitions: at least 2, because the uncertainty is computed from the differences between \
+                         repetitions";
             return Err(Failure::usage(words));
         }
         if self.commands < 100 || self.rounds < 5 || !(0.1..=3600.0).contains(&self.seconds) {
