@@ -109,7 +109,7 @@ impl GateSpec {
 
     fn check(&self) -> Result<(), String> {
         let [reference, variant] = &self.file_system[..] else {
-            return Err(format!("a gate compares 2 file systems, and this has {}", self.file_system.len()));
+            return Err(format!("a gate compares 2 file systems, but this one has {}", self.file_system.len()));
         };
         if reference.name == variant.name {
             return Err(format!("both file systems have the name '{}'\nhint: give each a name", variant.name));
@@ -119,10 +119,10 @@ impl GateSpec {
                 one.kind()?;
             }
             if one.device.is_some() {
-                return Err(format!("'{}': a gate ages images in memory, so remove device", one.name));
+                return Err(format!("'{}': a gate ages images in memory; remove the key device", one.name));
             }
             if self.gate.host && !one.kernel.is_empty() {
-                return Err(format!("'{}': a gate with host = true has the kernel of this machine", one.name));
+                return Err(format!("'{}': a gate with host = true uses the kernel of this machine", one.name));
             }
         }
         let Rules { pairs, max_pairs, minimum_effect, .. } = self.gate;
@@ -130,7 +130,7 @@ impl GateSpec {
             return Err(format!("pairs = {pairs}, max_pairs = {max_pairs}: 3 <= pairs <= max_pairs <= {MOST_PAIRS}"));
         }
         if !(minimum_effect > 0.0 && minimum_effect < 1.0) {
-            return Err(format!("minimum_effect = {minimum_effect}: between 0 and 1"));
+            return Err(format!("minimum_effect = {minimum_effect}: must be between 0 and 1"));
         }
         let AgingSpec { fullness, overwrites, operations_per_second, .. } = self.aging;
         if !(0.05..=0.95).contains(&fullness) {

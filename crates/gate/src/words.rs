@@ -30,10 +30,12 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[MetricVerdict], failed: usize)
         GateAnswer::NoVerdict if failed > 0 => format!("No verdict: {failed} agings failed."),
         GateAnswer::NoVerdict => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
         GateAnswer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
-            format!("{variant} ages as {reference} does: the layouts of every pair are identical.")
+            format!("{variant} ages like {reference}: both layouts of every pair are identical.")
         }
         GateAnswer::NotWorse if open.is_empty() => {
-            format!("{variant} does not age worse than {reference}: no primary metric is worse by {effect} %.")
+            format!(
+                "{variant} does not age worse than {reference}: no primary metric is worse by more than {effect} %."
+            )
         }
         GateAnswer::NotWorse => format!(
             "{variant} was not found to age worse than {reference}; more than {effect} % is not excluded for {}.",
