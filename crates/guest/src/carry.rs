@@ -106,7 +106,7 @@ pub struct NotDone<S> {
 impl<S: PartialEq> NotDone<S> {
     pub fn of(outcome: Result<Vec<(S, String)>, Failure>) -> Self {
         match outcome {
-            Ok(each) => Self { each, others: "the guest did not run it".into() },
+            Ok(each) => Self { each, others: "the guest did not run this step".into() },
             Err(failure) => Self { each: Vec::new(), others: format!("in the guest: {failure}") },
         }
     }
@@ -223,7 +223,8 @@ pub fn record_of_guest<G: Run>(
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     if inside.is_symlink() {
-        let words = format!("the guest replaced its record {} by a link, and links are not followed", inside.display());
+        let words =
+            format!("the guest replaced its record {} with a link; senesce does not follow links", inside.display());
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     Ok((Recorded::<G>::of(&Record::open(&inside)?)?, outcome))

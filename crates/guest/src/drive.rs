@@ -53,7 +53,7 @@ impl Drive {
         let kind = words.next().unwrap_or_default();
         if !["nvme", "zns"].contains(&kind) {
             return Err(wrong(format!(
-                "'{kind}' is not a kind of drive{}; use nvme or zns",
+                "'{kind}' is not a type of drive{}; use nvme or zns",
                 suggest(kind, ["nvme", "zns"])
             )));
         }
@@ -90,7 +90,7 @@ impl Fields {
         let size = || value.parse::<Bytes>().map_err(|error| error.to_string());
         let count = || value.parse::<u32>().map_err(|_| format!("'{value}' is not a whole number"));
         if kind == "nvme" && ["zone", "cap", "open", "active"].contains(&key) {
-            return Err(format!("{key} is for zns drives"));
+            return Err(format!("{key} is only for zns drives"));
         }
         match key {
             "size" => self.size = Some(size()?),
@@ -107,7 +107,7 @@ impl Fields {
                 self.latency = Some(span).filter(|span| !span.0.is_zero());
             }
             "controller" if ["own", "same"].contains(&value) => self.same_controller = value == "same",
-            "controller" => return Err(format!("controller={value} is neither own nor same")),
+            "controller" => return Err(format!("controller={value}: must be own or same")),
             _ => return Err(format!("unknown key '{key}'{}; keys: {}", suggest(key, KEYS), KEYS.join(", "))),
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Fields {
         let default = if kind == "zns" { Bytes::gib(4) } else { Bytes::gib(2) };
         let size = self.size.unwrap_or(default);
         if ![512, 4096].contains(&self.lba) {
-            return Err(format!("lba={} is not 512 or 4096", self.lba));
+            return Err(format!("lba={}: must be 512 or 4096", self.lba));
         }
         if size.0 == 0 || !size.0.is_multiple_of(u64::from(self.lba)) {
             return Err(format!("size {size} is not a multiple of the {} byte block", self.lba));
@@ -151,7 +151,7 @@ fn check_zones(size: Bytes, zone: Bytes, capacity: Bytes, open: u32, active: u32
         return Err(format!("size={size} is not a multiple of the zone size {zone}"));
     }
     if active != 0 && (open == 0 || open > active) {
-        return Err(format!("open={open} is above active={active}: an open zone is an active one"));
+        return Err(format!("open={open} is above active={active}: every open zone is also active"));
     }
     Ok(())
 }
@@ -182,7 +182,7 @@ mod tests {
             ("nvme,sise=1G", "did you mean 'size'"),
             ("nvmf", "did you mean 'nvme'"),
             ("nvme,lba=1024", "512 or 4096"),
-            ("nvme,controller=first", "neither own nor same"),
+            ("nvme,controller=first", "must be own or same"),
             ("nvme,latency=2", "2"),
             ("nvme,latency=1s", "more than 100ms"),
         ] {

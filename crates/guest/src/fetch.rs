@@ -119,7 +119,7 @@ pub(crate) fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) 
 fn cannot_run(program: &str, error: &io::Error) -> GuestError {
     GuestError::Missing {
         what: format!("{program} cannot be run ({error})"),
-        remedy: "on a system other than Debian give a kernel with --kernel FILE --modules DIR".into(),
+        remedy: "on a system other than Debian, give a kernel with --kernel FILE --modules DIR".into(),
     }
 }
 

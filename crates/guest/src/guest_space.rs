@@ -31,7 +31,7 @@ pub(crate) fn with_full_path(
         }
         Ok(outcome) if outcome.exit_status == 0 => Err(GuestError::Guest {
             end: GuestEnd::Other,
-            what: "may not have been able to write all output of its command, which ended with 0".into(),
+            what: "may not have written all output of its command, although the command ended with status 0".into(),
             console: String::new(),
             remedy: stated,
         }),

@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(bootable(image.clone(), Some(6)).unwrap(), image);
         assert_eq!(bootable(with.clone(), Some(6)).unwrap(), with);
         assert!(bootable(without, Some(6)).unwrap_err().contains("use its vmlinuz"));
-        assert!(bootable(with[..70].to_vec(), Some(6)).unwrap_err().contains("use its vmlinuz"), "it is cut");
+        assert!(bootable(with[..70].to_vec(), Some(6)).unwrap_err().contains("use its vmlinuz"), "it is truncated");
     }
 }

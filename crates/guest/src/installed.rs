@@ -39,7 +39,7 @@ pub fn check<'a>(names: &[String], used: impl IntoIterator<Item = &'a str>) -> R
         Some(other) => Err(Failure::new(
             ExitCode::Missing,
             format!(
-                "this run began with kernel {other}, and {} stands for {} now\nhint: begin another run with --out DIR",
+                "this run began with kernel {other}, but {} now refers to {}\nhint: begin another run with --out DIR",
                 names.join(", "),
                 installed.join(", ")
             ),

@@ -53,9 +53,8 @@ impl KeptFiles {
 
 fn no_drive(path: &Path) -> GuestError {
     GuestError::Usage(format!(
-        "--keep-drive {}: no conventional drive for it, give one with --drive nvme,size=2G; a zoned one cannot be \
-         kept, because QEMU forgets the state of its zones when the guest ends: do all work that needs it in one \
-         run",
+        "--keep-drive {}: no conventional drive to keep; add one with --drive nvme,size=2G. A zoned drive cannot be \
+         kept, because QEMU forgets the state of its zones when the guest ends; do all work on it in one run",
         path.display()
     ))
 }

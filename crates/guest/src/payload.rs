@@ -38,7 +38,7 @@ fn unpack(payload: &[u8]) -> Result<Vec<u8>, String> {
     let size = u32::from_le_bytes(*size) as usize;
     if size > LARGEST {
         return Err(format!(
-            "the payload claims to unpack to {size} bytes, more than any kernel has: it is cut or damaged"
+            "the payload claims to unpack to {size} bytes, more than any kernel has: it is truncated or damaged"
         ));
     }
     let unpacked = match payload {
@@ -66,7 +66,7 @@ fn unknown(payload: &[u8]) -> String {
         }
     };
     format!(
-        "the payload is compressed by {name}; only gzip, xz, zstd and lz4 are supported; unpack it with \
+        "the payload is compressed with {name}; only gzip, xz, zstd and lz4 are supported; unpack it with \
          scripts/extract-vmlinux of the kernel's source and use the ELF image"
     )
 }
@@ -80,15 +80,15 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
     }
     let protocol = image.get(PROTOCOL..PROTOCOL + 2).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if protocol < 0x208 {
-        return Err(format!("boot protocol {protocol:#x} is older than 2.08 and names no payload"));
+        return Err(format!("boot protocol {protocol:#x} is older than 2.08 and does not locate the payload"));
     }
     let sectors = match image[SETUP_SECTORS] {
         0 => 4,
         count => usize::from(count),
     };
-    let start = (sectors + 1) * 512 + word(PAYLOAD_OFFSET).ok_or("the header is cut")?;
-    let length = word(PAYLOAD_LENGTH).ok_or("the header is cut")?;
-    image.get(start..start + length).ok_or_else(|| "the image is cut before the end of its payload".to_string())
+    let start = (sectors + 1) * 512 + word(PAYLOAD_OFFSET).ok_or("the header is truncated")?;
+    let length = word(PAYLOAD_LENGTH).ok_or("the header is truncated")?;
+    image.get(start..start + length).ok_or_else(|| "the image is truncated before the end of its payload".to_string())
 }
 
 pub(crate) fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
@@ -132,9 +132,9 @@ fn unpack_lz4(mut packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let mut buffer = vec![0; LZ4_BLOCK.min(most)];
     while !packed.is_empty() {
         let (length, rest) =
-            packed.split_first_chunk::<4>().ok_or("lz4: the payload is cut in the length of a block")?;
+            packed.split_first_chunk::<4>().ok_or("lz4: the payload is truncated in the length of a block")?;
         let length = u32::from_le_bytes(*length) as usize;
-        let (block, rest) = rest.split_at_checked(length).ok_or("lz4: the payload is cut in a block")?;
+        let (block, rest) = rest.split_at_checked(length).ok_or("lz4: the payload is truncated in a block")?;
         let size = lz4_flex::block::decompress_into(block, &mut buffer).map_err(|error| format!("lz4: {error}"))?;
         if unpacked.len() + size > most {
             return Err(format!("lz4: it unpacks to more than {most} bytes"));

@@ -216,7 +216,7 @@ pub(crate) fn probe_accelerator(
         return Ok(Accelerator::Tcg);
     }
     if let Some(why) = kvm_refused() {
-        announce(&format!("{why}; until then the guest's instructions are translated, which is slower"));
+        announce(&format!("{why}; until then QEMU translates the guest's instructions, which is slower"));
         return Ok(Accelerator::Tcg);
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -241,8 +241,8 @@ pub(crate) fn probe_accelerator(
     let found = if works { Accelerator::Kvm } else { Accelerator::Tcg };
     if !works {
         announce(&format!(
-            "a guest under {KVM} did not boot within {} s: instructions are translated, which is slower; remove \
-             {} to try again",
+            "a guest under {KVM} did not boot within {} s: QEMU translates its instructions, which is slower; remove \
+             {} to try KVM again",
             PROBE_LIMIT.as_secs(),
             cache.display()
         ));

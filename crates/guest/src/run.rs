@@ -248,7 +248,7 @@ impl GuestRun {
         if self.memory.0 + Bytes::mib(300).0 > available.0 {
             return Err(GuestError::Missing {
                 what: format!(
-                    "the guest needs {} and 300 MiB for QEMU, the host has {available} available",
+                    "the guest needs {} and 300 MiB for QEMU, but the host has {available} available",
                     self.memory
                 ),
                 remedy: "give less with --memory".into(),

@@ -11,9 +11,10 @@ pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, GuestErr
 fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, GuestError> {
     let path = here.join(share);
     match path.canonicalize() {
-        Ok(real) if real == Path::new("/") => {
-            Err(GuestError::Usage(format!("--share {}: the guest may not write the whole tree", share.display())))
-        }
+        Ok(real) if real == Path::new("/") => Err(GuestError::Usage(format!(
+            "--share {}: the guest must not write to the whole tree of the host",
+            share.display()
+        ))),
         Ok(_) if path.is_dir() => Ok(path),
         Ok(_) => Err(GuestError::Usage(format!("--share {}: not a folder", share.display()))),
         Err(error) => Err(GuestError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),

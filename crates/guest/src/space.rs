@@ -32,7 +32,7 @@ pub(crate) fn check(all: &[Growth]) -> Result<(), GuestError> {
         if wanted > free {
             let (wanted, free) = (Bytes(wanted), Bytes(free));
             return Err(GuestError::Missing {
-                what: format!("the drives may grow by {wanted}, {} has {free} free", growth.folder.display()),
+                what: format!("the drives may grow by {wanted}, but {} has {free} free", growth.folder.display()),
                 remedy: format!("make them smaller, free some space, or {}", growth.remedy),
             });
         }

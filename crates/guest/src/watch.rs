@@ -242,12 +242,12 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
         (_, Some(message)) if !started && said.contains("put_fp_registers") => (
             GuestEnd::Panic,
             format!("panicked ({message}): the kernel has no space for the registers of this processor (AMX)"),
-            "senesce vm build 6.12 builds one that has",
+            "`senesce vm build 6.12` builds a kernel that has it",
         ),
         (_, Some(message)) => (
             GuestEnd::Panic,
             format!("panicked ({message})"),
-            "if the command did not ask for it, try another kernel: senesce vm setup --kernel FILE --modules DIR",
+            "if the command did not cause the panic, try another kernel: senesce vm setup --kernel FILE --modules DIR",
         ),
         _ => {
             let what = if started { "ended before the command did" } else { "could not start the command" };

@@ -111,7 +111,7 @@ mod tests {
         let ids = runs(&spec);
         let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
         let not_done = NotDone::of(Ok(vec![(ids[0], reason.into())]));
-        assert_eq!(not_done.reason(&ids[1]), "the guest did not run it");
+        assert_eq!(not_done.reason(&ids[1]), "the guest did not run this step");
         let failed = [FailedRun { id: ids[0], reason: not_done.reason(&ids[0]) }];
         assert_eq!(crate::verdicts::censored(&failed).len(), 1, "{}", failed[0].reason);
     }

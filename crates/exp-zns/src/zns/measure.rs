@@ -202,7 +202,7 @@ impl DeviceValues {
         };
         if !of("emulated").is_empty() {
             let names = of("emulated").join(", ");
-            caveats.push(format!("{names}: emulated; its times depend on this machine and decide no claim"));
+            caveats.push(format!("{names}: emulated; its times depend on this machine and decide nothing"));
         }
         if !self.is_of_published_drive("") {
             let words = "it is neither the published drive nor its model: published values are for context only";

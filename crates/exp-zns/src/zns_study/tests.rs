@@ -100,7 +100,7 @@ fn devices_are_separate_and_every_file_is_listed() {
             _ => None,
         })
     };
-    assert!(why("overwrite.txt").unwrap().contains("did not end"));
+    assert!(why("overwrite.txt").unwrap().contains("did not complete"));
     assert_eq!(why("empty.json").unwrap(), "it is empty");
     assert_eq!(why("plot.py").unwrap(), "a program, not a result");
     let files = recorded.events().find_map(|event| match event {

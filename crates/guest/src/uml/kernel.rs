@@ -71,8 +71,9 @@ pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError
             unpack_source(source, &builds, &|message| progress.say(message))?
         }
         _ => {
-            let problem =
-                format!("cannot build '{source}': not a kernel tree or a version\nhint: give a directory, or 6.12");
+            let problem = format!(
+                "cannot build '{source}': neither a kernel tree nor a version\nhint: give a directory, or 6.12"
+            );
             return Err(GuestError::Usage(problem));
         }
     };
