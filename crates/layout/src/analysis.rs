@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
     let mut analysis = Analysis {
         title: format!("Layout of {} ({})", summary.target, summary.file_system),
-        summary: format!("Extents read with {}; viewed {}.", summary.method, summary.view),
+        summary: format!("Extents read with {}; examined {}.", summary.method, summary.view),
         caveats: caveats(summary),
         ..Analysis::default()
     };

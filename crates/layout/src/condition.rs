@@ -110,9 +110,10 @@ impl Condition {
         let journal = match pending {
             Ok(None) => Journal { replayed: Some(true), note: String::new() },
             Ok(Some(note)) => Journal { replayed: Some(false), note },
-            Err(reason) => {
-                Journal { replayed: None, note: format!("it is unknown whether its journal holds changes: {reason}") }
-            }
+            Err(reason) => Journal {
+                replayed: None,
+                note: format!("it is unknown whether its journal contains changes: {reason}"),
+            },
         };
         // An unreplayed journal makes metadata inconsistent, which is not damage.
         let Damage { found: mut damage, of_free_space } = match (&device, known) {
@@ -197,6 +198,6 @@ fn counted_by_btrfs(root: BorrowedFd<'_>) -> Vec<String> {
 fn listed(mut all: Vec<String>) -> Vec<String> {
     let more = all.len().saturating_sub(LISTED);
     all.truncate(LISTED);
-    all.extend((more > 0).then(|| format!("{more} more findings of this kind")));
+    all.extend((more > 0).then(|| format!("{more} more problems of this kind")));
     all
 }

@@ -193,9 +193,10 @@ impl<'a> Examination<'a> {
                 let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
                 let stated = !extents.has_shared_tree_blocks;
                 if !stated && options.method.is_some() {
-                    return Err(
-                        self.unfit(Method::TreeSearch, "with snapshots only FIEMAP reports which extents are shared")
-                    );
+                    return Err(self.unfit(
+                        Method::TreeSearch,
+                        "if there are snapshots, only FIEMAP reports which extents are shared",
+                    ));
                 }
                 let walk = || match stated {
                     true => btrfs::walk(self.root(), self.shown, &tree, &extents, self.keep(options)),

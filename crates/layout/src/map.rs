@@ -107,8 +107,8 @@ pub(crate) fn figure(id: &str, title: &str, device: &str, states: &[(String, Lay
             "{range}, each cell one 4 KiB block, each colour one file. A contiguous file is one unbroken run of its colour."
         ),
         _ => format!(
-            "{range}, each cell {} of it, filled by the share that holds file data. The colour shows how many files have \
-             blocks in the cell: the more, the more mixed.",
+            "{range}, each cell {} of it, filled by the share that contains file data. The colour shows how many \
+             files have blocks in the cell.",
             size(per_cell)
         ),
     };

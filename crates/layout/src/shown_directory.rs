@@ -53,7 +53,7 @@ impl ShownDirectory {
         match self {
             Self::Directory(_) => "as mounted".into(),
             Self::Part { directory, root } => {
-                format!("as mounted at {}, which only shows {root} of the file system", directory.display())
+                format!("as mounted at {}, which shows only {root} of the file system", directory.display())
             }
             Self::Visited(_) => "mounted read-only for the examination, without replaying the journal".into(),
         }
@@ -151,7 +151,7 @@ fn visible_directory(
                  accessible",
                 line.mount_point.display()
             ),
-            "unmount the mount that hides it, or unmount it, or run as root",
+            "unmount the file system that hides it, unmount the target, or run as root",
         )),
         _ => {
             found.sort_by_key(|line| line.root != "/");

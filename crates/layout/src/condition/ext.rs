@@ -41,7 +41,7 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let name = if le32(&data, 0xE0) == 0 { "the external journal" } else { "the journal" };
     if is_dirty {
         return Ok(Some(format!(
-            "{name} of ext4 was not replayed: changes that are only there are missing, and free blocks are not exact"
+            "{name} of ext4 was not replayed: changes that exist only there are missing, and free blocks are not exact"
         )));
     }
     // A frozen file system has an empty journal but may have files deleted while open.
@@ -237,7 +237,7 @@ impl Groups {
 
     fn problem(&self, device: &File, bitmap: &Bitmap) -> io::Result<Option<String>> {
         if bitmap.block == 0 || bitmap.block >= self.geometry.blocks {
-            return Ok(Some("it lies outside of the file system".into()));
+            return Ok(Some("it is outside the file system".into()));
         }
         let block_size = self.geometry.block_size;
         let data = read(device, bitmap.block * block_size, block_size as usize)?;
@@ -257,7 +257,7 @@ impl Groups {
         let used: u64 = counted.iter().enumerate().map(|byte| u64::from(masked(byte).count_ones())).sum();
         let free = bitmap.bits - used;
         Ok((free != bitmap.free)
-            .then(|| format!("it has {free} free {}, and the group descriptor counts {}", bitmap.unit, bitmap.free)))
+            .then(|| format!("it has {free} free {}, but the group descriptor counts {}", bitmap.unit, bitmap.free)))
     }
 }
 

@@ -23,7 +23,8 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     };
     let log = Log { device, start, blocks: superblock.log_bytes() / BASIC };
     Ok((!log.is_clean()?).then(|| {
-        "the log of XFS was not replayed: changes that are only there are missing, and free blocks are not exact".into()
+        "the log of XFS was not replayed: changes that exist only there are missing, and free blocks are not exact"
+            .into()
     }))
 }
 
