@@ -61,7 +61,7 @@ fn hidden_mount_is_refused_and_partial_mount_is_reported() {
     run(&format!("umount {}", point.display()));
     assert_eq!(hidden.unwrap_err().exit_code(), ExitCode::Refused);
     let part = part.unwrap();
-    assert!(part.view.contains("only shows /sub of the file system") && part.files == 0, "{}", part.view);
+    assert!(part.view.contains("shows only /sub of the file system") && part.files == 0, "{}", part.view);
 }
 
 #[test]
