@@ -35,7 +35,7 @@ pub enum StoreError {
     Target(#[from] senesce_volume::TargetError),
     #[error(transparent)]
     Output(#[from] OutputError),
-    #[error("interrupted; the store keeps all earlier snapshots, and nothing of this one")]
+    #[error("interrupted; the store keeps all earlier snapshots and no part of this one")]
     Interrupted,
 }
 

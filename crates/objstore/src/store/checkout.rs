@@ -197,7 +197,7 @@ impl Writer<'_> {
 }
 
 fn place(entry: &SnapshotEntry) -> Result<PathBuf, UnrestoredFile> {
-    entry.safe_path().ok_or_else(|| lost(entry, "its path leads out of the destination"))
+    entry.safe_path().ok_or_else(|| lost(entry, "its path is outside the destination"))
 }
 
 fn not_set(entry: &SnapshotEntry, error: &std::io::Error) -> UnrestoredFile {

@@ -106,7 +106,7 @@ impl Job<'_> {
         let last = store.snapshot_numbers()?.last().copied().unwrap_or(0);
         let number = last.checked_add(1).ok_or_else(|| StoreError::NotAStore {
             path: store.path().into(),
-            problem: format!("its snapshot {last} has the maximum number"),
+            problem: format!("its last snapshot, {last}, has the maximum number"),
         })?;
         self.progress.phase("list", 0, "entries");
         let (items, others) = walk(self.source, store.path(), self.interrupt)?;

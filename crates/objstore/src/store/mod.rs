@@ -128,7 +128,7 @@ impl Store {
     pub(crate) fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
             true => Ok(data),
-            false => Err("its bytes do not have its name".to_string()),
+            false => Err("its name is not the hash of its content".to_string()),
         };
         let mut problem = None;
         for (pack, entry) in self.copies(id) {
@@ -141,7 +141,7 @@ impl Store {
         }
         let path = self.loose_path(id);
         let data = read_loose(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => format!("it is in no pack, and {} does not exist", path.display()),
+            ErrorKind::NotFound => format!("it is not in a pack, and {} does not exist", path.display()),
             _ => format!("{}: {}", path.display(), errno_message(&error)),
         });
         data.and_then(checked).map_err(|found| problem.unwrap_or(found))
@@ -282,7 +282,7 @@ pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
 pub(super) fn read_loose(path: &Path) -> std::io::Result<Vec<u8>> {
     match input::open_regular(path)?.metadata()?.len() {
         length if length > LONGEST_STORED as u64 => {
-            Err(std::io::Error::other(format!("it has {length} bytes, more than a chunk can have")))
+            Err(std::io::Error::other(format!("it has {length} bytes, more than the maximum of a chunk")))
         }
         _ => input::regular(path),
     }

@@ -175,11 +175,11 @@ fn read_index(
     let entries: Vec<PackEntry> = index.chunks_exact(ENTRY).map(|entry| decode_entry(entry, algorithm)).collect();
     let inside = |entry: &PackEntry| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= data_end);
     if !entries.iter().all(inside) {
-        return Ok(Err("the index points outside of the pack".into()));
+        return Ok(Err("the index points outside the pack".into()));
     }
     // The pack may be sparse, and each thread would allocate as much.
     if entries.iter().any(too_long) {
-        return Ok(Err(format!("the index has an object above {LONGEST_STORED} bytes, the maximum of a chunk")));
+        return Ok(Err(format!("the index has an object of more than {LONGEST_STORED} bytes, the maximum of a chunk")));
     }
     Ok(Ok(entries))
 }

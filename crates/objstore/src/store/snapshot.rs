@@ -176,7 +176,7 @@ pub fn decode(number: u64, text: &[u8]) -> Snapshot {
             match serde_json::from_slice::<Header>(json) {
                 Ok(header) if header.senesce_snapshot == FORMAT => {
                     if header.number != number {
-                        snapshot.problems.push(format!("line 1 is of snapshot {}", header.number));
+                        snapshot.problems.push(format!("line 1 belongs to snapshot {}", header.number));
                     }
                     snapshot.header = Some(header);
                 }

@@ -82,7 +82,7 @@ fn fits(need: SpaceNeed, host: &StatVfs) -> Result<(), (String, String)> {
 
 fn missing(place: &str, needed: String, free: String) -> StoreError {
     TargetError::missing(
-        format!("space in {place}: the snapshot declares {needed}, but {free} are free; it"),
+        format!("space in {place}: the snapshot needs {needed}, but only {free} are free; it"),
         "free some space or choose another path; no option allows it",
     )
     .into()
@@ -105,8 +105,8 @@ impl Names {
         if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());
         }
-        let what = format!("memory for the names of all objects, used up at {}; it", path.display());
-        let remedy = "omit the file, commit a part, or create a store with larger chunks";
+        let what = format!("memory for the names of all objects, exhausted at {}; it", path.display());
+        let remedy = "omit the file, commit fewer files, or create a store with larger chunks";
         Err(TargetError::missing(what, remedy).into())
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     fn object_names_are_limited_by_memory() {
         let names = Names { taken: AtomicU64::new(0), most: 2 };
         assert!(names.take(Path::new("a"), 1).is_ok() && names.take(Path::new("b"), 1).is_ok());
-        assert!(names.take(Path::new("c"), 1).unwrap_err().to_string().contains("used up at c"));
+        assert!(names.take(Path::new("c"), 1).unwrap_err().to_string().contains("exhausted at c"));
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl CopyLocation {
                 if store.settings.hash.name(&data) == self.id() {
                     return self.damaged_header(store);
                 }
-                format!("its {} bytes do not have its name", data.len())
+                format!("its name is not the hash of its {} bytes", data.len())
             }
         };
         Some(Finding::Damaged(DamagedObject { object: self.id(), place: self.words(store), problem }))

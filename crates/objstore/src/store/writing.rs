@@ -15,7 +15,7 @@ pub(super) struct SparseWriter<'a> {
 
 impl<'a> SparseWriter<'a> {
     pub(crate) fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
-        data_bytes(size, holes).ok_or("its holes do not fit")?;
+        data_bytes(size, holes).ok_or("its holes exceed its size or overlap")?;
         Ok(Self { file, size, written: 0, holes })
     }
 
@@ -62,7 +62,7 @@ impl<'a> SparseWriter<'a> {
             if hole_end == 0 {
                 self.file.write_all_at(part, self.written).map_err(|error| errno_message(&error))?;
             } else if !is_zero(part) {
-                return Err("its holes hold data".into());
+                return Err("its holes contain data".into());
             }
             self.written += part.len() as u64;
             rest = after;
@@ -74,7 +74,7 @@ impl<'a> SparseWriter<'a> {
     pub(crate) fn finish(self) -> Result<u64, String> {
         let Self { file, size, written, holes: _ } = self;
         if written != size {
-            return Err(format!("its objects hold {written} bytes instead of {size}"));
+            return Err(format!("its objects have {written} bytes instead of {size}"));
         }
         file.set_len(size).map_err(|error| errno_message(&error))?;
         Ok(size)
