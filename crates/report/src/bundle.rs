@@ -21,7 +21,8 @@ pub enum BundleError {
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
     #[error(
-        "{path} holds more than {MOST_BYTES}, the limit of a bundle\nhint: move files that do not belong to the run out of it"
+        "{path} contains more than {MOST_BYTES}, the limit of a bundle\nhint: move files that do not belong to the \
+         run out of it"
     )]
     TooLarge { path: PathBuf },
     /// A file of the run directory has a name that is not portable.
@@ -110,7 +111,7 @@ fn readme(record: &Record, analysis: &Analysis) -> String {
     let state = if record.is_partial() { "The run did not complete: this is its partial record.\n" } else { "" };
     let caveats: String = analysis.caveats.iter().map(|caveat| format!("  * {caveat}\n")).collect();
     format!(
-        "{}\n\n{}\n{state}{}\nreport.html        the results, for any browser, without network\nrun/               the record: plan.toml, env.json, events.jsonl, histograms, summary.json\nmeasurements.csv   every measured value\ntables/, figures/  the same tables and figures as files\nrepeat.sh          the command which repeats the run (senesce {})\nSHA256SUMS         check with: sha256sum -c SHA256SUMS\n\nThe report can be rebuilt from the record alone: senesce report run\n",
+        "{}\n\n{}\n{state}{}\nreport.html        the results, for any browser, offline\nrun/               the record: plan.toml, env.json, events.jsonl, histograms, summary.json\nmeasurements.csv   every measured value\ntables/, figures/  the same tables and figures as files\nrepeat.sh          the command that repeats the run (senesce {})\nSHA256SUMS         check with: sha256sum -c SHA256SUMS\n\nThe report can be rebuilt from the record: senesce report run\n",
         analysis.title,
         analysis.summary,
         if caveats.is_empty() { String::new() } else { format!("Read with care:\n{caveats}") },

@@ -27,7 +27,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     canvas.series = None;
     let mut notes = frame::omitted_note(omitted);
     if x.scale != Scale::Linear && series.iter().any(|one| one.points.first().is_some_and(|point| point.0 <= 0.0)) {
-        notes.push("The first bin begins at zero, which has no place on this axis.".into());
+        notes.push("The first bin begins at zero, which a logarithmic axis cannot show.".into());
     }
     notes
 }
