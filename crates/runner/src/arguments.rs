@@ -30,7 +30,7 @@ pub(crate) fn arguments<R: Experiment>(command: Command) -> Command {
                 // A plan (TOML) cannot store larger integers.
                 .value_parser(clap::value_parser!(u64).range(..=i64::MAX as u64))
                 .help_heading("Parameters")
-                .help(format!("root seed of everything random [default: {}]", DEFAULT_SEED.0)),
+                .help(format!("root seed of all random choices [default: {}]", DEFAULT_SEED.0)),
         )
         .arg(
             Arg::new("set")

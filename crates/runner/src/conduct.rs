@@ -167,10 +167,8 @@ fn warn_of_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> 
         began.differences(here).iter().map(|(name, then, now)| format!("{name} was {then}, is {now}")).collect();
     match changes.is_empty() {
         true => Ok(()),
-        false => context.note(Common::Caveat(format!(
-            "the run was continued where it differs from its beginning: {}",
-            changes.join("; ")
-        ))),
+        false => context
+            .note(Common::Caveat(format!("the run was continued in a changed environment: {}", changes.join("; ")))),
     }
 }
 

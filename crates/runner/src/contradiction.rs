@@ -38,7 +38,7 @@ fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradictio
     for (line, entry) in recorded.lines() {
         let RecordedEvent::Common(Common::Done(one)) = entry else { continue };
         if !done.insert(canonical(one.step.clone())) {
-            return Err(Contradiction::new(line, format!("step {} is done a second time", one.step)));
+            return Err(Contradiction::new(line, format!("step {} was completed a second time", one.step)));
         }
         if one.seconds.is_nan() || one.seconds < 0.0 {
             return Err(Contradiction::new(line, format!("step {} took {} s", one.step, one.seconds)));

@@ -73,7 +73,7 @@ pub fn import_with<R: Run>(
     }
     if !directory.earlier_events().is_empty() {
         return Err(Failure::usage(format!(
-            "{} holds an import that was interrupted; remove it or choose another directory",
+            "{} contains an interrupted import; remove it or choose another directory",
             out.display()
         )));
     }
@@ -83,7 +83,7 @@ pub fn import_with<R: Run>(
     let mut common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();
     if imported.events.is_empty() && common.is_empty() {
         // A finished record without events is taken for one that was emptied.
-        common.push(Common::Caveat("the imported file holds no result that counts".into()));
+        common.push(Common::Caveat("the imported file contains no valid result".into()));
     }
     directory.append_named(&common)?;
     let analysis = analyse::<R>(&Record::open(out)?)?;
@@ -91,5 +91,5 @@ pub fn import_with<R: Run>(
 }
 
 fn only_imported(kind: &str) -> Failure {
-    Failure::new(ExitCode::Usage, format!("'{kind}' is imported (senesce runs import), not run"))
+    Failure::new(ExitCode::Usage, format!("'{kind}' cannot be run, only imported (senesce runs import)"))
 }

@@ -67,7 +67,7 @@ fn not_empty(record: &Record) -> Result<(), Failure> {
     if !record.events.is_empty() {
         return Ok(());
     }
-    let problem = "it holds no event: the run ended before it recorded anything, or the file was emptied".into();
+    let problem = "it contains no events: the run ended before it recorded anything, or the file was emptied".into();
     Err(RecordError::Damaged { path: record.path.join("events.jsonl"), line: 1, problem }.into())
 }
 

@@ -51,7 +51,7 @@ impl Needs {
         if self.memory.0 > 0 && available.is_none_or(|available| available < self.memory) {
             let available = available.map_or("an unknown amount".into(), |available| available.to_string());
             return missing(format!(
-                "it needs {} of memory and {available} are available; make it smaller, or end what uses the memory",
+                "it needs {} of memory, but {available} is available; make it smaller, or end other programs",
                 self.memory
             ));
         }
@@ -62,7 +62,7 @@ impl Needs {
             if free.is_none_or(|free| free < *space) {
                 let free = free.map_or("an unknown amount".into(), |free| free.to_string());
                 let path = path.display();
-                return missing(format!("it needs {space} at {path} and {free} are free there; make space"));
+                return missing(format!("it needs {space} in {path}, but {free} is free there; free some space"));
             }
         }
         Ok(())
