@@ -72,8 +72,8 @@ pub enum NotCold {
     #[error("the files' extents hold {extents}, and the device delivered {delivered}: the rest came from a cache")]
     Cached { extents: Bytes, delivered: Bytes },
     #[error(
-        "only {content} of the {read} that were read lie on the device: the rest are holes, or preallocated and never \
-         written, and read as zeros without it; age with --data write an image that is to be read cold"
+        "only {content} of the {read} that were read are on the device. The rest are holes or were never written, and \
+         the file system reads them as zeros without the device. Age with --data write for cold reads"
     )]
     Nothing { read: Bytes, content: Bytes },
     #[error("the target has no file with data, so nothing was read: fill it first, for example with senesce age")]
@@ -92,7 +92,7 @@ pub enum NotCold {
     Clocks { busy_ms: u64, counted_ms: u64, read_ms: u64 },
     #[error("the files are in memory: no read reaches a device")]
     InMemory,
-    #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
+    #[error("the block trace has {traced} of reads, but the device delivered {delivered}: the trace is incomplete")]
     ShortTrace { traced: Bytes, delivered: Bytes },
     #[error("{0}")]
     InvalidTrace(String),
@@ -147,7 +147,7 @@ impl ColdAccount {
             )),
             Some(_) => Ok(message),
             None => Ok(Some(
-                "measured without a cross-check: no block device is known below, so it is unknown whether the read \
+                "measured without a cross-check: the device below the target is unknown, and so is whether the read \
                  was cold",
             )),
         }

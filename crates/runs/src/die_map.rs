@@ -50,7 +50,7 @@ pub fn die_map(image: &Path, layout: &Layout, model: &str, writes: &LastWrites) 
     let size = file.metadata().map_err(failed("inspect", image))?.len();
     if size > flash.capacity_bytes {
         return Err(Failure::usage(format!(
-            "--model {model} has {}, and the image needs {}",
+            "--model {model} has {}, but the image needs {}",
             Bytes(flash.capacity_bytes),
             Bytes(size)
         )));
@@ -94,8 +94,9 @@ impl DieMap {
             id: "die-map".into(),
             title: "Dies of the files whose reads collide most".into(),
             caption: format!(
-                "Each strip is a file in its order, at most {DRAWN_READS} reads of the flash, each coloured by its \
-                 die; after the name its collision index. A file that was written at once cycles through all dies."
+                "Each strip shows the first reads of a file in file order, at most {DRAWN_READS}, each coloured by \
+                 its die. The collision index follows the name. A file that was written without interruption cycles \
+                 through all dies."
             ),
             device: format!("modelled: {}", self.model),
             better: Better::Neither,

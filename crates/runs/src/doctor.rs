@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "the guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
     ("dmsetup", "image stitch", "dmsetup"),
-    ("fusermount3", "the tiered file system as user", "fuse3"),
+    ("fusermount3", "the tiered file system as an ordinary user", "fuse3"),
     ("git", "vcs-scaling, git-aging", "git"),
     ("hg", "vcs-scaling", "mercurial"),
     ("bup", "vcs-scaling", "bup"),
@@ -38,7 +38,7 @@ pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
     let tracefs_remedy = as_root("mount -t tracefs tracefs /sys/kernel/tracing");
     let cgroups_remedy = as_root("mount a cgroup hierarchy with the memory controller");
     let mut checks = vec![
-        fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without"),
+        fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without root"),
         fact("/dev/loop-control", "images", exists("/dev/loop-control"), "modprobe loop"),
         fact("tracefs", "block traces", tracefs(), tracefs_remedy),
         fact("/dev/fuse", "the tiered file system", exists("/dev/fuse"), "modprobe fuse"),
@@ -85,7 +85,8 @@ fn cold_reads() -> Check {
         Ok(counted) => (State::Works, counted),
         Err(failure) => (State::Missing, failure.to_string()),
     };
-    let remedy = "run as root with loop devices and ext4; end what holds mounts of senesce in other mount namespaces";
+    let remedy = "run as root with loop devices and ext4; end the processes that keep mounts of senesce in other \
+                  mount namespaces";
     Check { what: "self-test: cold read".into(), needed_for: "cold reads".into(), state, found, remedy: remedy.into() }
 }
 
@@ -142,7 +143,7 @@ fn cgroups() -> bool {
 
 fn block_traces() -> Check {
     let (state, found) = match self_test() {
-        Ok(test) if test.agrees() => (State::Works, format!("{} reads, all traced and counted", test.asked)),
+        Ok(test) if test.agrees() => (State::Works, format!("{} reads, all of them traced and counted", test.asked)),
         Ok(test) => {
             let accounts = format!("of {} reads {} are in the trace", test.asked, test.traced);
             let counted = format!("{} were counted by the device", test.device_stat.reads);

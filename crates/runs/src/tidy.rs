@@ -25,11 +25,11 @@ impl RemovableRun {
         let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
         let found = path.symlink_metadata().map_err(failed("inspect", path))?;
         if !found.is_dir() {
-            return Err(refused(" is not a directory itself (links are not followed); name the run itself".into()));
+            return Err(refused("it is not a directory itself (links are not followed); name the run itself".into()));
         }
         let is_mark = |name: &&str| path.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
         if let Some(missing) = MARKS.iter().find(|name| !is_mark(name)) {
-            return Err(refused(format!(" is not a run directory: it has no file '{missing}'; nothing was removed")));
+            return Err(refused(format!("it is not a run directory: it has no file '{missing}'; nothing was removed")));
         }
         match Overview::read(path) {
             Ok(_) => {}
@@ -37,12 +37,12 @@ impl RemovableRun {
             Err(RecordError::OtherFormat { found, .. }) if found.parse::<u32>().is_ok() => {}
             Err(error) => {
                 return Err(refused(format!(
-                    " cannot be distinguished from other folders ({error}); nothing was removed"
+                    "it cannot be distinguished from other folders ({error}); nothing was removed"
                 )));
             }
         }
         let lock = RunDirectory::hold(path).map_err(|error| match error {
-            RecordError::InUse { .. } => refused("is being run; end that first (Ctrl-C keeps its record)".into()),
+            RecordError::InUse { .. } => refused("it is still running; end it first (Ctrl-C keeps its record)".into()),
             other => other.into(),
         })?;
         in_use(path, found.dev())?;
@@ -150,7 +150,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
         let going_on = run(&path);
-        assert!(refusal(&path).contains("is being run"));
+        assert!(refusal(&path).contains("still running"));
         drop(going_on);
         assert!(RemovableRun::claim(&path).is_ok() && path.exists(), "a check removes nothing");
     }

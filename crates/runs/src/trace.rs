@@ -129,7 +129,7 @@ impl Summary {
     pub fn text(&self) -> String {
         let modelled = |(name, one): (&str, &Option<Modelled>)| match one {
             Some(one) => Some(format!("{name} {:.3} s", one.seconds)),
-            None if self.is_valid() => Some(format!("none on {name} (requests lie beyond its end)")),
+            None if self.is_valid() => Some(format!("none on {name} (requests are beyond its end)")),
             None => None,
         };
         let mut times: Vec<String> =
@@ -276,7 +276,7 @@ pub fn refuse_record(out: &Path) -> Result<(), Failure> {
     match ["plan.toml", "summary.json"].iter().any(|name| out.join(name).exists()) {
         true => Err(Failure::new(
             ExitCode::Refused,
-            format!("{} has a record already; name another directory with --out", out.display()),
+            format!("{} already contains a record; name another directory with --out", out.display()),
         )),
         false => Ok(()),
     }

@@ -35,7 +35,8 @@ impl Tree {
     pub fn without(&self, root: &Path) -> Option<String> {
         let first = root.join(self.closed.first()?);
         Some(format!(
-            "measured without unreadable parts of the tree: {} files or directories, the first is {}; root reads them",
+            "measured without unreadable parts of the tree: {} files or directories, the first is {}; root can read \
+             them",
             self.closed.len(),
             first.display()
         ))

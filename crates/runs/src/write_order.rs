@@ -105,9 +105,9 @@ pub struct Recording {
 impl Recording {
     /// Starts to record; `earlier` is the recorded order of the same image.
     pub fn begin(target: &MountedTarget, earlier: Option<LastWrites>) -> Result<Self, Failure> {
-        let device = target
-            .block_device_info()
-            .ok_or_else(|| Failure::usage("--record-order: no block device lies below the target; it is for images"))?;
+        let device = target.block_device_info().ok_or_else(|| {
+            Failure::usage("--record-order: the target is not on a block device; use this option with images")
+        })?;
         target.spec().path().map_or(Ok(()), check)?;
         let order = earlier.unwrap_or_else(|| LastWrites::new(device.size().0));
         Ok(Self { session: TraceSession::start(&device)?, order })
@@ -129,7 +129,7 @@ pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure
             let moves = matches!(request.operation, Operation::Write | Operation::Discard);
             if moves && request.end() > bytes {
                 return Err(Failure::usage(format!(
-                    "{}: a request ends at byte {}, and the image has {}; it is the trace of another one",
+                    "{}: a request ends at byte {}, but the image has {}; the trace belongs to another image",
                     path.display(),
                     request.end(),
                     Bytes(bytes)

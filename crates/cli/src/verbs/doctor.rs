@@ -172,7 +172,7 @@ mod tests {
                 "cold",
                 State::Works,
             ),
-            check("fusermount3", "/usr/bin/fusermount3", "the tiered file system as user", State::Missing),
+            check("fusermount3", "/usr/bin/fusermount3", "the tiered file system as an ordinary user", State::Missing),
         ];
         let written = |limit| {
             let mut out = Vec::new();

@@ -19,8 +19,7 @@ pub(crate) fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -
             }
             RecordedEvent::Common(Common::Done(step)) => {
                 if pending.len() != of_step {
-                    let problem =
-                        format!("step {} recorded {} repetitions, and one belongs to it", step.step, pending.len());
+                    let problem = format!("step {} recorded {} repetitions instead of one", step.step, pending.len());
                     return Err(Contradiction::new(line, problem));
                 }
                 pending.clear();
@@ -30,10 +29,10 @@ pub(crate) fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -
         }
     }
     if let Some(line) = pending.first() {
-        return Err(Contradiction::new(*line, "the repetition belongs to a step that is not done"));
+        return Err(Contradiction::new(*line, "the repetition belongs to a step that is not complete"));
     }
     if done > asked || !is_partial && done < asked {
-        let problem = format!("{done} repetitions are done, but {asked} were requested");
+        let problem = format!("{done} repetitions are complete, but {asked} were requested");
         return Err(Contradiction::new(last, problem));
     }
     Ok(())

@@ -214,10 +214,10 @@ impl SingleRankBench<'_, '_> {
         if self.spec.how.keep_caches {
             self.context.caveat("caches were kept as the preparation left them (--keep-caches)");
         } else if !wanted {
-            self.context.caveat("a file set asks for cached files: caches were not dropped");
+            self.context.caveat("a file set requests cached files: caches were not dropped");
         } else if !rustix::process::geteuid().is_root() {
             self.target.sync()?;
-            self.context.caveat("measured without dropping the caches before: that needs root");
+            self.context.caveat("caches were not dropped before the measurement: that needs root");
         } else if self.target.remount()? == Remounted::CachesDropped {
             let message = "the target is a directory: caches were dropped, the file system was not remounted";
             self.context.caveat(message);

@@ -69,8 +69,8 @@ fn check_memory(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
     match spec.limits().memory {
         Some(limit) if limit < least => Err(Failure::usage(format!(
-            "--memory {limit} is less than the {least} that the threads of the workload and the program take; raise it, or give \
-             the threads less, such as --set memsize=1m for a personality"
+            "--memory {limit} is less than the {least} that the threads of the workload and the program need; raise \
+             it, or reduce the memory of the threads, for example with --set memsize=1m for a personality"
         ))),
         _ => Ok(()),
     }

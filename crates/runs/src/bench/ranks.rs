@@ -35,8 +35,8 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
     }
     if let Some(flowop) = Prepared::changes_names(workload).filter(|_| shared) {
         return Err(Failure::usage(format!(
-            "flowop {flowop} of {} creates or deletes files: on one file set the ranks would meet each other's changes; \
-             leave --shared away, and every rank gets a file set of its own",
+            "flowop {flowop} of {} creates or deletes files: ranks on one file set would interfere with each other; \
+             omit --shared, so that every rank has its own file set",
             workload.name
         )));
     }
@@ -47,7 +47,9 @@ pub(crate) fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure>
     accept(subject, spec.is_shared())?;
     match spec.target {
         TargetSpec::Directory(_) => Ok(()),
-        _ => Err(Failure::usage("--mpi needs a directory that all ranks see, on a shared or parallel file system")),
+        _ => Err(Failure::usage(
+            "--mpi needs a directory that all ranks can access, on a shared or parallel file system",
+        )),
     }
 }
 
@@ -280,9 +282,9 @@ impl CoordinatedBench<'_> {
         } else if self.rank.keep_caches {
             Some("caches were kept as the preparation left them (--keep-caches)")
         } else if workload.filesets.iter().any(|fileset| fileset.cached) {
-            Some("a file set asks for cached files: caches were not dropped")
+            Some("a file set requests cached files: caches were not dropped")
         } else if !rustix::process::geteuid().is_root() {
-            Some("measured without dropping the caches before: that needs root")
+            Some("caches were not dropped before the measurement: that needs root")
         } else {
             if first == Some(self.cluster.rank()) {
                 rustix::fs::syncfs(own.as_fd()).map_err(|errno| {

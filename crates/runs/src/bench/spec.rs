@@ -68,7 +68,9 @@ impl std::str::FromStr for ReadAhead {
             number => match number.parse::<u64>() {
                 // The kernel counts it in pages, and rounds down (block/blk-sysfs.c, `queue_ra_store`).
                 Ok(kib) if kib.is_multiple_of(PAGE_KIB) => Ok(Self { kib }),
-                Ok(kib) => Err(format!("it is set in pages of {PAGE_KIB} KiB: write {}", kib - kib % PAGE_KIB)),
+                Ok(kib) => {
+                    Err(format!("it must be a multiple of {PAGE_KIB} KiB (a page): write {}", kib - kib % PAGE_KIB))
+                }
                 Err(_) => Err("write off or a number of KiB".to_string()),
             },
         }

@@ -63,13 +63,14 @@ impl BetweenRuns {
             (false, false) => format!("{all} (override with --noise)"),
             (false, true) => {
                 format!(
-                    "{all}, for times and rates {times} as they come from a virtual machine (override with --noise)"
+                    "{all}, and {times} for times and rates, because they come from a virtual machine (override with \
+                     --noise)"
                 )
             }
         };
         format!(
-            "one run against one: what differs from run to run is assumed to be {share}, not measured; give several runs of each \
-             to measure it"
+            "one run against one: the difference from run to run is assumed to be {share}, not measured; give several \
+             runs of each side to measure it"
         )
     }
 
@@ -77,7 +78,7 @@ impl BetweenRuns {
         let is_single = |row: &&Row| row.is_testable() && row.what.is_timing() && row.runs.contains(&1);
         let single: Vec<&Row> = rows.iter().filter(is_single).collect();
         let taken = format!("other processes took up to {:.1} % of the CPU time during a run", self.lost * 100.0);
-        let remedy = "measure on an idle machine, in turn (--until-decided), or several runs of each";
+        let remedy = "measure on an idle machine, in turn (--until-decided), or compare several runs of each side";
         let mut caveats = Vec::new();
         if self.slower() > self.times && !single.is_empty() {
             caveats.push(format!(
@@ -87,8 +88,9 @@ impl BetweenRuns {
         }
         if single.iter().any(|row| self.is_tail_of_others(&row.what)) {
             caveats.push(format!(
-                "{taken}: the few operations that are slower than a percentile may be those that were kept waiting, \
-                 and percentiles of single runs are assumed to differ by a factor of {:.0} at least; {remedy}",
+                "{taken}: the few operations that are slower than a percentile may be those that waited for a \
+                 processor, and percentiles of single runs are assumed to differ by a factor of at least {:.0}; \
+                 {remedy}",
                 1.0 + OF_TAILS
             ));
         }

@@ -43,7 +43,7 @@ pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
     let differs = |record: &Record| differences(&base.plan, &record.plan).into_iter().find(|text| !of_repeats(text));
     let (record, setting) = side.iter().find_map(|record| Some((record, differs(record)?)))?;
     Some(format!(
-        "the runs of the {name} have different plans ({setting}; {} against {}), but are pooled in the following",
+        "the runs of the {name} have different plans ({setting}; {} against {}), but are pooled below",
         base.path.display(),
         record.path.display()
     ))

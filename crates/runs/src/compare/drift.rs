@@ -25,7 +25,7 @@ pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     let error = ERROR / tested.len().max(1) as f64;
     let drifts = tested.into_iter().filter_map(|(one, trend)| {
         let found = trend.text(error, MARGIN)?;
-        Some(format!("{} {} {found}: it is part of every ratio with the other side", one.name, one.over))
+        Some(format!("{} {} {found}: the drift is part of every ratio with the other side", one.name, one.over))
     });
     one_after_the_other(&sides[0].records, &sides[1].records).into_iter().chain(drifts).collect()
 }

@@ -42,7 +42,8 @@ impl AnalysisParameters {
             Err(error) => {
                 let why = errno_message(&error);
                 return refuse(format!(
-                    "{why}; it has the parameters of the interim analyses of these rounds: put it back, or {remedy}"
+                    "{why}; it has the parameters of the interim analyses of these rounds: restore the file, or \
+                     {remedy}"
                 ));
             }
         };
@@ -50,9 +51,9 @@ impl AnalysisParameters {
             Ok(kept) if kept == *self => Ok(()),
             Ok(kept) => refuse(format!(
                 "the interim analyses of these rounds were planned for {kept}, and a plan for {self} could double the \
-                 false alarms: continue with {kept}, or {remedy}"
+                 false-alarm rate: continue with {kept}, or {remedy}"
             )),
-            Err(error) => refuse(format!("it is damaged ({error}): put it back, or {remedy}")),
+            Err(error) => refuse(format!("it is damaged ({error}): restore the file, or {remedy}")),
         }
     }
 
@@ -90,8 +91,8 @@ impl RoundTimes {
         let file = directory.join(Self::FILE);
         let refuse = |problem: &str| {
             Err(Failure::usage(format!(
-                "{}: {problem}; without it the interim analyses of these rounds cannot be repeated: put it back, or \
-                 name another --out and measure again",
+                "{}: {problem}; without it the interim analyses of these rounds cannot be repeated: restore the file, \
+                 or name another --out and measure again",
                 file.display()
             )))
         };
@@ -193,6 +194,6 @@ mod tests {
         std::fs::write(directory.path().join(AnalysisParameters::FILE), "{").unwrap();
         assert!(refused(&asked).contains("damaged"), "{}", refused(&asked));
         std::fs::remove_file(directory.path().join(AnalysisParameters::FILE)).unwrap();
-        assert!(refused(&asked).contains("put it back"), "{}", refused(&asked));
+        assert!(refused(&asked).contains("restore the file"), "{}", refused(&asked));
     }
 }

@@ -147,7 +147,7 @@ pub fn compare(
     options: &Options,
 ) -> Result<Comparison, Failure> {
     let (Some(first), Some(base)) = (sample.first(), reference.first()) else {
-        return Err(Failure::usage("a comparison needs two runs at least: senesce compare REFERENCE RUN"));
+        return Err(Failure::usage("a comparison needs at least two runs: senesce compare REFERENCE RUN"));
     };
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
@@ -164,7 +164,8 @@ pub fn compare(
     let emulated = all.iter().any(|record| record.environment.is_emulated());
     if emulated {
         caveats.push(
-            "taken in a guest without real times: times and rates are shown without verdict, layout has one".into(),
+            "taken in a guest without real times: times and rates are shown without verdict, only layout gets one"
+                .into(),
         );
     }
     let between_runs = BetweenRuns::of(&all, options);
@@ -183,7 +184,7 @@ pub fn compare(
     caveats.extend(drift::caveats(&sides, &rows));
     caveats.extend(rows.iter().filter_map(|row| lacking(row, &sides)));
     if rows.is_empty() {
-        let nothing = "the runs have no metric under the same condition in common; nothing to compare";
+        let nothing = "the runs do not share a metric under the same condition; nothing to compare";
         if options.fail_on_regression.is_none() {
             return Err(Failure::usage(nothing));
         }
@@ -288,7 +289,7 @@ fn compared_rows(
             } else if what.better == Better::Neither {
                 Some("no direction is better")
             } else if has_primary && !what.primary {
-                Some("described: the workload is judged by its primary metrics")
+                Some("described: only the primary metrics of the workload get verdicts")
             } else {
                 None
             };

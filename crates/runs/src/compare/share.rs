@@ -31,7 +31,7 @@ pub(super) fn caveat(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let names: Vec<String> = held.map(Row::name).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "the gate of {} % can never fail for metrics that lose 100 % at most: {}",
+            "the gate of {} % can never fail for metrics that lose at most 100 %: {}",
             percent(limit),
             names.join(", ")
         )

@@ -56,14 +56,14 @@ impl<'a> Side<'a> {
     pub(crate) fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
             let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
-            Some(copy(record, other.records[same], "and both sides hold it: the gate cannot pass"))
+            Some(copy(record, other.records[same], "and both sides contain it: the gate cannot pass"))
         });
         pairs.collect()
     }
 }
 
 fn copy(record: &Record, first: &Record, what: &str) -> String {
-    format!("{} holds the same run as {}, {what}", shown(&record.path), shown(&first.path))
+    format!("{} contains the same run as {}, {what}", shown(&record.path), shown(&first.path))
 }
 
 fn shown(path: &Path) -> String {

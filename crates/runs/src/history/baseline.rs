@@ -69,8 +69,8 @@ fn time(entries: &[ListedRun], run: usize, baseline: &[usize]) -> Option<&'stati
     }
     match baseline.iter().map(|index| date(*index)).max()?.cmp(&date(run)) {
         Ordering::Less => None,
-        Ordering::Equal => Some("of the same second as the newest of its baseline: the order is unknown"),
-        Ordering::Greater => Some("older than the newest of its baseline"),
+        Ordering::Equal => Some("from the same second as the newest run of its baseline: the order is unknown"),
+        Ordering::Greater => Some("older than the newest run of its baseline"),
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];
         let entries: Vec<ListedRun> = dates.map(entry).into();
         assert_eq!(time(&entries, 3, &[1, 2]), None);
-        assert!(time(&entries, 2, &[1, 2]).unwrap().starts_with("of the same second"), "files of one second");
+        assert!(time(&entries, 2, &[1, 2]).unwrap().starts_with("from the same second"), "files of one second");
         assert!(time(&entries, 2, &[1, 3]).unwrap().starts_with("older"));
         assert!(time(&entries, 3, &[0, 1]).unwrap().starts_with("not dated"));
         assert!(time(&entries, 0, &[1]).unwrap().starts_with("not dated"));

@@ -163,8 +163,8 @@ fn changes_text(courses: &MetricHistories) -> String {
     let changed = courses.courses.iter().filter(|course| !course.changes.is_empty()).count();
     let (searched, by_chance) = (counted(courses.searched(), "course"), courses.false_alarms());
     format!(
-        "The level changed in {changed} of the {searched} long enough histories; if nothing had changed, at most \
-         {by_chance:.1} would show a change."
+        "The level changed in {changed} of the {searched} sufficiently long histories; if nothing had changed, at \
+         most {by_chance:.1} would show a change."
     )
 }
 
@@ -186,14 +186,14 @@ fn caveats(entries: &[ListedRun], courses: &MetricHistories) -> Vec<String> {
     for (left_out, why) in left_out {
         if let Some(first) = left_out.first() {
             let (count, name) = (counted(left_out.len(), "run"), entries[*first].name());
-            caveats.push(format!("in no history, as {why}: {count}, the first of which is {name}"));
+            caveats.push(format!("not in any history, because {why}: {count}, the first of which is {name}"));
         }
     }
     let by_file: Vec<_> = entries.iter().filter(|entry| entry.date_from.is_some()).collect();
     if let Some(first) = by_file.first() {
         caveats.push(format!(
-            "dated by the time of their file, which copying may change, so that their order may be another: {}, the \
-             first of which is {}",
+            "dated by the time of their file, which copying may change, so their order may be wrong: {}, the first of \
+             which is {}",
             counted(by_file.len(), "run"),
             first.name()
         ));

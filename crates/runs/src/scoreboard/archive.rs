@@ -119,7 +119,7 @@ pub(super) fn read(
             (claim.experiment, &claim.rule, &claim.finding.id) == (&experiment, &rule, &finding.id)
         };
         let Some(CurrentClaim { finding: now, limits, .. }) = claims.iter().find(is_same) else {
-            discarded.push(format!("{experiment} {}: this version has another rule", finding.id));
+            discarded.push(format!("{experiment} {}: this version uses a different rule", finding.id));
             continue;
         };
         let Finding { source, work, place, stated, rule_text, .. } = now.clone();

@@ -54,7 +54,7 @@ pub(super) fn models(summary: &Summary) -> Table {
         .column("rate (MiB/s)", |(_, one)| one.mib_per_s)
         .column("write amplification", |(_, one)| one.write_amplification)
         .column("collision index", |(_, one)| one.collision_index)
-        .table("models", "Modelled, each drive with the data that is read in the order of addresses")
+        .table("models", "Modelled times; on each drive, the data that is read is in address order")
 }
 
 pub(super) fn latencies(summary: &Summary) -> Table {

@@ -79,8 +79,8 @@ fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option
             let Some(sum) = sum(&parts) else { continue };
             if sum.percentiles.is_empty() && parts.iter().any(|part| !part.percentiles.is_empty()) {
                 caveats.push(format!(
-                    "job '{}' ({name}): measured without percentiles, those of {} clones give none of all; run fio with \
-                     --group_reporting or --output-format=json+",
+                    "job '{}' ({name}): measured without percentiles, because those of {} clones cannot be combined; \
+                     run fio with --group_reporting or --output-format=json+",
                     job.name,
                     parts.len()
                 ));

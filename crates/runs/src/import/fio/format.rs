@@ -281,10 +281,10 @@ fn size(text: &str) -> Option<f64> {
 fn direction(name: &'static str, evidence: &Evidence) -> Result<Direction, String> {
     let raw = &evidence.direction;
     let Some(latency) = &raw.clat_ns else {
-        return Err("no clat_ns; results of fio before version 3 are not read".into());
+        return Err("no clat_ns; results of fio before version 3 are not supported".into());
     };
     let field = |name: &str, value: Option<f64>| {
-        value.ok_or_else(|| format!("it did I/O, but has no field {name}; write the whole result again"))
+        value.ok_or_else(|| format!("it did I/O, but has no field {name}; export the complete result again"))
     };
     let (operations, iops) = (field("total_ios", raw.total_ios)?, field("iops", raw.iops)?);
     let (bytes, runtime_ms) = (field("io_bytes", raw.io_bytes)?, field("runtime", raw.runtime)?);

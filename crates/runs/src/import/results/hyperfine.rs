@@ -122,6 +122,6 @@ fn add(outcome: &Outcome, first: usize, found: &mut ParsedResults) {
         }
     }
     if outcome.times.is_none() {
-        found.caveats.push(format!("'{command}' has a mean without single times: its variation is unknown"));
+        found.caveats.push(format!("'{command}' has a mean without individual times: its variation is unknown"));
     }
 }

@@ -141,7 +141,7 @@ fn row(line: &str) -> Result<Option<Row>, String> {
     let number = |index: usize, name: &str| {
         let word = numbers[index];
         PrintedNumber::of(word)
-            .ok_or_else(|| format!("{name} of {operation} is '{}', which cannot be", printable(word)))
+            .ok_or_else(|| format!("{name} of {operation} is '{}', which is impossible", printable(word)))
     };
     let optional = |index: usize, name: &str| match numbers[index] {
         "NA" | "-" => Ok(None),
@@ -175,7 +175,7 @@ fn total(line: &str) -> Result<Option<Total>, String> {
     }
     let number = |word: &&str| {
         PrintedNumber::of(word)
-            .ok_or_else(|| format!("'{}' of {operation} in the table at the end cannot be", printable(word)))
+            .ok_or_else(|| format!("'{}' of {operation} in the table at the end is impossible", printable(word)))
     };
     let numbers = numbers.iter().map(number).collect::<Result<_, _>>()?;
     Ok(Some(Total { operation, numbers: Some(numbers), is_stonewalled }))
@@ -194,7 +194,7 @@ fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<
             }
             let total = of_table.next();
             if total.is_none() && !totals.is_empty() {
-                return Err(format!("the table at the end lacks a row of {operation}"));
+                return Err(format!("the table at the end has no row for {operation}"));
             }
             let wanted = test.options.get("repetitions").and_then(|text| text.parse::<usize>().ok());
             if let Some(wanted) = wanted.filter(|wanted| rows.len() < *wanted) {

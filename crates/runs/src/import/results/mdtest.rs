@@ -91,7 +91,7 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
             let launch = last(&mut launches);
             let table = if part == Part::Rates { &mut launch.rates } else { &mut launch.times };
             if table.insert(operation, values).is_some() {
-                return Err(at("this operation has a row already: import each run separately".into()));
+                return Err(at("this operation already has a row: import each run separately".into()));
             }
         }
     }
@@ -142,7 +142,7 @@ fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
     let of_iterations = match numbers.len() {
         4 => numbers,
         7 => &numbers[3..],
-        count => return Err(format!("'{name}' has {count} numbers, and 4 or 7 are known")),
+        count => return Err(format!("'{name}' has {count} numbers instead of 4 or 7")),
     };
     let mut values = [0.0; 4];
     for (value, word) in values.iter_mut().zip(of_iterations) {
@@ -172,8 +172,7 @@ fn add(launch: &Launch, number: Option<usize>, found: &mut ParsedResults) {
     }
     if launch.iterations > 1 {
         found.caveats.push(format!(
-            "the file has the mean of {} iterations, not each of them: for a verdict, import files of single \
-             iterations",
+            "the file has only the mean of {} iterations: for a verdict, import files of single iterations",
             launch.iterations
         ));
     }

@@ -29,7 +29,7 @@ pub struct Format {
 pub const HYPERFINE: Format =
     Format { name: "hyperfine", about: "the output of hyperfine --export-json", read: hyperfine::read };
 
-pub(crate) const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", read: ior::read };
+pub(crate) const IOR: Format = Format { name: "ior", about: "the output of IOR 3 and 4", read: ior::read };
 
 pub(crate) const MDTEST: Format = Format { name: "mdtest", about: "the output of mdtest", read: mdtest::read };
 
@@ -66,7 +66,7 @@ fn record(
     let ParsedResults { measurements, mut environment, caveats } = found;
     let nothing_counts = measurements.is_empty();
     if nothing_counts && caveats.is_empty() {
-        return Err(Failure::usage(format!("{}: it holds no valid result of {format}", source.display())));
+        return Err(Failure::usage(format!("{}: it contains no valid result of {format}", source.display())));
     }
     let ImportedFile { source: name, crc32 } = ImportedFile::of(source, crc32fast::hash(text.as_bytes()));
     let spec = Spec { format: format.into(), source: name, crc32, map };

@@ -74,7 +74,7 @@ fn figure(index: usize, spec: &Spec, (metric, unit): Metric<'_>, conditions: &Co
     Figure {
         id: format!("metric-{index}"),
         title: metric.to_string(),
-        caption: "Every mark is one value of the file.".into(),
+        caption: "Each mark is one value from the file.".into(),
         device: format!("the machine on which {} ran", spec.format),
         better: conditions.values().flatten().next().map_or(Better::Neither, |one| one.better),
         kind: FigureKind::Scatter {

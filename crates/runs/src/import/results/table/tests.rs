@@ -98,7 +98,7 @@ fn map_without_required_column_is_refused() {
     let missing = values(&["name=bench,value=value,unit='s'"], "name,value\na,1\n", "csv").unwrap_err();
     assert!(missing.contains("no line has the columns"), "{missing}");
     let twice = values(&["name=a,value=b,unit='s'"], "a,b,b\nx,1,2\n", "csv").unwrap_err();
-    assert!(twice.contains("two columns are called 'b'"), "{twice}");
+    assert!(twice.contains("two columns have the name 'b'"), "{twice}");
     let failure = Tables.import(Path::new("x"), Path::new("y")).unwrap_err();
     assert_eq!(failure.exit_code(), ExitCode::Usage);
 }

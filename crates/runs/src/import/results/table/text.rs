@@ -68,7 +68,10 @@ fn header(map: &Map, text: &str, names: &[&str]) -> Result<(Header, Separator), 
             let Ok(cells) = cells(line, *separator) else { continue };
             if let Some(twice) = names.iter().find(|name| cells.iter().filter(|cell| cell == *name).count() > 1) {
                 let twice = printable(twice);
-                return Err(format!("line {}: two columns are called '{twice}': give the number of one", index + 1));
+                return Err(format!(
+                    "line {}: two columns have the name '{twice}': give the number of one of them",
+                    index + 1
+                ));
             }
             if names.iter().all(|name| cells.iter().any(|cell| cell == name)) {
                 return Ok((Some((index, cells)), *separator));
