@@ -32,20 +32,21 @@ pub const PURPOSES: [Purpose; 5] = [
         name: "build",
         workload: StandIn::Ready("build"),
         profile: "pramod",
-        note: "a build is measured by 80 C files with 960 headers, which are unpacked, compiled and linked: the compiler's own time is \
-               in it",
+        note: "a build is represented by 80 C files with 960 headers, which are unpacked, compiled and linked; the \
+               measured time includes that of the compiler",
     },
     Purpose {
         name: "database",
         workload: StandIn::Ready("database"),
         profile: "wang_os",
-        note: "a database is measured by SQLite: durable transactions of ten rows, and reading by an index",
+        note: "a database is represented by SQLite: durable transactions of ten rows, and reads by an index",
     },
     Purpose {
         name: "objects",
         workload: StandIn::Ready("objects"),
         profile: "meyer",
-        note: "an object store is measured by files of 512 B to 64 KiB in 256 directories: put durably, read whole, deleted",
+        note: "an object store is represented by files of 512 B to 64 KiB in 256 directories: written durably, read \
+               completely, deleted",
     },
 ];
 
@@ -180,8 +181,8 @@ pub fn sentences(result: &Value) -> Vec<String> {
     if !open.is_empty() {
         let advice = match open.iter().all(|(_, needed)| needed.is_some()) {
             true if is_beyond(&open) => {
-                ", whatever the budget; reduce the variation of values: write longer workloads into the study, or \
-                 measure on a quieter machine"
+                ", whatever the budget; reduce the variation of values: use longer workloads in the study, or measure \
+                 on a quieter machine"
             }
             true => "; give a larger --max-time",
             false => ", whatever the budget",

@@ -47,8 +47,8 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     for (workload, model) in &results.idle_models {
         caveats.push(format!(
-            "{}: the modelled {model} keeps up with the CPU in every run, so throughput on it is the measured one; it \
-             is compared by the time that the drive works per operation",
+            "{}: the modelled {model} keeps up with the CPU in every run, so its throughput is the measured one; it \
+             is compared by drive time per operation",
             results.spec.workload[*workload].name
         ));
     }
@@ -59,7 +59,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }));
     caveats.extend(results.guests.iter().map(|cells| {
         let emulated = if has_no_real_times(&cells.accelerator) {
-            ": emulated, so order, limits and layout hold, and its times are not compared"
+            ": emulated, so order, limits and layout are valid, but times are not compared"
         } else {
             ""
         };
@@ -70,7 +70,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }));
     if results.guests.len() > 1 {
         caveats.push(
-            "guests ran one after the other: effects of time cannot be distinguished from those of their kernels"
+            "guests ran one after the other: effects of time cannot be distinguished from effects of their kernels"
                 .into(),
         );
     }
@@ -81,7 +81,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     let asked = (results.spec.repetitions * results.spec.images) as usize;
     if asked < senesce_stats::arm::LEAST_VALUES {
-        caveats.push(format!("{asked} values of a cell: too few for any verdict"));
+        caveats.push(format!("{asked} values per cell: too few for any verdict"));
     }
     if !results.remade.is_empty() {
         let name = |id: &crate::matrix::ImageId| {
@@ -90,7 +90,7 @@ fn caveats(results: &Results) -> Vec<String> {
         };
         let names: Vec<String> = results.remade.iter().map(name).collect();
         caveats.push(format!(
-            "made again when the study continued, so that runs of two images count as those of one: {}",
+            "made again when the study continued, so runs of two images count as runs of one: {}",
             names.join("; ")
         ));
     }
@@ -102,7 +102,10 @@ fn caveats(results: &Results) -> Vec<String> {
         };
         let lost: Vec<String> = failed_cells(results).into_iter().map(names).collect();
         if !lost.is_empty() {
-            caveats.push(format!("without any result, and so missing in figures and findings: {}", lost.join(", ")));
+            caveats.push(format!(
+                "without any result, and therefore missing from figures and findings: {}",
+                lost.join(", ")
+            ));
         }
     }
     let (done, planned) = results.progress;

@@ -125,9 +125,10 @@ fn not_compared(results: &Results) -> String {
     let cells: BTreeSet<CellId> = results.judged.iter().map(|cell| cell.id).collect();
     match cells.len() {
         0 => "No cell was measured.".into(),
-        1 => "One cell was measured; compare it with another study by senesce compare.".into(),
+        1 => "One cell was measured; compare it with another study with senesce compare.".into(),
         count => format!(
-            "{count} cells were measured, and no two can be compared; compare them with another study by senesce compare."
+            "{count} cells were measured, and no two can be compared; compare them with another study with senesce \
+             compare."
         ),
     }
 }

@@ -53,8 +53,8 @@ impl StudySpec {
         for one in self.workload.iter().filter(|_| !self.models.is_empty()) {
             let more = match (one.launcher.as_str(), one.microbenchmark.as_str()) {
                 ("", "") => continue,
-                ("", _) => "a microbenchmark would contain the preparation and removal of its files",
-                _ => "a run by a launcher would contain the writing of its file sets",
+                ("", _) => "a microbenchmark would include the preparation and removal of its files",
+                _ => "a run by a launcher would include the writing of its file sets",
             };
             return Err(format!("workload '{}': the trace of {more}: leave out models", one.name));
         }
@@ -118,7 +118,9 @@ impl StudySpec {
     fn check_custom(&self, one: &FileSystemSpec) -> Result<(), String> {
         for (key, command, word) in [("mkfs", &one.mkfs, "$DEVICE"), ("mount", &one.mount, "$MNT")] {
             if !command.contains(word) {
-                return Err(format!("kind = \"custom\": {key} is a command with {word} in it, and is '{command}'"));
+                return Err(format!(
+                    "kind = \"custom\": {key} must be a command that contains {word}, not '{command}'"
+                ));
             }
         }
         let in_guest = |(fs, state, workload): (usize, usize, usize)| {
@@ -188,14 +190,14 @@ impl StudySpec {
             return Err(format!("fullness = {fullness}: must be above 0 and below 1"));
         }
         if let Some(times) = state.overwrites.filter(|times| !(0.0..=1e9).contains(times)) {
-            return Err(format!("overwrites = {times}: must lie between 0 and 1000000000"));
+            return Err(format!("overwrites = {times}: must be between 0 and 1000000000"));
         }
         check_needed_key(state)?;
         let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
         if needs_profile {
             Profile::load(&state.profile).map_err(|error| error.to_string())?;
         } else if !state.profile.is_empty() || state.fullness.is_some() || state.overwrites.is_some() {
-            return Err(format!("profile, fullness and overwrites mean nothing for kind '{}'", state.kind.word()));
+            return Err(format!("profile, fullness and overwrites do not apply to kind '{}'", state.kind.word()));
         }
         if state.kind == StateKind::Copy {
             let of = find("state", &state.of, self.state.iter().map(|one| one.name.as_str()))?;
@@ -245,7 +247,7 @@ impl StudySpec {
             let one = &self.state[state];
             let data = self.source(one).data;
             let problem = match one.kind {
-                StateKind::Fresh => "it holds no files",
+                StateKind::Fresh => "it contains no files",
                 StateKind::Image | StateKind::Command => continue,
                 _ if data != Data::Write => "its files are allocated but never written; set data = \"write\"",
                 _ => continue,
@@ -286,7 +288,7 @@ impl WorkloadSpec {
             return Err(format!("scale = {scale}: must be above 0 and at most 1000000000"));
         }
         if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
-            return Err("seconds must lie between 0.1 and 1000000".into());
+            return Err("seconds must be between 0.1 and 1000000".into());
         }
         crate::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
     }
@@ -312,10 +314,10 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(),
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(format!("two [[{what}]] are called '{name}'; give one another name"));
+            return Err(format!("two [[{what}]] have the name '{name}'; rename one"));
         }
         if name.contains(['=', '\n']) {
-            return Err(format!("[[{what}]] '{name}': a name holds no '=' and no line end"));
+            return Err(format!("[[{what}]] '{name}': a name must not contain '=' or a line break"));
         }
     }
     Ok(())

@@ -285,7 +285,7 @@ impl FileSystemSpec {
                 .chain([CUSTOM])
                 .collect();
             format!(
-                "unknown kind '{}'{}; known are {}",
+                "unknown kind '{}'{}; choose from {}",
                 self.kind,
                 suggest(&self.kind, known.iter().copied()),
                 known.join(", ")

@@ -75,7 +75,7 @@ impl Factor {
             _ => return Err(format!("factor '{}': the study has no [[{axis}]]", self.name)),
         };
         if entries.len() * self.values.len() > MOST_ENTRIES {
-            return Err(format!("factor '{}': it gives more than {MOST_ENTRIES} [[{axis}]]", self.name));
+            return Err(format!("factor '{}': it makes more than {MOST_ENTRIES} [[{axis}]]", self.name));
         }
         let (mut spread, mut renamed, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
@@ -130,7 +130,7 @@ impl Factor {
                 };
                 let Value::Table(inner) = inner else {
                     let rest = rest.join(".");
-                    return Err(format!("factor '{}': {key} = {inner} holds no key '{rest}'", self.name));
+                    return Err(format!("factor '{}': {key} = {inner} has no key '{rest}'", self.name));
                 };
                 self.set(inner, rest, value)?;
             }
@@ -259,7 +259,7 @@ of = "aged"
             ("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]", "has this name"),
             ("key = 'state.fulness'\nof = 'aged'\nvalues = [0.5, 0.6]", "fulness"),
             ("key = 'state.fullness'\nvalue = 1\nvalues = [0.5, 0.6]", "did you mean"),
-            ("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]", "holds no key 'most'"),
+            ("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]", "has no key 'most'"),
             ("key = 'state.seed'\nof = 'fresh'\nlabels = ['a']\nvalues = [1, 2]", "labels"),
         ] {
             assert!(study(factor).unwrap_err().contains(said), "{factor}");

@@ -107,8 +107,8 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     Some(Figure {
         id: format!("{}-{}", slug(workload), slug(&what.metric)),
         title: format!("{workload}: {} by file system and state", what.metric),
-        caption: "Geometric means over images and repetitions, with the 95 % interval of each alone from 5 values on. Dots are \
-                  single values, where they are few."
+        caption: "Geometric means over images and repetitions. From 5 values on, each has its own 95 % interval, not \
+                  corrected for the others. Dots show single values if there are few."
             .into(),
         device: device(results, cells),
         better: what.better,

@@ -29,7 +29,7 @@ impl LaunchedWorkload {
         }
         if spec.cold_read || !spec.microbenchmark.is_empty() {
             return Err(Failure::usage(
-                "launcher is for a personality or a file: the others are measured by one process",
+                "launcher applies to a personality or a file: other workloads run in one process",
             ));
         }
         let what = if spec.file.is_empty() { &spec.personality } else { &spec.file };

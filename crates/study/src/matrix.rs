@@ -250,8 +250,8 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     }
     let drive: u64 = steps.iter().map(|planned| planned.bytes_to_write.0).sum();
     plan.note(format!(
-        "restoring images and running workloads write about {} of the total, to memory where the images find space there, \
-         else to the drive of the run directory",
+        "restoring images and running workloads write about {} of the total, to memory if the images fit there, else \
+         to the drive of the run directory",
         Bytes(drive)
     ));
     plan.bytes_to_write += drive;
@@ -296,7 +296,7 @@ fn check_space(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: its workload needs {} in addition to {} of files, and an image of {} has about {} for both; use a larger \
+        "{}: its workload needs {} in addition to {} of files, but an image of {} has about {} for both; use a larger \
          size, a smaller fullness, or scale the workload down",
         cell_text(spec, run),
         Bytes(needed),
@@ -311,8 +311,9 @@ fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u6
     let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
     match limit {
         Some(limit) if limit < least => Err(Failure::usage(format!(
-            "{}: memory = {limit} is less than the {least} that the threads of its workload and the program take; raise it, or \
-             give the threads less, such as set = {{ memsize = \"1m\" }} for a personality",
+            "{}: memory = {limit} is less than the {least} that the threads of its workload and the program need; \
+             raise it, or reduce the memory of the threads, for example with set = {{ memsize = \"1m\" }} for a \
+             personality",
             cell_text(spec, run),
         ))),
         _ => Ok(()),

@@ -99,7 +99,7 @@ impl Matrix {
             return Err(failed(reason));
         }
         let (Some(images), Some(ready)) = (&self.images, self.ready.get(&id.on)) else {
-            return Err(failed("its image was not asked for"));
+            return Err(failed("its image was not requested"));
         };
         let facts = ready.as_ref().map_err(|reason| failed(reason))?;
         let event = one(&self.spec, images, facts, id, context)?;

@@ -89,8 +89,9 @@ pub(crate) fn too_few(spec: &StudySpec) -> Option<String> {
     }
     let least = (LEAST_VALUES as u64).div_ceil(u64::from(spec.images.max(1)));
     Some(format!(
-        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; set at least \
-         {least}, or leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
+        "repetitions = {}: {values} values per cell cannot decide anything, a verdict needs {LEAST_VALUES}. Set at \
+         least {least}, or omit it: {} find a change of 10 %. numbers_only = true accepts any number and gives no \
+         verdict",
         spec.repetitions,
         default_repetitions(spec)
     ))
@@ -104,7 +105,8 @@ pub(crate) fn reach_text(spec: &StudySpec) -> String {
     }
     if values < LEAST_VALUES {
         return format!(
-            "nothing: a verdict needs {LEAST_VALUES} values of a cell, and there will be {values}; raise repetitions"
+            "nothing: a verdict needs {LEAST_VALUES} values per cell, but there will be only {values}; raise \
+             repetitions"
         );
     }
     let (units, noun) = match spec.images {
@@ -113,11 +115,11 @@ pub(crate) fn reach_text(spec: &StudySpec) -> String {
     };
     let found = Ratio::assumed(VARIATION, units).detectable_at(error_each(spec), MARGIN, POWER);
     let alone = match spec.images {
-        1 if is_aged(spec) => "; with one image a state, an answer holds for that image only",
+        1 if is_aged(spec) => "; with one image per state, an answer holds for that image only",
         _ => "",
     };
     format!(
-        "changes of {:.0} % and more, 9 times in 10, if {noun} vary by {:.0} % ({units} {noun} a cell, {asked} \
+        "changes of {:.0} % and more, 9 times in 10, if {noun} vary by {:.0} % ({units} {noun} per cell, {asked} \
          comparisons that hold together with 95 %){alone}",
         (found - 1.0) * 100.0,
         VARIATION * 100.0

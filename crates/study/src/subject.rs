@@ -83,7 +83,7 @@ impl Subject {
             if !known.contains(&spec.microbenchmark.as_str()) {
                 let hint = senesce_core::parameter::suggest(&spec.microbenchmark, known.iter().copied());
                 let problem =
-                    format!("unknown microbenchmark '{}'{hint}; known are {}", spec.microbenchmark, known.join(", "));
+                    format!("unknown microbenchmark '{}'{hint}; choose from {}", spec.microbenchmark, known.join(", "));
                 return Err(Failure::usage(problem));
             }
             return Ok(Self::FileOperation(spec.microbenchmark.clone(), time));

@@ -62,13 +62,13 @@ impl CensoredRuns {
 
     fn text(self) -> String {
         let no_space = format!(
-            "{} runs of a cell found no space, so only the slower runs are left: make the images larger or the \
+            "{} runs of a cell ran out of space, so only the slower runs remain: make the images larger or the \
              workload smaller",
             self.no_space
         );
         let no_end = format!(
-            "{} runs of a cell did not end within their timeout, so that the faster ones are left: raise the timeout or make the \
-             workload smaller",
+            "{} runs of a cell did not end within their timeout, so only the faster runs remain: raise the timeout or \
+             make the workload smaller",
             self.no_end
         );
         match (self.no_space, self.no_end) {

@@ -158,7 +158,7 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
 /// Builds the error for a zoned drive outside of the guest, because zoned drives are scratch only there.
 fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
-        "file_system '{}' lies on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",
+        "file_system '{}' is on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",
         fs.name
     );
     Failure::new(ExitCode::Missing, message)
@@ -228,8 +228,8 @@ pub(crate) fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: 
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(
-            "may run out of space: btrfs reclaims a zone only when three quarters of it are dead, and the aging creates \
-             {created} on {size}, with {live} of live files; choose a fullness of 0.25 or below"
+            "may run out of space: btrfs reclaims a zone only when three quarters of its data are dead, and the aging \
+             creates {created} on {size} with {live} in live files; choose a fullness of 0.25 or below"
         )
     })
 }

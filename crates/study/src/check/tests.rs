@@ -69,14 +69,14 @@ fn invalid_values_and_contradictions_are_refused() {
     are_refused(&[
         // Files that are read cold were written.
         ("data = \"write\"", "data = \"fallocate\"", "never written"),
-        ("skip = true", "", "holds no files"),
+        ("skip = true", "", "contains no files"),
         ("256M", "4M", "at least 8 MiB"),
         ("256M\"", "256M\"\nrepetitions = 4000000000", "at most 10000"),
         ("256M\"", "256M\"\nimages = 0", "at least 1"),
         ("256M\"", "256M\"\nuntil_decided = true", "max_time"),
         ("256M\"", "256M\"\nmax_time = \"1h\"", "until_decided"),
         ("256M\"", "256M\"\nuntil_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]", "models"),
-        ("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"", "mean nothing"),
+        ("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"", "do not apply"),
         ("cold_read = true", "cold_read = true\nfile = \"x.f\"", "exactly one"),
         ("name = \"xfs small log\"", "name = \"ext4\"", "two [[file_system]]"),
     ]);
@@ -99,7 +99,7 @@ fn aging_command_has_its_own_keys() {
         ("kind = \"fresh\"", "kind = \"fresh\"\ncommand = [\"true\"]", "command is for kind"),
         ("kind = \"fresh\"", "kind = \"fresh\"\ntimeout = \"1m\"", "timeout is for kind"),
         ("kind = \"fresh\"", "kind = \"fresh\"\nspace = \"1M\"", "space is for kind"),
-        ("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"true\"]\nfullness = 0.5", "mean nothing"),
+        ("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"true\"]\nfullness = 0.5", "do not apply"),
         ("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"true\"]\nfolder = \"/\"", "leave it out"),
     ]);
     let text = GOOD.replacen("kind = \"fresh\"", "kind = \"command\"\ncommand = [\"cat\", \"$SENESCE_STUDY\"]", 1);

@@ -110,7 +110,7 @@ pub(crate) fn left_behind<const N: usize>(commands: [&Vec<String>; N], folder: &
             (false, true) => ("here", std::path::absolute(relative).ok()?.display().to_string()),
             (false, false) => return None,
         };
-        Some(format!("{word} is a file {place}, and the program runs in the volume: to use this file, write {whole}"))
+        Some(format!("{word} is a file {place}, but the program runs in the volume: to use this file, write {whole}"))
     });
     said.collect()
 }

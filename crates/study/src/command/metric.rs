@@ -143,11 +143,12 @@ fn number(printed: &PrintedMetric, seconds: f64, out: &str, errors: &str) -> Res
         .filter_map(|found| Some(found.get(1).or(found.get(0))?.as_str().trim().to_string()))
         .collect();
     let word = match &all[..] {
-        [] => return Err(format!("it prints no metric: '{}' matches nowhere in its output", printed.regex)),
+        [] => return Err(format!("it prints no metric: '{}' does not match its output", printed.regex)),
         [word] => word,
         [first, second, ..] => {
             return Err(format!(
-                "'{}' matches {} times in its output, first '{first}' and '{second}': let it match the one that counts",
+                "'{}' matches {} times in its output, first '{first}' and '{second}': make it match only the value to \
+                 use",
                 printed.regex,
                 all.len()
             ));
@@ -224,7 +225,7 @@ fn at_once(jobs: &[Job], global: &Options) -> Result<(), String> {
     let why = match (waits, stonewall) {
         (Some(job), _) => format!("job '{}' waits for another (wait_for)", job.name),
         (None, Some(job)) => format!("job '{}' waits for those before it (stonewall)", job.name),
-        (None, None) if groups > 1 && !is_apart => format!("its jobs are of {groups} groups"),
+        (None, None) if groups > 1 && !is_apart => format!("its jobs belong to {groups} groups"),
         _ => return Ok(()),
     };
     Err(format!("fio: {why}, so that their rates did not hold at the same time: give each group a workload of its own"))

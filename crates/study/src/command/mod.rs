@@ -71,7 +71,7 @@ impl Program {
         let more =
             [("scale", spec.scale.is_some()), ("set", !spec.set.is_empty()), ("launcher", !spec.launcher.is_empty())];
         if let Some((key, _)) = more.into_iter().find(|(_, said)| *said) {
-            return Err(Failure::usage(format!("{key} is not for a command: write it into its arguments")));
+            return Err(Failure::usage(format!("{key} does not apply to a command: write it into its arguments")));
         }
         let metric = spec.metric.clone().unwrap_or(MetricSpec::Named(NamedMetric::Time));
         metric.check().map_err(Failure::usage)?;
@@ -227,7 +227,7 @@ impl Program {
                 Some(format!("it filled the volume (ENOSPC); {more}"))
             }
             Some(trouble) if says_full => {
-                Some(format!("{trouble} and reported a full device, but the volume was not full at its end"))
+                Some(format!("{trouble} and reported a full device, but the volume was not full at the end"))
             }
             trouble => trouble,
         }

@@ -54,7 +54,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let layout = Layout::examine(place.folder, &Options::default())?.summary;
     if layout.files != FILES as u64 {
-        return Err(wrong(format!("{} files were found, and {FILES} were appended to", layout.files)));
+        return Err(wrong(format!("{} files were found instead of the {FILES} that were appended to", layout.files)));
     }
     let extents = layout.extents as f64 / FILES as f64;
     Ok(vec![

@@ -42,7 +42,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let printed = place.program("./program", &[])?;
     if printed.trim() != tree.expected.to_string() {
-        let message = format!("the program that was built printed '{}' and not {}", printed.trim(), tree.expected);
+        let message = format!("the program that was built printed '{}' instead of {}", printed.trim(), tree.expected);
         return Err(wrong(message));
     }
     Ok(vec![

@@ -30,7 +30,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let last = printed.lines().last().unwrap_or_default();
     if last != expected {
-        return Err(wrong(format!("the database holds '{last}' at the end, and must hold '{expected}'")));
+        return Err(wrong(format!("the database has '{last}' at the end instead of '{expected}'")));
     }
     Ok(vec![
         Measurement::new("transactions", "transactions/s", Better::Higher, f64::from(transactions) / seconds)?,

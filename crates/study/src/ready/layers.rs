@@ -51,7 +51,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let (found, expected) = (files_in(place.folder)?, expected_files(layers));
     if found != expected {
-        return Err(wrong(format!("{found} files exist at the end, and must be {expected}")));
+        return Err(wrong(format!("{found} files exist at the end instead of {expected}")));
     }
     let operations = (done.written + done.linked + done.replaced + done.removed) as f64;
     Ok(vec![

@@ -48,7 +48,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
         found += entry.metadata().map_err(failed("inspect", &entry.path()))?.len();
     }
     if found != written {
-        return Err(wrong(format!("the logs hold {found} bytes, and {written} were appended")));
+        return Err(wrong(format!("the logs have {found} bytes, but {written} were appended")));
     }
     Ok(vec![
         Measurement::new("durable records", "records/s", Better::Higher, f64::from(records) / seconds)?,

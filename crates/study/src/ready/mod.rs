@@ -71,7 +71,7 @@ impl ReadyWorkload {
         let Some((_, kind, ..)) = KINDS.iter().find(|(name, ..)| *name == spec.ready) else {
             let hint = suggest(&spec.ready, names);
             return Err(Failure::usage(format!(
-                "unknown ready workload '{}'{hint}; known are {}",
+                "unknown ready workload '{}'{hint}; choose from {}",
                 spec.ready,
                 names.join(", ")
             )));
@@ -82,7 +82,9 @@ impl ReadyWorkload {
             ("launcher", !spec.launcher.is_empty()),
         ];
         match more.into_iter().find(|(_, said)| *said) {
-            Some((key, _)) => Err(Failure::usage(format!("{key} is not for a ready workload; scale makes it larger"))),
+            Some((key, _)) => {
+                Err(Failure::usage(format!("{key} does not apply to a ready workload; scale makes it larger")))
+            }
             None => Ok(Some(Self { kind: *kind, scale: spec.scale.unwrap_or(1.0) })),
         }
     }

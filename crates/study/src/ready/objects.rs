@@ -99,7 +99,7 @@ impl<'a> Store<'a> {
         let found = fs::read(&path).map_err(failed("read", &path))?;
         match found.strip_prefix(&number.to_le_bytes()) == Some(&self.content[8..size]) {
             true => Ok(()),
-            false => Err(wrong(format!("{} does not hold the stored object", path.display()))),
+            false => Err(wrong(format!("{} does not contain the stored object", path.display()))),
         }
     }
 
@@ -123,9 +123,7 @@ impl<'a> Store<'a> {
         let expected = (self.objects.len(), self.objects.values().sum::<usize>());
         match (count, bytes) == expected {
             true => Ok(()),
-            false => {
-                Err(wrong(format!("the store holds {count} objects of {bytes} bytes, and should hold {expected:?}")))
-            }
+            false => Err(wrong(format!("the store has {count} objects of {bytes} bytes instead of {expected:?}"))),
         }
     }
 }

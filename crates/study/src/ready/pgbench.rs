@@ -38,7 +38,7 @@ fn version(path: &Path) -> Option<(u32, PathBuf)> {
 }
 
 pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
-    let programs = programs().ok_or_else(|| wrong("the programs of PostgreSQL are gone".into()))?;
+    let programs = programs().ok_or_else(|| wrong("the programs of PostgreSQL are no longer installed".into()))?;
     let (each, accounts) = (place.count(TRANSACTIONS, 10), place.count(1.0, 1));
     place.progress.phase("pgbench", u64::from(each * CLIENTS), "transactions");
     let file = place.folder.join("run.sh");

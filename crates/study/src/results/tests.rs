@@ -80,7 +80,7 @@ fn single_cell_is_reported_without_counts_of_comparisons() {
     let spec = StudySpec::parse("t", &STUDY.replace(", { kind = \"xfs\" }", "")).unwrap();
     let results = Results::gather(spec, &[PastEvent::Run(event(0, false, 1.0, 1.0))], Vec::new(), Vec::new());
     assert!(results.answers.is_empty());
-    let sentence = "One cell was measured; compare it with another study by senesce compare.";
+    let sentence = "One cell was measured; compare it with another study with senesce compare.";
     assert_eq!(crate::analysis_of(&results).summary, sentence);
 }
 
