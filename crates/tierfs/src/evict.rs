@@ -90,7 +90,7 @@ impl Evictor {
     fn note_space(&self, free: u64) {
         let full = free == 0;
         if full && !self.full.load(Ordering::Relaxed) {
-            eprintln!("tier: the cold store is full: eviction stopped until blocks of it are freed");
+            eprintln!("tier: the cold store is full: eviction stopped until some of its blocks are freed");
         }
         self.full.store(full, Ordering::Relaxed);
     }

@@ -286,7 +286,7 @@ fn warn_of_readers(path: &Path) {
     let found = std::fs::metadata(path).ok().filter(|found| found.is_file());
     if found.is_some_and(|found| found.permissions().mode() & 0o077 != 0) {
         tracing::warn!(
-            "{path} can be read by others, and so can all files in it: run chmod 600 {path}",
+            "other users can read {path}, and with it all files of the file system: run chmod 600 {path}",
             path = path.display()
         );
     }

@@ -64,7 +64,7 @@ impl Region {
 
     #[inline]
     fn at(&self, offset: usize, len: usize) -> *mut u8 {
-        assert!(offset <= self.len && len <= self.len - offset, "address {offset}+{len} outside the region");
+        assert!(offset <= self.len && len <= self.len - offset, "address {offset}+{len} is outside the region");
         self.base.wrapping_add(offset)
     }
 

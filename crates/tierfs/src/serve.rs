@@ -112,7 +112,7 @@ pub fn serve_with(
     });
     fs.close();
     served.map_err(io_error("serve", &request.mount_point))?;
-    fs.settled().map_err(|error| io_error("make durable the content of", &request.mount_point)(error.into()))
+    fs.settled().map_err(|error| io_error("sync the content of", &request.mount_point)(error.into()))
 }
 
 fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: AllowedFeatures) -> std::io::Result<Session<Adapter>> {

@@ -186,7 +186,7 @@ impl Walker<'_> {
 
     fn circle(&self, directories: &[u32], name_of: &HashMap<u32, NameOf>) {
         if let Some(least) = directories.iter().min() {
-            let text = format!("directory {least} is inside itself, by {} names", directories.len());
+            let text = format!("directory {least} is inside itself, through {} names", directories.len());
             self.problem(*least, Fix::Entry(name_of[least].1), text);
         }
     }
