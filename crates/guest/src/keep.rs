@@ -81,6 +81,6 @@ mod tests {
         assert!(refused(keep(&["c"]), &drives[..1]).contains("no conventional drive"));
         assert!(refused(keep(&["missing/c"]), &drives).contains("make it first"));
         assert!(refused(keep(&["c", "c"]), &drives).contains("c is another drive"), "one file for two drives");
-        assert!(refused(keep(&["b"]), &drives).contains("it has 2 MiB, and the drive has 1 MiB"));
+        assert!(refused(keep(&["b"]), &drives).contains("it has 2 MiB, but the drive has 1 MiB"));
     }
 }

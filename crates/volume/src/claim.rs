@@ -67,7 +67,7 @@ impl ClaimedDirectory {
             return Err(TargetError::refused(
                 path.display(),
                 format!("its marker {MARKER} {found}"),
-                format!("check who made it and remove {}; no flag allows it", path.join(MARKER).display()),
+                format!("check who created it and remove {}; no flag allows it", path.join(MARKER).display()),
             ));
         }
         let own = path.to_string_lossy();
@@ -100,7 +100,7 @@ impl ClaimedDirectory {
         match beneath::above(&self.handle, below) {
             Ok(()) => Ok(()),
             Err((above, Errno::LOOP | Errno::XDEV)) => {
-                let reason = format!("{} leads out of it, by a link or onto another file system", above.display());
+                let reason = format!("{} leaves it, through a link or to another file system", above.display());
                 let remedy = "name that directory as the target; no flag allows it";
                 Err(TargetError::refused(self.path.display(), reason, remedy))
             }

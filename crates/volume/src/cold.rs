@@ -25,7 +25,7 @@ pub(crate) fn wait_for_end(identity: &Identity) -> Result<(), TargetError> {
     let deadline = Instant::now() + LIMIT;
     while !has_ended(&identity.source)? {
         for holder in release_copies(identity) {
-            tracing::warn!("{holder}: that copy of our mount was unmounted");
+            tracing::warn!("{holder}: senesce unmounted that copy of its mount");
         }
         if has_ended(&identity.source)? {
             break;
@@ -55,7 +55,7 @@ pub(crate) fn in_use(identity: &Identity, found: &str, holders: &[Holder]) -> Ta
             (all.join("; "), format!("{}, {remedy}", first.remedy))
         }
         None => (
-            "no visible process has it: a mount namespace without a process, or one of another container".into(),
+            "no visible process has it: a mount namespace without a process or of another container has it".into(),
             format!("end the programs that were started while it was mounted, {remedy}"),
         ),
     };

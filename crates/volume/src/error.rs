@@ -15,7 +15,7 @@ pub enum TargetError {
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
     /// A block trace with missing requests, from which nothing may be computed.
-    #[error("the block trace of {device} is not valid: {problems}; run it again, without other tracers if that helps")]
+    #[error("the block trace of {device} is not valid: {problems}; trace again, if possible without other tracers")]
     InvalidTrace { device: String, problems: String },
     #[error("{0}")]
     Usage(String),

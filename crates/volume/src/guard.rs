@@ -143,7 +143,7 @@ pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
     let own = Path::new("/dev").join(device.name().replace('!', "/"));
     Err(TargetError::refused(
         path.display(),
-        "its node lies where other users can replace it",
+        "its node is in a directory where other users can replace it",
         format!("name the device by its node in /dev: {}", own.display()),
     ))
 }
@@ -209,7 +209,7 @@ pub(crate) fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetE
     }
 }
 
-const END_USER: &str = "end what uses it; no flag allows writing to a file that something else has open";
+const END_USER: &str = "end the programs that use it; no flag allows writing to a file that another program has open";
 
 /// Refuses an existing file that another user may have placed under a name that this user chose; no flag allows it.
 /// Check every file that this process did not create before writing into it. Refuses:
@@ -247,13 +247,13 @@ pub(crate) fn check_directory(path: &Path) -> Result<(), TargetError> {
     };
     let used = overlay::use_of_directory(path);
     if let Some(used) = used.map_err(|silent| silent.refusal(path, "it is a layer of an overlay"))? {
-        let remedy = "name a directory inside of the overlay, or unmount it; no flag allows it";
+        let remedy = "name a directory inside the overlay, or unmount it; no flag allows it";
         return Err(TargetError::refused(path.display(), used, remedy));
     }
     if lies_on_root(path, &found) {
         let below =
             BlockDevice::below(path).map_or_else(String::new, |device| format!(" on {}", device.path().display()));
-        tracing::warn!("{} lies on the root file system{below}: the system disk will be written", path.display());
+        tracing::warn!("{} is on the root file system{below}: senesce will write to the system disk", path.display());
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ pub fn find(text: &str, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
     let guest = Guest::here().ok_or_else(|| {
         TargetError::refused(
             text,
-            "it stands for a drive of the guest, and this is not the guest",
+            "it means a drive of the guest, but senesce does not run in a guest here",
             "name the device, write ./auto for a directory of that name, or run in the guest: senesce vm run --drive \
              nvme",
         )
@@ -84,7 +84,7 @@ impl Guest {
         match device.serial() {
             Some(serial) if serial.starts_with(SERIAL_OF_KEPT) => Err(TargetError::refused(
                 drive.display(),
-                format!("its content stays for later runs (serial number {serial}), and would be erased"),
+                format!("its content is kept for later runs (serial number {serial}), but would be erased"),
                 "leave out --keep-drive",
             )),
             Some(serial) if serial.starts_with(SERIAL) => Ok(device.path().display().to_string()),
@@ -136,7 +136,7 @@ fn choose(mut drives: Vec<Drive>, wanted: DriveChoice) -> Result<PathBuf, Target
     };
     if matches!(wanted, DriveChoice::Only | DriveChoice::Zoned) && drives.len() > 1 {
         let names: Vec<String> = drives.iter().map(|drive| drive.path.display().to_string()).collect();
-        return Err(TargetError::Usage(format!("auto stands for the only {what}; name one of {}", names.join(", "))));
+        return Err(TargetError::Usage(format!("auto means the only {what}; name one of {}", names.join(", "))));
     }
     let chosen = if wanted == DriveChoice::Largest { drives.pop() } else { drives.into_iter().next() };
     chosen.map(|drive| drive.path).ok_or_else(|| {

@@ -196,7 +196,7 @@ fn put_in_place_of(
     new.put_as(result.file_name().unwrap_or_default()).map_err(|error| put_failed(error, &result))?;
     Err(TargetError::refused(
         path.display(),
-        "another file took its name while its image was used in memory",
+        "another file took its name while its image was in memory",
         format!("the result is in {}; move it where it belongs", result.display()),
     ))
 }
@@ -281,7 +281,7 @@ fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>
         true => Ok(()),
         false => Err(TargetError::missing(
             format!(
-                "space for the image {}: it may grow to {most}, the host's file system has {free} free; it",
+                "space for the image {}: it may grow to {most}, but the host's file system has {free} free; it",
                 path.display()
             ),
             "make the image smaller, free some space or choose another path",

@@ -66,7 +66,7 @@ impl Tables<'_> {
         if let Some(member) = btrfs_member(device.name()) {
             return Ok(Some(format!("belongs to the mounted btrfs {member}")));
         }
-        let over = loops::over_device(device).map_err(|silent| self.unknown(&silent, "a loop device lies on it"))?;
+        let over = loops::over_device(device).map_err(|silent| self.unknown(&silent, "a loop device uses it"))?;
         let over = over.into_iter().find(|path| Some(path.as_path()) != above);
         Ok(over.map(|path| format!("is attached to {}", path.display())))
     }
@@ -77,19 +77,15 @@ impl Tables<'_> {
 
     fn below(&self, device: &BlockDevice, depth: u32) -> Result<Option<String>, TargetError> {
         let Some(depth) = depth.checked_sub(1) else {
-            return Ok(Some("lies on too many nested loop devices".into()));
+            return Ok(Some("is on too many nested loop devices".into()));
         };
         for part in device.made_of() {
             let mounted = self.mounts.iter().find(|line| line.device == part.number());
             if let Some(line) = mounted {
-                return Ok(Some(format!(
-                    "lies on {}, which is mounted on {}",
-                    part.name(),
-                    line.mount_point.display()
-                )));
+                return Ok(Some(format!("is on {}, which is mounted on {}", part.name(), line.mount_point.display())));
             }
             if let Some(found) = self.below(&part, depth)? {
-                return Ok(Some(format!("lies on {}, which {found}", part.name())));
+                return Ok(Some(format!("is on {}, which {found}", part.name())));
             }
         }
         let backing = loops::backing_of(device)
@@ -102,7 +98,7 @@ impl Tables<'_> {
                     None => exclusive_use(under.path())?,
                     found => found,
                 };
-                Ok(found.map(|found| format!("lies on {}: {found}", under.name())))
+                Ok(found.map(|found| format!("is on {}: {found}", under.name())))
             }
             Some(Backing::File(known)) => self.use_of_file(device, &known),
         }
@@ -114,17 +110,20 @@ impl Tables<'_> {
         // A write lease is not possible: the loop device itself has the file open.
         let swap = swap_file(known).map_err(|silent| self.unknown(&silent, "its file is swap space"))?;
         if let Some(swap) = swap {
-            return Ok(Some(format!("lies in the swap file {}", swap.display())));
+            return Ok(Some(format!("is in the swap file {}", swap.display())));
         }
         let over = loops::over_file(known);
         let mut others = over.map_err(|silent| self.unknown(&silent, "its file is attached to another loop device"))?;
         others.retain(|path| path.file_name().is_some_and(|name| name != device.name()));
         for path in &others {
             if let Some(used) = self.direct_use(&BlockDevice::open(path)?, None)? {
-                return Ok(Some(format!("lies in a file that is attached to {} too, which {used}", path.display())));
+                return Ok(Some(format!(
+                    "is in a file that is attached to {} as well, and that device {used}",
+                    path.display()
+                )));
             }
         }
-        Ok(others.first().map(|path| format!("lies in a file that is attached to {} too", path.display())))
+        Ok(others.first().map(|path| format!("is in a file that is attached to {} as well", path.display())))
     }
 }
 

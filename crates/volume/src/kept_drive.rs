@@ -79,18 +79,18 @@ fn make(path: &Path, wanted: KeptDriveSpec) -> Result<File, TargetError> {
 fn existing(path: &Path, wanted: KeptDriveSpec) -> Result<File, TargetError> {
     let (file, size) = guard::open_image(path, true)?;
     if size != wanted.size.0 {
-        return Err(other_drive(path, format!("it has {}, and the drive has {}", Bytes(size), wanted.size)));
+        return Err(other_drive(path, format!("it has {}, but the drive has {}", Bytes(size), wanted.size)));
     }
     lock::lock(&file, path)?;
     guard::check_not_planted(&file, path)?;
     guard::check_image_unused(&file, path)?;
     match mark(&file, path)? {
         Some(kind) if kind == wanted.kind => Ok(file),
-        Some(kind) => Err(other_drive(path, format!("it is one of {kind}, and the drive one of {}", wanted.kind))),
+        Some(kind) => Err(other_drive(path, format!("it is a drive with {kind}, but {} is given", wanted.kind))),
         None if wanted.foreign => Ok(file),
         None => Err(TargetError::refused(
             path.display(),
-            "it was not made by --keep-drive, or its mark was lost in copying, and the guest may overwrite its content",
+            "--keep-drive did not make it, or a copy lost its mark, and the guest may overwrite its content",
             "name a new file, or allow it: --force",
         )),
     }
@@ -153,10 +153,12 @@ mod tests {
         KeptDrive::open(&at("ours"), WANTED).unwrap();
         let larger = KeptDriveSpec { size: Bytes(2 << 20), ..WANTED };
         assert!(
-            refusal(&at("ours"), KeptDriveSpec { foreign: true, ..larger }).contains("1 MiB, and the drive has 2 MiB")
+            refusal(&at("ours"), KeptDriveSpec { foreign: true, ..larger }).contains("1 MiB, but the drive has 2 MiB")
         );
         let blocks = KeptDriveSpec { kind: "lba=512", ..WANTED };
-        assert!(refusal(&at("ours"), KeptDriveSpec { foreign: true, ..blocks }).contains("it is one of lba=4096"));
+        assert!(
+            refusal(&at("ours"), KeptDriveSpec { foreign: true, ..blocks }).contains("it is a drive with lba=4096")
+        );
         fs::write(at("precious"), vec![7; 1 << 20]).unwrap();
         assert!(refusal(&at("precious"), WANTED).contains("--force"));
         KeptDrive::open(&at("precious"), KeptDriveSpec { foreign: true, ..WANTED }).unwrap();

@@ -18,7 +18,7 @@ const FAULTS: [&str; 7] = ["BUG: ", "kernel BUG at", "WARNING: ", "UBSAN: ", "Oo
 
 /// Returns all messages in the ring buffer that report a fault of the kernel; also what prevents reading all of them.
 pub(crate) fn faults() -> Vec<String> {
-    let unknown = |error| vec![format!("faults of the kernel are unknown: cannot read /dev/kmsg ({error})")];
+    let unknown = |error| vec![format!("kernel faults are unknown: cannot read /dev/kmsg ({error})")];
     let mut file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg") {
         Ok(file) => file,
         Err(error) => return unknown(error),

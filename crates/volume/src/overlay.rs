@@ -67,7 +67,7 @@ pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Unavailabl
         let point = overlay.line.mount_point.display();
         let own = overlay.upper.iter().chain(&overlay.work).find(|layer| inside(&whole, layer).is_some());
         if let Some(layer) = own {
-            return Some(format!("it lies in {}, which belongs to the overlay on {point}", layer.display()));
+            return Some(format!("it is in {}, which belongs to the overlay on {point}", layer.display()));
         }
         let is_below =
             |layer: &&PathBuf| overlays.in_layer(overlay, layer).is_some_and(|real| real.starts_with(&whole));

@@ -25,7 +25,7 @@ pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
             return check_place(&found, &there, &folder, path);
         }
         if let Some(problem) = FileOwnership::of(&there, &folder, &at)?.problem(me) {
-            return Err(refused(path, format!("the link {} leads to it, which {problem}", at.display())));
+            return Err(refused(path, format!("the link {} leads to it, and the link {problem}", at.display())));
         }
         UntrustedLink::refuse(&at, &there, &found).map_err(|planted| TargetError::io("use", path)(planted.into()))?;
         let to = at.read_link().map_err(TargetError::io("read link", &at))?;
@@ -47,7 +47,7 @@ fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
 
 fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Result<(), TargetError> {
     if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino) {
-        return Err(refused(path, "its name was given to another file meanwhile".into()));
+        return Err(refused(path, "another file took its name meanwhile".into()));
     }
     match FileOwnership::of(found, folder, path)?.problem(rustix::process::geteuid().as_raw()) {
         Some(problem) => Err(refused(path, format!("it {problem}"))),

@@ -38,7 +38,7 @@ pub(crate) fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice
         return wrong(format!("{size} cannot be divided into {count} slices of whole MiB; the nearest size is {near}"));
     }
     if size.0 > usable {
-        return wrong(format!("the slices take {size}, the device has {}", Bytes(usable)));
+        return wrong(format!("the slices need {size}, but the device has {}", Bytes(usable)));
     }
     let length = size.0 / count;
     let span = usable - length;

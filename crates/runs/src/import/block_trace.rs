@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn recordings_with_busy_start_or_errors_are_invalid() {
         for (file, requests, why) in
-            [("begun-under-load", 1, "never issued"), ("failed-request", 2, "ended with an error")]
+            [("begun-under-load", 1, "have no issue"), ("failed-request", 2, "ended with an error")]
         {
             for (importer, folder) in [(&BLKTRACE, "blktrace"), (&BLKPARSE, "blkparse")] {
                 let (imported, result) = imported(importer, &format!("{folder}/{file}"));

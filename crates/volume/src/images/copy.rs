@@ -196,7 +196,7 @@ fn check_size(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
     if needed <= there {
         return Ok(());
     }
-    Err(TargetError::Usage(format!("{} has {there} bytes, the image needs {needed}", to.display())))
+    Err(TargetError::Usage(format!("{} has {there} bytes, but the image needs {needed}", to.display())))
 }
 
 fn fill(from: NamedFile, to: NamedFile, course: &CopyPlan) -> Result<(), TargetError> {

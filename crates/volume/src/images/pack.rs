@@ -198,7 +198,11 @@ fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
     match used <= free {
         true => Ok(()),
         false => Err(TargetError::missing(
-            format!("space for {}: the pack holds {used}, {} has {free} free; it", to.display(), folder.display()),
+            format!(
+                "space for {}: the pack contains {used}, but {} has {free} free; it",
+                to.display(),
+                folder.display()
+            ),
             "free some space or choose another path",
         )),
     }

@@ -136,7 +136,7 @@ impl ImageStore {
             (None, _) => Err(TargetError::Usage(format!(
                 "no image in the store has the key {key}; `senesce image list` lists them"
             ))),
-            _ => Err(TargetError::Usage(format!("several keys begin with {key}; give more letters of it"))),
+            _ => Err(TargetError::Usage(format!("several keys begin with {key}; give more characters of the key"))),
         }
     }
 
@@ -184,7 +184,9 @@ impl ImageStore {
 
     fn image(&self, key: &str) -> Result<PathBuf, TargetError> {
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric()) {
-            return Err(TargetError::Usage(format!("'{key}' is not a key of an image: keys are letters and digits")));
+            return Err(TargetError::Usage(format!(
+                "'{key}' is not a key of an image: keys consist of letters and digits"
+            )));
         }
         Ok(self.folder.join(format!("{key}.img")))
     }

@@ -30,8 +30,8 @@ pub(super) fn of(
         (Errno::EXIST, FileSystem::Btrfs) => {
             return TargetError::missing(
                 format!("the other devices of the btrfs on {shown}"),
-                "it is a copy of one of several devices, and the kernel takes it for a device of the original, which is in use; \
-                 unmount the original, or examine the original's mount point instead",
+                "it is a copy of one device of a btrfs that is in use, and the kernel confuses the two; unmount the \
+                 original, or examine the original's mount point instead",
             );
         }
         (Errno::NOENT | Errno::IO | Errno::INVAL | Errno::UCLEAN, FileSystem::Btrfs) => {

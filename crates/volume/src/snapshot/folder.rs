@@ -23,8 +23,8 @@ pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
         None => Ok(()),
         Some(problem) => Err(TargetError::refused(
             folder.display(),
-            format!("{problem}: other users may put files there, which would become the content of the target"),
-            "name another folder with --store, or make it private (chown, chmod go-w) once you know its content",
+            format!("{problem}: other users may put files there, which a restore would write to the target"),
+            "name another folder with --store, or check its content and make it private (chown, chmod go-w)",
         )),
     }
 }

@@ -32,9 +32,8 @@ impl Snapshots {
                 self.journal_path().display()
             ),
             format!(
-                "restore that target first, or name another folder with --store; if it is this target after a move, \
-                 senesce snapshot restore {path} {name} --erase {path}; remove the journal if that target no longer \
-                 exists"
+                "restore that target first, or name another folder with --store; if this target was moved: senesce \
+                 snapshot restore {path} {name} --erase {path}; if that target no longer exists: remove the journal"
             ),
         )
     }

@@ -112,7 +112,7 @@ impl Manifest {
             Err(TargetError::refused(
                 medium.path().display(),
                 format!("the snapshot is of another {what}: {theirs}, the target has {ours}"),
-                "name the target that the snapshot was taken of",
+                "name the target of the snapshot",
             ))
         };
         if self.size != medium.size() || bytes != medium.size() {
@@ -128,8 +128,8 @@ impl Manifest {
         let refused = |found: String| {
             let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
             let ways = format!(
-                "check whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else \
-                 name its own"
+                "check whether it is the same target; if so: senesce snapshot restore {path} SNAPSHOT --erase {path}; \
+                 otherwise name the target of the snapshot"
             );
             let remedy = if journal.exists() { format!("{ways}, or remove {}", journal.display()) } else { ways };
             Err(TargetError::refused(path, found, remedy))
@@ -138,8 +138,8 @@ impl Manifest {
             return match self.stamp.is_same_device(&medium.stamp()?) {
                 true => Ok(()),
                 false => refused(
-                    "the snapshot is of a device without a serial number, and since then the machine was rebooted or \
-                     another device may have taken its name"
+                    "the snapshot is of a device without a serial number; after a reboot or a change of devices, \
+                     another device may have its name"
                         .into(),
                 ),
             };

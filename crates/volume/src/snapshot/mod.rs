@@ -354,7 +354,7 @@ impl Snapshots {
         let path = self.manifest_path(name);
         if !path.exists() {
             return Err(TargetError::Usage(format!(
-                "snapshot {name} of {} not found; there are: {}",
+                "snapshot {name} of {} not found; available: {}",
                 self.medium.path().display(),
                 if self.names().is_empty() { "none".into() } else { self.names().join(", ") }
             )));

@@ -30,7 +30,7 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
         _ => Err(TargetError::damaged(
             path,
             format!(
-                "{unmatched} requests are completed that were never issued in it: it is incomplete and cannot be \
+                "it has {unmatched} completions of requests without their issue: it is incomplete and cannot be \
                  timed; start the recording while the device is idle"
             ),
         )),
@@ -313,7 +313,7 @@ CPU3 (8,0):
         assert!(message(backwards).contains("line 2: issued at 0.250000000 s"), "{}", message(backwards));
         assert!(parse(backwards, Path::new("t"), None).is_ok());
         let halved = "8,0 3 1 0.5 697 C R 8 + 8 [a]\n8,0 3 2 0.75 697 D R 16 + 8 [a]\n";
-        assert!(message(halved).contains("1 requests are completed that were never issued"), "{}", message(halved));
+        assert!(message(halved).contains("1 completions of requests without their issue"), "{}", message(halved));
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Devic
         if request.is_nowhere() {
             return Err(TargetError::damaged(
                 path,
-                format!("a request of it lies at sector {}, which no device has", request.sector),
+                format!("it has a request at sector {}, which is beyond any device", request.sector),
             ));
         }
         let found = devices.entry(u32_at(record, 36)).or_default();
@@ -173,8 +173,8 @@ fn check_magic(magic: u32, path: &Path, offset: usize) -> Result<(), TargetError
     if magic.swap_bytes() & MAGIC_MASK == MAGIC {
         return Err(TargetError::damaged(
             path,
-            "the trace was recorded on a machine of the other byte order; turn it into text there \
-             (blkparse -i NAME -o FILE) and import that with `senesce runs import blkparse`",
+            "the trace was recorded on a machine with the other byte order; convert it to text there (blkparse -i \
+             NAME -o FILE) and import that with `senesce runs import blkparse`",
         ));
     }
     let what = if offset == 0 { "it is not a blktrace file" } else { "it is damaged" };

@@ -154,7 +154,7 @@ fn finish(rows: Vec<Row>, device: &str, pattern: &Pattern, counts: &Counts) -> R
     let requests = rows.into_iter().map(issued).collect::<Result<Vec<_>, String>>()?;
     let has_latency = pattern.has(Field::Latency);
     let said = [
-        (counts.backwards, "requests stood after later ones: they were sorted by time"),
+        (counts.backwards, "requests followed later ones: they were sorted by time"),
         (
             counts.unaligned,
             "requests did not begin or end at a sector of 512 bytes: they were rounded to whole sectors",
@@ -188,7 +188,8 @@ fn request(pattern: &Pattern, line: &str) -> Result<Line, String> {
     let end = offset.checked_add(size).ok_or("no device is that large")?;
     let (first, after) = (offset / SECTOR_BYTES, end.div_ceil(SECTOR_BYTES));
     let sectors = if size == 0 { 0 } else { after - first };
-    let sectors = u32::try_from(sectors).map_err(|_| format!("size {size} bytes is more than a request can have"))?;
+    let sectors =
+        u32::try_from(sectors).map_err(|_| format!("a size of {size} bytes is more than a request can have"))?;
     let mut request = Request::new(operation, first, sectors);
     request.latency_ns = pattern.latency_ns(&cells)?;
     let is_aligned = is_flush || (offset.is_multiple_of(SECTOR_BYTES) && size.is_multiple_of(SECTOR_BYTES));

@@ -237,7 +237,7 @@ fn without_process_names(tracefs: &Path) -> Option<ChangedSetting> {
             Err(error) => tracing::debug!("{error}"),
         }
     }
-    tracing::warn!("another tracer keeps {} on, which costs every context switch some time", path.display());
+    tracing::warn!("another tracer keeps {} enabled, which slows down every context switch", path.display());
     None
 }
 
@@ -255,8 +255,8 @@ fn counter(text: &str, name: &str) -> u64 {
 fn locked(what: &str) -> TargetError {
     TargetError::missing(
         what,
-        "block traces need root and tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the kernel; \
-         traces recorded elsewhere come in with `senesce runs import blktrace`",
+        "block traces need root and tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the \
+         kernel; import traces recorded elsewhere with `senesce runs import blktrace`",
     )
 }
 

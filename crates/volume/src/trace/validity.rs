@@ -66,7 +66,7 @@ impl Display for Problem {
             Self::Lost { events } => write!(out, "the kernel's buffers lost {events} events"),
             Self::Undecoded { events } => write!(out, "{events} events could not be read"),
             Self::Uncounted { kernel, found } => {
-                write!(out, "the kernel counted {kernel} events that were read, its pages held {found}")
+                write!(out, "the kernel counted {kernel} events that were read, but its pages contained {found}")
             }
             Self::Changed { setting, wanted, found } => {
                 write!(out, "another program changed {setting} of the recording from '{wanted}' to '{found}'")
@@ -76,21 +76,21 @@ impl Display for Problem {
             }
             Self::Unmatched { completions, in_flight } => write!(
                 out,
-                "{completions} requests were completed whose issue is missing, {in_flight} were in flight at the start"
+                "{completions} completed requests have no issue, but only {in_flight} were in flight at the start"
             ),
             Self::Unfinished { requests, in_flight } => write!(
                 out,
-                "{requests} requests were issued whose completion is missing, {in_flight} were in flight at the end"
+                "{requests} issued requests have no completion, but only {in_flight} were in flight at the end"
             ),
             Self::Unissued { completions } => write!(
                 out,
-                "{completions} requests are completed that were never issued in it: the device was busy at the start, \
-                 or the trace is incomplete"
+                "{completions} completed requests have no issue: the device was busy at the start, or the trace is \
+                 incomplete"
             ),
             Self::Uncompleted { requests } => write!(
                 out,
-                "{requests} requests are issued that were never completed in it: the device was busy at the end, or \
-                 the trace is incomplete"
+                "{requests} issued requests have no completion: the device was busy at the end, or the trace is \
+                 incomplete"
             ),
             Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
             Self::Unwitnessed { reason } => write!(out, "the trace could not be cross-checked: {reason}"),

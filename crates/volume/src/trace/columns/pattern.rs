@@ -89,8 +89,8 @@ impl Pattern {
             "-" if unit.is_none() => return Ok(Column::Other),
             _ => {
                 return Err(format!(
-                    "'{}' is not a column; known are time:UNIT, device, op, offset[:UNIT], size[:UNIT], latency:UNIT \
-                     and - for any other",
+                    "'{}' is not a column; choose from time:UNIT, device, op, offset[:UNIT], size[:UNIT], \
+                     latency:UNIT and - for any other",
                     visible_line(word)
                 ));
             }
@@ -142,7 +142,7 @@ impl Pattern {
         let cell = cells.get(field)?;
         let count = Some(cell).filter(|cell| cell.bytes().all(|byte| byte.is_ascii_digit()));
         let count = count.and_then(|cell| cell.parse::<u64>().ok()?.checked_mul(self.units[field as usize]));
-        count.ok_or_else(|| format!("{} is '{}', which cannot be", name(field), visible_line(cell)))
+        count.ok_or_else(|| format!("{} is '{}', which is impossible", name(field), visible_line(cell)))
     }
 
     /// Nanoseconds of a time, without rounding. Only digits and at most one point are accepted.
@@ -167,7 +167,7 @@ impl Pattern {
             None | Some("") => Ok(None),
             Some(cell) => {
                 let ns = u64::try_from(self.time_ns(cells, Field::Latency)?);
-                ns.map(Some).map_err(|_| format!("latency is '{}', which cannot be", visible_line(cell)))
+                ns.map(Some).map_err(|_| format!("latency is '{}', which is impossible", visible_line(cell)))
             }
         }
     }
