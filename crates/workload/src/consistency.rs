@@ -51,7 +51,7 @@ impl Repetition {
             let most = used.iter().copied().fold(0.0, f64::max);
             let p99_us = self.p99_us.filter(|_| !used.is_empty())?;
             let fits = p99_us >= least * (1.0 - CELL) && p99_us <= most * (1.0 + CELL);
-            (!fits).then(|| format!("p99_us is {p99_us}, outside of {least} to {most} of its flowops"))
+            (!fits).then(|| format!("p99_us is {p99_us}, outside {least} to {most} of its flowops"))
         };
         differs("ops_per_second", self.ops_per_second, Self::rate(self.ops, self.seconds))
             .or_else(|| (!self.flowops.is_empty()).then(of_counts).flatten())
@@ -97,9 +97,8 @@ impl FileOpsResult {
     pub fn contradiction(&self) -> Option<String> {
         self.operations.iter().find_map(|one| {
             let fits = one.min_us <= one.mean_us && one.mean_us <= one.max_us;
-            (!fits).then(|| {
-                format!("{}: mean_us is {}, outside of {} to {}", one.name, one.mean_us, one.min_us, one.max_us)
-            })
+            (!fits)
+                .then(|| format!("{}: mean_us is {}, outside {} to {}", one.name, one.mean_us, one.min_us, one.max_us))
         })
     }
 }

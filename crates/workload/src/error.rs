@@ -15,7 +15,7 @@ pub enum WorkloadError {
     Language(#[from] Box<Diagnostic>),
     #[error("{0}")]
     Usage(String),
-    #[error("refused: file set '{fileset}' lies at {path}, outside of the target {target}\nhint: {remedy}")]
+    #[error("refused: file set '{fileset}' is at {path}, outside the target {target}\nhint: {remedy}")]
     Outside { fileset: String, path: PathBuf, target: PathBuf, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),

@@ -34,10 +34,9 @@ pub(crate) fn check_tree(layout: &Layout, root: &Path) -> Result<(), WorkloadErr
     }
     Err(WorkloadError::Missing {
         what: format!("tree {} of file set '{}', which has trusttree,", root.display(), layout.spec.name),
-        remedy:
-            "create it: replace 'trusttree' by 'prealloc' in the workload file and run it once with --populate-only; \
-                 or replace it for good"
-                .into(),
+        remedy: "create it: replace 'trusttree' with 'prealloc' in the workload file and run it once with \
+                 --populate-only; or replace it permanently"
+            .into(),
     })
 }
 

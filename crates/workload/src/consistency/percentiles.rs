@@ -17,7 +17,7 @@ impl<const N: usize> Percentiles<N> {
         }
         let (least, most) = self.means(count);
         let fits = mean_us >= least * (1.0 - CELL) - NANOSECOND && mean_us <= most * (1.0 + CELL) + NANOSECOND;
-        (!fits).then(|| format!("mean_us is {mean_us}, and the percentiles allow {least} to {most}"))
+        (!fits).then(|| format!("mean_us is {mean_us}, but the percentiles allow {least} to {most}"))
     }
 
     /// Returns the smallest and the largest mean of `count` latencies with these percentiles. Definitions of a
@@ -45,7 +45,7 @@ impl<const N: usize> Percentiles<N> {
             let (low, high) = (at(quantile - rank), at(quantile + rank));
             let fits =
                 *latency_us >= low * (1.0 - CELL) - NANOSECOND && *latency_us <= high * (1.0 + CELL) + NANOSECOND;
-            (!fits).then(|| format!("{name} is {latency_us}, and its histogram has {low} to {high}"))
+            (!fits).then(|| format!("{name} is {latency_us}, but its histogram has {low} to {high}"))
         })
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn of_intervals(one: &Repetition) -> Option<String> {
         let (least, most) = (used().fold(f64::INFINITY, f64::min), used().fold(0.0, f64::max));
         let fits = stated >= least * (1.0 - CELL) - NANOSECOND && stated <= most * (1.0 + CELL) + NANOSECOND;
         (is_whole && count > 0 && !fits)
-            .then(|| format!("{name} is {stated}, and its intervals have {least} to {most}"))
+            .then(|| format!("{name} is {stated}, but its intervals have {least} to {most}"))
     };
     let of_whole = || {
         let intervals: Vec<(u64, f64)> = one.over_time.iter().map(|interval| (interval.ops, interval.p99_us)).collect();
@@ -100,7 +100,7 @@ impl Repetition {
             let problem = match histogram.len() == flowop.count {
                 true if flowop.count == 0 => None,
                 true => flowop.percentiles().against(&histogram),
-                false => Some(format!("it counted {}, and its histogram holds {}", flowop.count, histogram.len())),
+                false => Some(format!("it counted {}, but its histogram has {}", flowop.count, histogram.len())),
             };
             if let Some(problem) = problem {
                 return Some(format!("flowop {name}: {problem}"));

@@ -191,7 +191,7 @@ impl Resolver<'_> {
             return Err(self.scope.source.mistake(attributes.owner, format!("file set '{name}' is defined twice")));
         }
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-            return Err(self.scope.source.mistake(attributes.owner, format!("'{name}' is not a directory's name")));
+            return Err(self.scope.source.mistake(attributes.owner, format!("'{name}' is not a valid directory name")));
         }
         let Some(path) = reader.text("path")? else {
             return Err(self.scope.source.mistake(attributes.owner, format!("file set '{name}' has no path=...")));

@@ -96,7 +96,7 @@ const FOREIGN: [(&str, &str); 5] = [
     ("sizegamma", "removed from the language in 1.5; write size=$v with set $v=cvar(type=cvar-gamma,...)"),
     ("filesizegamma", "removed from the language in 1.5; write size=$v with set $v=cvar(type=cvar-gamma,...)"),
     ("possetname", "position sets were removed from the language in 1.5"),
-    ("fstype", "only local file systems are supported; mount the other one and name its directory as target"),
+    ("fstype", "only local file systems are supported; mount the remote one and name its directory as target"),
     ("namelength", "file names have eight digits"),
 ];
 
@@ -125,7 +125,7 @@ pub(crate) const COMMANDS: &[&str] = &[
 /// Refused commands of this or another release, with the reason.
 pub(crate) const UNSUPPORTED_COMMANDS: [(&str, &str); 9] = [
     ("domultisync", "runs over several clients are not supported"),
-    ("foreach", "loops in the workload file were removed from the language in 1.5; repeat the run from outside"),
+    ("foreach", "loops in the workload file were removed from the language in 1.5; repeat the run with a script"),
     ("fscheck", "removed from the language in 1.5"),
     ("fsflush", "removed from the language in 1.5"),
     ("help", "an interactive command; see `senesce help bench`"),
