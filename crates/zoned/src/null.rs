@@ -109,7 +109,7 @@ impl ZonedDevice for NullDevice {
             operation: "preset",
             zone,
             fault,
-            remedy: "choose another zone, or close or finish others first",
+            remedy: "choose another zone, or close or finish other zones first",
         })
     }
 }

@@ -116,9 +116,9 @@ fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, blo
     let reasons = crate::sim::domain::outside(model, checked, block_bytes);
     for (actor, outside) in result.actors.iter_mut().zip(reasons) {
         let words =
-            [("", &outside.all), (" with its rate", &outside.rates), (" with its latencies", &outside.latencies)];
+            [(" is", &outside.all), (": its rate is", &outside.rates), (": its latencies are", &outside.latencies)];
         for (part, why) in words.into_iter().filter_map(|(part, why)| Some((part, why.as_ref()?))) {
-            let words = format!("actor {} is{part} outside of the domain of model {}: {why}", actor.name, model.name);
+            let words = format!("actor {}{part} outside the domain of model {}: {why}", actor.name, model.name);
             result.warnings.push(words);
         }
         actor.outside_model = outside.all;

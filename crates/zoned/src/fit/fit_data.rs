@@ -46,7 +46,8 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
         }
     }
     if kinds.is_empty() || held.is_empty() {
-        let words = "the tables hold too few points: one of every three points is held out, and the others must show a constant";
+        let words = "the tables have too few points: one of every three points is held out, and the others must \
+                     determine a constant";
         let left_out = left_out.iter().map(|(why, at)| format!("; {} left out ({}): {why}", at.len(), at[0]));
         let left_out: String = left_out.collect();
         return Err(ZonedError::Usage(format!("{words}; they hold {}{left_out}", points.len())));

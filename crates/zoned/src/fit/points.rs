@@ -198,7 +198,7 @@ impl Points {
             .collect::<Result<_, ZonedError>>()?;
         for (key, rows) in points {
             if rows.iter().any(|row| row.text(first) == "14") {
-                self.leave_out("14 of the first need more processors than the host had", &rows[0]);
+                self.leave_out("14 actors of the first kind need more processors than the host had", &rows[0]);
                 continue;
             }
             let (mut actors, mut values) = (Vec::new(), Vec::new());

@@ -45,7 +45,7 @@ pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             let remedy = match rustix::process::geteuid().is_root() {
-                true => "root was refused as well: this container or control group hides the drive",
+                true => "even root was refused: this container or control group hides the drive",
                 false => "run as root",
             };
             ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: remedy.into() }
@@ -76,7 +76,7 @@ fn open_on(
     }
     let Some(block) = block_path(path) else {
         return Err(ZonedError::Usage(format!(
-            "{} is not a block device and has none: use --path direct",
+            "{} is not a block device and does not have one: use --path direct",
             path.display()
         )));
     };
@@ -223,7 +223,9 @@ impl ClaimedDrive {
         let since = match left {
             None => "",
             Some(left) if left.content.is_none() => "; senesce cannot determine whether this run wrote them",
-            Some(_) => "; they are not as this run left them, and not all begin and end with its noise",
+            Some(_) => {
+                "; they differ from their state at the end of this run, and not all begin and end with its noise"
+            }
         };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {

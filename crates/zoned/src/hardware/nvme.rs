@@ -208,7 +208,7 @@ fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
     Err(ZonedError::Refused {
         target: path.into(),
         found: format!(
-            "its controller formats all namespaces at once, and there are others (namespace {})",
+            "its controller formats all namespaces at once, but there are others (namespace {})",
             numbers.join(", ")
         ),
         remedy: "use its current block size, or delete the others first (nvme delete-ns); no option allows it".into(),

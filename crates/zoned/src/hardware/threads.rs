@@ -164,8 +164,8 @@ fn place_workers(checked: &CheckedJob) -> (Vec<WorkerSpec<'_>>, Vec<String>) {
     }
     if without > 0 {
         warnings.push(format!(
-            "{} workers share {} processors: {without} do not have their own, and latencies may be those of the host's \
-             scheduler instead of the drive's",
+            "{} workers share {} processors: {without} do not have their own, and latencies may include delays by the \
+             host's scheduler",
             places.len(),
             allowed.len()
         ));

@@ -29,7 +29,7 @@ pub(crate) fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String
     if let (Some(rate), Some(Span(time))) = (spec.rate, spec.time)
         && rate.0.0 as f64 * time.as_secs_f64() < bytes as f64
     {
-        let problem = format!("a rate of {}/s is not one command of {} in {time:?}", rate.0, Bytes(bytes));
+        let problem = format!("a rate of {}/s is less than one command of {} in {time:?}", rate.0, Bytes(bytes));
         return Some((
             problem,
             "rates are bytes per second, such as 250MiB/s; a zone command counts for the capacity of its zone",

@@ -72,7 +72,7 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
         return Err(wrong(
             "lbaf",
             format!("the drive is formatted with blocks of {} B, not {bytes} B", geometry.block_bytes),
-            format!("it has the formats {}; change the format first or leave lbaf out", known.join(", ")),
+            format!("it has the formats {}; change the format first or omit lbaf", known.join(", ")),
         ));
     }
     check_rings(job)?;
@@ -148,8 +148,8 @@ fn check_actor(
         let problem = "this path to the drive does not support append".to_string();
         return bad(
             problem,
-            "the block layer does not offer append to programs, and a conventional drive does not have it; use --path direct on an NVMe \
-                 zoned drive, or op=write",
+            "the block layer does not offer append to programs, and conventional drives do not support it; use --path \
+             direct on an NVMe zoned drive, or op=write",
         );
     }
     if spec.bs.0 > u64::from(limit) {
@@ -170,7 +170,7 @@ fn check_actor(
         return bad("zone commands run one at a time".into(), "leave qd at 1 and raise jobs");
     }
     if spec.rate.is_some_and(|rate| rate.0.0 == 0) {
-        return bad("rate must be above 0".into(), "leave it out to go as fast as the drive can");
+        return bad("rate must be above 0".into(), "omit it to run at the speed of the drive");
     }
     if spec.time.is_none() && spec.count.is_none() && !spec.ends_after_one_pass() {
         return bad("it has neither time nor count".into(), "give one of them");
@@ -284,7 +284,7 @@ fn check_limits(actors: &[CheckedActor], geometry: &Geometry) -> Result<(), Zone
     if geometry.zoned && writers > limit {
         return Err(wrong(
             "job",
-            format!("{writers} workers write or open zones at once, the drive allows {limit} open zones"),
+            format!("{writers} workers write or open zones at once, but the drive allows {limit} open zones"),
             "reduce zones or jobs",
         ));
     }
@@ -338,8 +338,8 @@ fn check_states(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo]) -
             if actor.spec.op.streams_writes() && begin != pointer {
                 return Err(wrong(
                     &place,
-                    format!("it would write zone {zone} at block {begin}, the write pointer will be at {pointer}"),
-                    "leave 'at' out, or prepare the zones so that their write pointers stand there",
+                    format!("it would write zone {zone} at block {begin}, but the write pointer will be at {pointer}"),
+                    "omit 'at', or prepare the zones so that their write pointers are there",
                 ));
             }
             if actor.spec.op.streams_writes() && pointer >= geometry.capacity_blocks {

@@ -62,13 +62,13 @@ fn apply(
 fn refused(step: &CheckedStep, zone: u32, fault: ZoneFault, geometry: &Geometry) -> ZonedError {
     let remedy = match fault {
         ZoneFault::TooManyActive | ZoneFault::TooManyOpen => format!(
-            "the drive has {} open and {} active zones: prepare fewer, fill them whole, or finish some before",
+            "the drive allows {} open and {} active zones: prepare fewer, fill them completely, or finish some first",
             limit_words(geometry.max_open),
             limit_words(geometry.max_active)
         ),
         _ => "check the steps before it: open needs an empty or closed zone, close an open one".into(),
     };
-    wrong(&format!("prepare {}", step.step.name()), format!("zone {zone} would be refused, {fault}"), remedy)
+    wrong(&format!("prepare {}", step.step.name()), format!("the drive would refuse zone {zone}: {fault}"), remedy)
 }
 
 fn limit_words(limit: u32) -> String {
@@ -118,8 +118,7 @@ fn judge(
     let open = (in_state(|state| state == ZoneState::ExplicitlyOpen), geometry.max_open, "open", "close");
     for (needed, limit, kind, way) in [active, open] {
         if limit > 0 && needed > limit as usize {
-            let problem =
-                format!("{needed} {kind} zones are needed for preparation and workers, the drive allows {limit}");
+            let problem = format!("preparation and workers need {needed} {kind} zones, but the drive allows {limit}");
             return Err(wrong("job", problem, format!("{way} prepared zones, or reduce zones or jobs")));
         }
     }

@@ -102,8 +102,8 @@ impl JobResult {
             let Some((zone, fault)) = actor.tally.lost.first() else { continue };
             let why = match fault {
                 ZoneFault::NotAtPointer | ZoneFault::Full | ZoneFault::Boundary => {
-                    ": its write pointer is not where this run left it; another program wrote or reset it, or writes \
-                             were reordered on the way"
+                    ": its write pointer is not where this run left it; another program wrote or reset the zone, or \
+                     writes were reordered on their way to the drive"
                 }
                 _ => "",
             };
@@ -153,9 +153,9 @@ impl ActorResult {
             return None;
         }
         let why = match (self.tally.error_count(), self.asked.once) {
-            (0, true) => "it uses each zone once; with occupancy it repeats them".into(),
-            (0, false) => "its zones or its time were used up".into(),
-            _ => format!("the drive refused others ({})", self.tally.error_words()),
+            (0, true) => "it uses each zone only once; with occupancy it repeats zones".into(),
+            (0, false) => "it ran out of zones or time".into(),
+            _ => format!("the drive refused the others ({})", self.tally.error_words()),
         };
         Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
     }

@@ -143,7 +143,7 @@ impl ZonedDevice for SimDevice {
             operation: "preset",
             zone,
             fault,
-            remedy: "choose another zone, or close or finish others first",
+            remedy: "choose another zone, or close or finish other zones first",
         })?;
         self.placement.forget(zone, &mut self.flash);
         Ok(true)

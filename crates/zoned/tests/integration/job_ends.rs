@@ -67,7 +67,7 @@ fn unreached_count_is_reported() {
     let once = "[[actor]]\nop = 'reset'\nzones = '0..2'\ncount = 9\n";
     let result = run(once);
     assert!(has_warning(&result, "counted 2 commands of 9"), "{:?}", result.warnings);
-    assert!(has_warning(&result, "each zone once"), "{:?}", result.warnings);
+    assert!(has_warning(&result, "each zone only once"), "{:?}", result.warnings);
     assert!(run(&once.replace('9', "2")).warnings.is_empty());
     assert!(has_warning(&run(&format!("{once}time = '5s'\n")), "counted 2 commands of 9"));
     // The requested time ended it, so there is no warning.

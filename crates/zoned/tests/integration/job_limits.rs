@@ -31,10 +31,10 @@ const WRITER: &str = "[[actor]]\nop = 'write'\nzones = '2..3'\ncount = 5\n";
 fn preparation_and_workers_share_zone_limits() {
     let error = with_limits(1, 14, &format!("{OPENED}{WRITER}")).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Usage);
-    assert!(error.to_string().contains("2 open zones are needed") && error.to_string().contains("allows 1"), "{error}");
+    assert!(error.to_string().contains("need 2 open zones") && error.to_string().contains("allows 1"), "{error}");
     let closed = format!("{OPENED}{}{WRITER}", OPENED.replace("open", "close"));
     let error = with_limits(1, 1, &closed).unwrap_err().to_string();
-    assert!(error.contains("2 active zones are needed"), "{error}");
+    assert!(error.contains("need 2 active zones"), "{error}");
     with_limits(1, 2, &closed).unwrap();
     with_limits(2, 2, &format!("{OPENED}{WRITER}")).unwrap();
     // The worker uses the zone that was opened for it.
@@ -53,7 +53,7 @@ fn zones_released_by_other_actors_are_available() {
     let reset = "[[actor]]\nop = 'reset'\nzones = '4..6'\n";
     with_limits(2, 2, &format!("{opened}{reset}{late}")).unwrap();
     let error = with_limits(2, 2, &format!("{opened}{late}")).unwrap_err().to_string();
-    assert!(error.contains("3 active zones are needed"), "nobody makes room: {error}");
+    assert!(error.contains("need 3 active zones"), "no actor releases a zone: {error}");
 }
 
 #[test]

@@ -196,9 +196,9 @@ fn wrong_jobs_are_refused_before_the_first_command() {
     refused(&one(timed(Duration::from_nanos(999_999))), "a time of 999.999µs is too short for a measurement");
     refused(&one(timed(Duration::from_secs(1_000_000_000 * 86_400))), "its time is longer than 366 days");
     let slow = |rate: &str| ActorSpec { rate: Some(rate.parse().unwrap()), ..timed(Duration::from_secs(4)) };
-    refused(&one(slow("63/s")), "a rate of 63 B/s is not one command of 4 KiB in 4s");
+    refused(&one(slow("63/s")), "a rate of 63 B/s is less than one command of 4 KiB in 4s");
     let resets = ActorSpec { op: Activity::Reset, occupancy: Some(1.0), ..slow("200MiB/s") };
-    refused(&one(resets), "not one command of 1.05 GiB");
+    refused(&one(resets), "less than one command of 1.05 GiB");
     let year = Span(Duration::from_secs(400 * 86_400));
     refused(&Job { ramp: year, ..one(timed(Duration::from_secs(1))) }, "its ramp is longer");
     refused(&one(ActorSpec { start: year, ..timed(Duration::from_secs(1)) }), "its start is longer");

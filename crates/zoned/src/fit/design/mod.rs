@@ -80,11 +80,11 @@ pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
 fn obstacle(survey: &Survey, probe: &Probe) -> Option<String> {
     let Work::Job(job) = &probe.work else { return None };
     if !survey.ways.contains(&job.path) {
-        return Some(format!("{} cannot be reached by path {}", survey.name, job.path.name()));
+        return Some(format!("{} does not support the path {}", survey.name, job.path.name()));
     }
     // A real drive has no user-space driver: both are the same path.
     if job.path == HostPath::Passthrough && survey.nature != DriveNature::Simulated {
-        return Some("on this machine passthrough is the direct path".into());
+        return Some("on this machine the direct path is passthrough".into());
     }
     let (geometry, zones) = survey.in_blocks(job.lbaf.unwrap_or(survey.geometry.block_bytes));
     match check(job, &geometry, &zones) {
