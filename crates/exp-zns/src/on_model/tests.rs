@@ -49,7 +49,7 @@ fn zoned(after: &[(usize, u64)]) -> TracedDrive {
 
 /// Models a file system that resets a zone after the last recorded request.
 #[test]
-fn zone_that_changes_between_readings_may_have_any_pointer_between() {
+fn zone_changed_between_reports_may_have_any_intermediate_pointer() {
     let requests = || vec![write(0, 0), write(1, 32)];
     let problems = |shortly_before: &[(usize, u64)]| {
         let mut drive = zoned(&[]);

@@ -99,7 +99,7 @@ mod tests {
     const PRINTED: &str = include_str!("../../../../fuzz/corpus/db_bench/readwhilewriting.txt");
 
     #[test]
-    fn a_line_of_results_is_read() {
+    fn result_line_is_parsed() {
         let line =
             "fillrandom   :       9.622 micros/op 103926 ops/sec 12508.842 seconds 1300000000 operations;   81.3 MB/s";
         let found = throughput(line, "fillrandom").unwrap();

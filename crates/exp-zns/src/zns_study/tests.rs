@@ -57,7 +57,7 @@ fn tree_with_archives_becomes_points_with_published_values() {
 
 /// Checks that the same condition on two devices is two points, and every file is read or listed.
 #[test]
-fn devices_are_separate_and_every_file_is_listed() {
+fn devices_are_separated_and_every_file_is_listed() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("artifact");
     for (device, iops) in [("zns-a", 100.0), ("nvme-a", 200.0), ("nvme-b", 300.0)] {
@@ -237,7 +237,7 @@ fn links_pipes_and_failed_jobs_are_reported() {
 
 /// Checks that a folder of an artifact has the same meaning on its own.
 #[test]
-fn single_folders_mean_the_same_as_in_the_artifact() {
+fn single_folder_is_read_like_the_artifact() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("data");
     write(&tree, "spdk/nvme-a/lbaf0/write/4096bs/1zone/1.json", &fio("write", 5.0, 9000.0, 9500));
