@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn places_depend_on_positions_and_not_on_the_order() {
+    fn hash_of_places_depends_on_positions_not_on_order() {
         let places = |extents: &[(u64, u64)]| {
             let mut histogram = Histogram::new(4096);
             extents.iter().for_each(|(start, blocks)| histogram.add(start * 4096, blocks * 4096));
