@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_object_of_the_same_name_is_replaced() {
+    fn damaged_object_with_the_same_name_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         for folder in ["staging", "objects"] {
             fs::create_dir(directory.path().join(folder)).unwrap();
