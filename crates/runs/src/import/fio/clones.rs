@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_clones_need_bins() {
+    fn percentiles_of_clones_are_combined_only_from_bins() {
         let bins = [
             r#""mean":10,"percentile":{"50.0":10},"bins":{"10":3}"#,
             r#""mean":50,"percentile":{"50.0":50},"bins":{"50":1}"#,

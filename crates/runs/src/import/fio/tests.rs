@@ -260,7 +260,7 @@ fn percentiles_of_total_latencies_keep_their_name() {
 }
 
 #[test]
-fn jobs_of_one_name_are_distinguished_by_options() {
+fn jobs_with_the_same_name_are_distinguished_by_options() {
     let of = |group: u32, options: &str| {
         let one = job(0, "read", &part(100, CLAT)).replace(r#""groupid":0"#, &format!(r#""groupid":{group}"#));
         one.replacen("{", &format!(r#"{{"job options":{{{options}}},"#), 1)

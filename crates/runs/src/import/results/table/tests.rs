@@ -104,7 +104,7 @@ fn map_without_required_column_is_refused() {
 }
 
 #[test]
-fn rows_of_other_names_are_left_out() {
+fn rows_with_other_names_are_omitted() {
     let text = "reads/s: 12\nwrites/s: 8\n95th percentile: 3\n";
     let found = values(&["name=1,value=2,unit='1/s',rows=reads/s|writes/s"], text, "txt").unwrap();
     assert_eq!(found.iter().map(|one| one.1).collect::<Vec<_>>(), [12.0, 8.0]);
