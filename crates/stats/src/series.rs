@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_value_is_flagged() {
+    fn outlier_is_flagged() {
         assert_eq!(outliers(&[10.0, 10.2, 9.9, 10.1, 14.0, 10.0]), [4]);
         assert_eq!(outliers(&[10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 30.0]), [6]);
         assert!(outliers(&[1.0, 100.0]).is_empty());

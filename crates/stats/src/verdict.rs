@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_shares_its_error() {
+    fn comparisons_of_a_family_share_the_error_rate() {
         let arm = |values: &[f64]| Arm::single(values, Mean::Geometric);
         let ratio = Ok(Ratio::of(&arm(&LESS).unwrap(), &arm(&BASE).unwrap()));
         let refused = Err(Untestable::NotFinite);
