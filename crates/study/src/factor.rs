@@ -239,7 +239,7 @@ of = "aged"
     }
 
     #[test]
-    fn cell_factors_become_file_systems() {
+    fn cell_factors_expand_to_file_systems() {
         let spec = study("key = 'cell.memory'\nof = 'ext4'\nvalues = ['512M', '1G']").unwrap();
         assert_eq!(spec.file_system.len(), 3);
         assert_eq!(spec.exception(0, 1, "webserver").memory.map(|bytes| bytes.0), Some(512 << 20));

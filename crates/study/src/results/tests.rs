@@ -85,7 +85,7 @@ fn single_cell_is_reported_without_counts_of_comparisons() {
 }
 
 #[test]
-fn replaced_image_is_named() {
+fn replaced_image_gives_a_caveat() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
     let remade = BTreeSet::from([ImageId { fs: 1, state: 0, image: 0 }]);
     let results = Results { remade, ..Results::gather(spec, &[], Vec::new(), Vec::new()) };
@@ -94,7 +94,7 @@ fn replaced_image_is_named() {
 }
 
 #[test]
-fn a_single_value_has_no_bar() {
+fn single_value_has_no_interval_bar() {
     let one = cells(&[event(0, false, 1.0, 1.0)]);
     let two = cells(&[event(0, false, 1.0, 1.0), event(0, false, 2.0, 2.0)]);
     assert!(one.iter().all(|cell| !cell.has_bar()) && two.iter().all(Cell::has_bar));
