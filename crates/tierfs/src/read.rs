@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlaps() {
+    fn only_the_overlap_is_copied() {
         let data: Vec<u8> = (0..10).collect();
         let mut out = [99; 6];
         copy_overlap(&data, 100, 97, &mut out);

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heights_and_bounds() {
+    fn tree_heights_and_block_counts_match_the_size() {
         assert_eq!([0, 1, 511, 512, 262_143, 262_144].map(height_for), [0, 1, 1, 2, 2, 3]);
         assert_eq!(height_for(u64::from(u32::MAX)), 4);
         assert_eq!(most_blocks(Pointer::HOLE, 0, 0), 1);

@@ -20,7 +20,7 @@ fn headers_round_trip_and_others_are_refused() {
 }
 
 #[test]
-fn the_header_of_a_region_is_fixed() {
+fn region_header_format_is_fixed() {
     let identity = Identity { pair: [7; 16], blocks: 131_072, slots: 1_048_577 };
     let text: String = identity.encode_region().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(text, GOLDEN_HEADER);

@@ -101,7 +101,7 @@ fn directory_in_the_last_block(fs: &TierFs) {
 }
 
 #[test]
-fn a_damaged_directory_block_at_the_end_of_the_region() {
+fn damage_in_the_last_block_of_the_region_loses_one_name() {
     let mut closed = Closed::damaged(|fs| {
         directory_in_the_last_block(fs);
         vec![byte(LAST)]
@@ -111,7 +111,7 @@ fn a_damaged_directory_block_at_the_end_of_the_region() {
 }
 
 #[test]
-fn a_record_that_leaves_no_space_for_another() {
+fn record_too_short_for_a_successor_is_repaired() {
     let mut closed = Closed::damaged(|fs| {
         directory_in_the_last_block(fs);
         fs.region.store(byte(LAST) + 8, entry::encode(BLOCK - 8, 0, 0));

@@ -22,12 +22,12 @@ fn names_the_path(report: &CheckReport) {
 }
 
 #[test]
-fn a_link_whose_target_is_outside() {
+fn link_target_outside_the_region_is_reported() {
     names_the_path(&crafted(libc::S_IFLNK, |_, inode| inode.root = Pointer::resident(u32::MAX)));
 }
 
 #[test]
-fn a_directory_whose_node_is_outside() {
+fn directory_node_outside_the_region_is_reported() {
     names_the_path(&crafted(libc::S_IFDIR, |fs, inode| {
         let node = fs.try_begin(1, false).unwrap().take().unwrap();
         fs.region.clear_node(node);
@@ -37,7 +37,7 @@ fn a_directory_whose_node_is_outside() {
 }
 
 #[test]
-fn a_directory_that_is_its_own_node() {
+fn cyclic_directory_node_is_reported() {
     names_the_path(&crafted(libc::S_IFDIR, |fs, inode| {
         let node = fs.try_begin(1, false).unwrap().take().unwrap();
         for child in 0..BLOCK / 8 {
@@ -48,7 +48,7 @@ fn a_directory_that_is_its_own_node() {
 }
 
 #[test]
-fn impossible_sizes() {
+fn impossible_sizes_in_the_header_are_damage() {
     let header = |blocks, slots| {
         let mut image = empty_image(64, 16);
         let header = Identity { pair: [1; 16], blocks, slots }.encode_region();
@@ -63,7 +63,7 @@ fn impossible_sizes() {
 }
 
 #[test]
-fn blocks_past_the_end_in_the_header() {
+fn pointer_beyond_the_size_in_the_header_is_reported() {
     let nvm = SimNvm::new(&vec![0; 200 * BLOCK]);
     format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks: 128, slots: 100 }).unwrap();
     let fs = open_image(&nvm.image(), &SimCold::default(), &Options::default()).unwrap();

@@ -66,7 +66,7 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
 }
 
 #[test]
-fn the_baseline_never_evicts() {
+fn mode_without_eviction_evicts_nothing() {
     let options = Options { mode: crate::Mode::Bpfs, ..Options::default() };
     let fs = open_image(&empty_image(128, 1000), &SimCold::default(), &options).unwrap();
     let a = file(&fs, ROOT_INO, "a");

@@ -107,7 +107,7 @@ fn large_sparse_files_reach_their_limit() {
 }
 
 #[test]
-fn directories_of_many_names_keep_cookies_and_space() {
+fn directories_with_many_names_keep_cookies_and_space() {
     let (fs, _, _) = small(2000, 10);
     let d = folder(&fs, ROOT_INO, "d");
     for n in 0..5000 {

@@ -87,7 +87,7 @@ fn no_torn_reads_during_eviction() {
 }
 
 #[test]
-fn no_torn_reads_with_promotion_at_the_second_use() {
+fn no_torn_reads_with_promotion_at_the_second_access() {
     storm(Promotion::Second);
 }
 
