@@ -45,7 +45,7 @@ mod tests {
     type Target = (&'static str, fn(&[u8]));
 
     #[test]
-    fn the_corpus_passes() {
+    fn targets_accept_the_committed_corpus() {
         let targets: [Target; 6] = [
             ("blktrace", blktrace),
             ("blkparse", blkparse),

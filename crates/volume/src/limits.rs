@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_version_1_and_2_count_both() {
+    fn limits_of_both_cgroup_versions_count() {
         let root = tempfile::tempdir().unwrap();
         let left = || memory_left_below(root.path(), "/jobs/mine", "/").map(|bytes| bytes.0);
         group(&root.path().join("memory/jobs/mine"), VERSION_1, ["9223372036854771712", "500", "0"]);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit_are_usage_errors() {
+    fn indivisible_or_excessive_slices_are_usage_errors() {
         for (count, size, said) in [
             (0, Bytes::gib(1), "at least one slice"),
             (3, Bytes::gib(1), "the nearest size is"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_in_sectors() {
+    fn device_mapper_table_uses_sectors() {
         let text = table(&slices(Bytes::mib(64), 2, Bytes::mib(4)).unwrap(), (259, 1));
         assert_eq!(text, "0 4096 linear 259:1 0\n4096 4096 linear 259:1 126976\n");
     }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_version_2_is_one_line() {
+    fn limit_of_cgroup_version_2_is_one_line() {
         let limit = RateLimit { bytes_per_second: Some(Bytes::mib(10)), requests_per_second: Some(200) };
         assert_eq!(limit.io_max(7, 3), "7:3 rbps=10485760 wbps=10485760 riops=200 wiops=200");
     }

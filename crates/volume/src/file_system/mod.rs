@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_others_refused() {
+    fn file_system_names_round_trip_and_others_are_refused() {
         for known in FileSystem::ALL {
             assert_eq!(known.name().parse::<FileSystem>().unwrap(), known);
             assert_eq!(serde_json::to_value(known).unwrap(), known.name(), "records and command line use one word");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_accounts_are_valid() {
+    fn equal_counts_are_valid() {
         assert_eq!(accounts(STAT).problems(), []);
         let found = accounts(STAT).device_stat();
         assert_eq!([found.reads, found.writes, found.discards, found.flushes], [7, 4, 1, 2]);

@@ -328,7 +328,7 @@ CPU3 (8,0):
 
     proptest! {
         #[test]
-        fn an_export_is_read_back(list in requests()) {
+        fn export_round_trips(list in requests()) {
             // Kinds, sectors and order survive; times outside of the text's range and open requests at one sector do
             // not matter here.
             let list: Vec<Request> = list.into_iter().enumerate().map(|(index, request)| Request {

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn other_byte_order_foreign_and_cut_files_have_distinct_errors() {
+    fn other_byte_order_foreign_and_truncated_files_have_distinct_errors() {
         let message = |bytes: &[u8]| parse(bytes, Path::new("t"), &mut BTreeMap::new()).unwrap_err().to_string();
         let good = record(1, 0, 512, ISSUE | READ << 16, 8 << 20);
         let mut big_endian = good.clone();

@@ -285,7 +285,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn packed_bytes_are_read_back(bytes: [u8; 16]) {
+        fn packed_bytes_round_trip(bytes: [u8; 16]) {
             prop_assert_eq!(Packed::from_bytes(bytes).to_bytes(), bytes);
         }
     }

@@ -182,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_kernels_letters_are_understood() {
+    fn kernel_request_letters_are_parsed() {
         let read = |rwbs| Request::new(Operation::Other, 0, 8).with_rwbs(rwbs);
         assert_eq!(read("RAM").unwrap(), Request { ahead: true, meta: true, ..Request::new(Operation::Read, 0, 8) });
         let journal = read("FWFS\0\0\0").unwrap();
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn letters_are_read_back(kind in 0usize..5, flags in 0u8..32) {
+        fn request_letters_round_trip(kind in 0usize..5, flags in 0u8..32) {
             let mut request = Request::new(Operation::ALL[kind], 8, 8);
             request.append = kind == 1 && flags & 3 == 3;
             [request.sync, request.meta, request.ahead, request.fua, request.preflush] =
@@ -218,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn letters_of_zone_commands_are_read_back(kind in 0usize..5, sync: bool) {
+        fn zone_command_letters_round_trip(kind in 0usize..5, sync: bool) {
             let request = Request { sync, ..Request::new(Operation::Zone(ZoneAction::ALL[kind]), 8, 0) };
             let read = Request::new(Operation::Other, 8, 0).with_rwbs(&request.rwbs());
             prop_assert_eq!(read, Some(request));

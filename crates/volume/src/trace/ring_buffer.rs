@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_file_gives_the_offsets() {
+    fn offsets_are_read_from_the_format_file() {
         let format = formats().issue;
         assert_eq!(format, EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None });
         assert_eq!(formats().complete, EventFormat { id: 2107, error: Some(28), ..format });

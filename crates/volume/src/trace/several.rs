@@ -54,7 +54,7 @@ mod tests {
     use crate::trace::Operation;
 
     #[test]
-    fn sectors_of_the_second_device_follow_those_of_the_first() {
+    fn sectors_of_second_device_follow_the_first() {
         let request = |sector, issue_ns| Request { issue_ns, ..Request::new(Operation::Read, sector, 8) };
         let trace = |name: &str, requests| {
             let mut trace = BlockTrace::from_requests(name, 1 << 20, requests);
