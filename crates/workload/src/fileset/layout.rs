@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn another_population_seed_gives_another_population() {
+    fn different_population_seed_gives_different_population() {
         let workload = builtin("varmail", 1.0, &BTreeMap::new()).unwrap();
         let total = |seed| Population::new(&workload, Seed(1), seed).draw(&workload.filesets).unwrap()[0].bytes;
         assert_ne!(total(None), total(Some(1)));

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flowop_has_exactly_one_line() {
+    fn every_flowop_has_exactly_one_table_row() {
         for line in TABLE {
             assert_eq!(TABLE.iter().filter(|other| other.kind == line.kind || other.name == line.name).count(), 1);
             assert_eq!(FlowopKind::named(line.name), Some(line.kind));
