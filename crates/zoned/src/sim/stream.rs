@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_stream_ends_the_first() {
+    fn second_stream_ends_the_first() {
         let model = Model::load("zn540").unwrap();
         let mut stream = Stream::new(model.read.stream.as_ref().unwrap(), &model.host.direct);
         assert!(!stream.follows(3, 0, 8) && stream.follows(3, 8, 8));
