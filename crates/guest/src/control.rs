@@ -1,4 +1,4 @@
-//! The folder by which host and guest report to each other. It also holds the programs that the guest finds first.
+//! The folder through which host and guest exchange reports. It also contains the programs that the guest finds first.
 
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::Kernel;
