@@ -74,7 +74,7 @@ impl Discontinuities {
     }
 }
 
-/// Extents of one kind.
+/// Extents of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of extents; adjacent mappings of the same kind are one.

@@ -22,7 +22,7 @@ pub(super) fn set_aside(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(8192) + groups
 }
 
-/// Returns the maximum growth of the trees of a group with `blocks` blocks, of which `usable` are outside of the log.
+/// Returns the maximum growth of the trees of a group with `blocks` blocks, of which `usable` are outside the log.
 fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
     let block = u64::from(geometry.block_size);
     // Minimum records of a leaf and of a node: half of those that fit after the header of 56 bytes.
