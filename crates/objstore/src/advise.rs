@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Uses measured fills of new file systems: the numbers vary with the chunks that are made meanwhile.
+    /// Uses measured fills of new file systems: the numbers vary with the chunks that are made at the same time.
     #[test]
     fn range_of_btrfs_holds_measured_fills() {
         let fills = [("0x0", 4096, 41_727), ("0x0", 1024, 70_229), ("0x0", 32 << 10, 5599), ("1x4", 32 << 10, 5599)];

@@ -91,7 +91,7 @@ pub(crate) fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -
     false
 }
 
-/// Returns the bytes of a file outside of its holes; `None` if these overlap, or exceed the file.
+/// Returns the bytes of a file outside its holes; `None` if these overlap, or exceed the file.
 pub(crate) fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
     let (mut end, mut data) = (0u64, size);
     for (offset, length) in holes {

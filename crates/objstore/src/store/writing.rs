@@ -43,7 +43,7 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Returns the end of the hole that contains the next byte; 0 outside of holes.
+    /// Returns the end of the hole that contains the next byte; 0 outside holes.
     fn hole_end(&mut self) -> u64 {
         while let Some((offset, length)) = self.holes.first()
             && offset + length <= self.written
