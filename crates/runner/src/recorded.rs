@@ -19,9 +19,9 @@ pub enum Common {
     Caveat(String),
     /// A step is done, with all its records.
     Done(DoneStep),
-    /// A step, or the run outside of its steps, failed.
+    /// A step, or the run outside its steps, failed.
     Failed(FailedStep),
-    /// The failure outside of the steps did not recur in a later part of the run.
+    /// The failure outside the steps did not recur in a later part of the run.
     Recovered,
     /// The user ended this part of the run.
     Interrupted,
@@ -49,7 +49,7 @@ pub struct DoneStep {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedStep {
-    /// The step in the notation of its kind; none: the run outside of its steps.
+    /// The step in the notation of its kind; none: the run outside its steps.
     pub step: Option<Value>,
     /// The reason, in words.
     pub reason: String,
@@ -205,7 +205,7 @@ impl<R: Run> Recorded<R> {
         !self.done.is_empty()
     }
 
-    /// Returns the steps whose last try failed, with the reason; `None` stands for a failure outside of the steps.
+    /// Returns the steps whose last try failed, with the reason; `None` stands for a failure outside the steps.
     pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
         let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();
         for common in self.common() {
