@@ -58,7 +58,7 @@ pub struct ColdAccount {
     /// use too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_busy_ms: Option<u64>,
-    /// Milliseconds between the readings of that counter, by the monotonic clock. The read lies between them.
+    /// Milliseconds between the readings of that counter, by the monotonic clock. The read happens between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ms: Option<u64>,
     /// Time that the read lost to a stop or to other guests of the host, if that is too much.
@@ -153,7 +153,7 @@ impl ColdAccount {
         }
     }
 
-    /// Checks the clocks: the device cannot be busy for longer than the time that elapsed, and the read lies within
+    /// Checks the clocks: the device cannot be busy for longer than the time that elapsed, and the read happens within
     /// that time.
     fn check_clocks(&self, read: &ColdRead) -> Result<(), NotCold> {
         let Some((busy_ms, counted_ms)) = self.device_busy_ms.zip(self.counted_ms) else { return Ok(()) };

@@ -22,7 +22,7 @@ pub struct DieMap {
     pub dies: u32,
     /// Die-collision index of a read of all files in `find` order; none without data on flash.
     pub collision_index: Option<f64>,
-    /// Every file that lies on flash, in `find` order.
+    /// Every file with data on flash, in `find` order.
     pub per_file: Vec<FileDies>,
 }
 

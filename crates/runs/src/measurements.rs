@@ -40,8 +40,8 @@ fn collect(name: &str, value: &Value, not_measured: &[&str], found: &mut Vec<Mea
     }
 }
 
-/// Endings of names with unit and direction, the more special first. The distance of an aging from its profile (`rmse`)
-/// follows from the plan on every file system, so it is not a measurement.
+/// Endings of names with unit and direction, the more specific first. The distance of an aging from its profile
+/// (`rmse`) follows from the plan on every file system, so it is not a measurement.
 const NATURES: [(&str, &str, Better); 13] = [
     ("per_second", "1/s", Better::Higher),
     ("throughput", "1/s", Better::Higher),

@@ -6,7 +6,7 @@ use senesce_core::analysis::Better;
 
 const MOST: f64 = 10.0;
 
-/// Reads `5%` or `0.05` as a fraction. Refuses values of 1 or more without `%`, and values outside of 0 to 1000 %.
+/// Reads `5%` or `0.05` as a fraction. Refuses values of 1 or more without `%`, and values outside 0 to 1000 %.
 pub fn parse_share(text: &str) -> Result<f64, Failure> {
     let wrong = |why: String| Failure::usage(format!("'{text}' is not a share{why}: write 5% or 0.05"));
     let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Limit of rounds: beyond it no difference of interest is decided.
 const MOST: f64 = 1000.0;
 
-/// Runs two plans in turn until every primary metric is decided, or `max_time` is over. The runs lie in `directory`,
+/// Runs two plans in turn until every primary metric is decided, or `max_time` is over. The runs are in `directory`,
 /// and a repeated call continues them.
 pub fn compare_until_decided(
     registry: &Registry,
