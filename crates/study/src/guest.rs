@@ -72,7 +72,7 @@ fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Re
     })
 }
 
-/// Returns the study's setting, or more if images would otherwise lie in the slow folder shared with the guest. The
+/// Returns the study's setting, or more if images would otherwise be in the slow folder shared with the guest. The
 /// guest's memory file system takes most of it, and a gibibyte is for the programs.
 fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();

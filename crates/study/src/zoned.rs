@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ZonedDrives {
     guest: Guest,
     zoned: PathBuf,
-    /// F2FS keeps its metadata on a conventional drive, by which it is mounted.
+    /// F2FS keeps its metadata on a conventional drive, which is the device to mount.
     metadata: Option<PathBuf>,
     kind: FileSystem,
 }
@@ -33,7 +33,7 @@ pub(crate) fn emulated(size: Bytes) -> Vec<String> {
 pub(crate) const LEAST_SIZE: Bytes = Bytes::mib(512);
 
 impl ZonedDrives {
-    /// Returns the drives of this guest, if the file system needs zoned ones. Fails outside of the guest, or if it has
+    /// Returns the drives of this guest, if the file system needs zoned ones. Fails outside the guest, or if it has
     /// no such drive.
     pub(crate) fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
@@ -155,7 +155,7 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
     Ok(zones.iter().map(|zone| Zone { start: zone.start * block, size, written: zone.written() * block }).collect())
 }
 
-/// Builds the error for a zoned drive outside of the guest, because zoned drives are scratch only there.
+/// Builds the error for a zoned drive outside the guest, because zoned drives are scratch only there.
 fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
         "file_system '{}' is on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",

@@ -1,6 +1,6 @@
-//! Files of the study that a user's program gets. The program runs in the volume, where they are not, and a word may
-//! equal a file name by chance: only explicit references count. They are resolved when the study is read, so that the
-//! record names them.
+//! Files next to the study that a user's program uses. The program runs in the volume, which does not contain them. A
+//! word may equal a file name by chance, so only explicit references count. They are resolved when the study is read,
+//! so that the record names them.
 
 use super::is_fio;
 use std::path::{Path, PathBuf};
