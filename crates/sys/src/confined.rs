@@ -64,7 +64,7 @@ const SHARED: [libc::c_long; 17] = [
     libc::SYS_inotify_add_watch,
 ];
 
-/// A process cannot leave its group, by which it is ended, or change the scheduling of others.
+/// A process cannot leave its group, which is used to end it, or change the scheduling of others.
 const PROCESSES: [libc::c_long; 14] = [
     libc::SYS_setsid,
     libc::SYS_setpgid,

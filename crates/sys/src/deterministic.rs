@@ -22,8 +22,8 @@ pub fn can_fix_addresses() -> bool {
     std::thread::spawn(|| fix_addresses().is_ok()).join().unwrap_or(false)
 }
 
-/// Refuses this thread and the programs that it starts `getrandom` (EPERM). Their `fsync` and `fdatasync` succeed without effect;
-/// another process must make their files durable. Children cannot undo it.
+/// Denies `getrandom` (EPERM) to this thread and the programs that it starts. Their `fsync` and `fdatasync` succeed
+/// without effect; another process must make their files durable. Children cannot undo it.
 ///
 /// # Errors
 /// The kernel has no seccomp filters.

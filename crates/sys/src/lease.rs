@@ -11,7 +11,7 @@ const F_SETSIG: libc::c_int = 10;
 /// Sent to the owner of a lease when another process opens the file. Ignored by default, unlike SIGIO.
 const HARMLESS: libc::c_int = libc::SIGURG;
 
-/// Returns whether the file is open other than by this descriptor and its duplicates, also for reading. That includes
+/// Returns whether the file is open other than by this descriptor and its duplicates, even for reading. That includes
 /// descriptors in any process, mappings, sockets that pass one, loop devices, swap space and kernel targets. The kernel
 /// grants a write lease only if the file is not open elsewhere. The lease is released at once.
 pub fn is_open_elsewhere(file: &File) -> Result<bool> {
