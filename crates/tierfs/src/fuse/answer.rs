@@ -26,7 +26,7 @@ fn time(ns: i64) -> SystemTime {
     if ns >= 0 { UNIX_EPOCH + span } else { UNIX_EPOCH - span }
 }
 
-/// Nanoseconds since the epoch; times outside of 64 bits (before 1677, after 2262) are clamped.
+/// Nanoseconds since the epoch; times outside 64 bits (before 1677, after 2262) are clamped.
 pub(crate) fn nanoseconds(time: TimeOrNow) -> i64 {
     match time {
         TimeOrNow::Now => now(),
