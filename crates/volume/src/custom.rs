@@ -83,7 +83,7 @@ impl MountedTarget {
     /// the file system (`/sys/fs/ext4/loop0`).
     ///
     /// # Errors
-    /// It ends with another status than 0; a target that is not mounted from a device.
+    /// It ends with a status other than 0; a target that is not mounted from a device.
     pub fn run_hook(&self, command: &str) -> Result<(), TargetError> {
         let device = self.block_device_info().ok_or_else(|| {
             TargetError::Usage(format!("cannot run '{command}' after the mount: the target has no block device"))

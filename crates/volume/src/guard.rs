@@ -130,7 +130,7 @@ pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<
     allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
-/// Refuses a node outside of /dev, or in a world-writable folder there. mkfs takes a path, and such a node can lead to
+/// Refuses a node outside /dev, or in a world-writable folder there. mkfs takes a path, and such a node can lead to
 /// another device when mkfs opens it.
 pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
     let path = device.path();

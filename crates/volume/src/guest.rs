@@ -36,7 +36,8 @@ pub fn host_seconds() -> Option<f64> {
     fs::read_to_string(Path::new(CONTROL).join(HOST_SECONDS)).ok()?.parse().ok()
 }
 
-/// Faults of the kernel since the guest's boot: bugs, warnings, reports of sanitizers and of lock checks. Empty outside of a guest.
+/// Faults of the kernel since the guest's boot: bugs, warnings, reports of sanitizers and of lock checks. Empty outside
+/// a guest.
 pub fn kernel_faults() -> Vec<String> {
     match Guest::here() {
         Some(_) => crate::kernel_log::faults(),

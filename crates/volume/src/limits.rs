@@ -34,7 +34,7 @@ struct Group {
 }
 
 impl Limits {
-    /// Moves this process into control groups with these limits. [`TargetError::Usage`] for CPUs outside of 0.01 to
+    /// Moves this process into control groups with these limits. [`TargetError::Usage`] for CPUs outside 0.01 to
     /// 4096, [`TargetError::Missing`] if the control group cannot be made or lacks such a limit.
     pub fn apply(self) -> Result<AppliedLimits, TargetError> {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {

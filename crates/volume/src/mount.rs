@@ -19,7 +19,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The mount point. It lies in a read-only, empty file system, so that a program which stays after the unmount cannot
+/// The mount point. It is in a read-only, empty file system, so that a program which stays after the unmount cannot
 /// fill the host's disk.
 pub(crate) const FILE_SYSTEM: &str = "fs";
 

@@ -97,7 +97,7 @@ impl Overlays {
         self.0.iter().find(|overlay| overlay.line == *line)
     }
 
-    /// Returns a name in a layer. `None` if the name means another file here: a layer cannot lie in its own overlay.
+    /// Returns a name in a layer. `None` if the name means another file here: a layer cannot be in its own overlay.
     fn in_layer(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
         let real = name.canonicalize().ok()?;
         let over = self.over(&real);

@@ -25,7 +25,7 @@ impl ScratchDirectory {
         Self::create(&runtime::folder()?, purpose)
     }
 
-    /// Creates a directory for images and other large files: in `$TMPDIR`, because the runtime folder lies in memory.
+    /// Creates a directory for images and other large files: in `$TMPDIR`, because the runtime folder is in memory.
     pub fn large(purpose: &str) -> Result<Self, TargetError> {
         let parent = std::env::temp_dir();
         runtime::check_shared(&parent)?;

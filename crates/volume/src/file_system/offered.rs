@@ -9,7 +9,7 @@ pub enum DirectoryFormat {
     /// Every directory has at least one block (ext4); an estimate for other file systems.
     #[default]
     Blocks,
-    /// Small directories lie in the inode (XFS).
+    /// Small directories are in the inode (XFS).
     Xfs,
     /// Entries are tree items without blocks of their own (Btrfs).
     Items,

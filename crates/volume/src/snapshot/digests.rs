@@ -10,7 +10,7 @@ use std::path::Path;
 const CHUNK: u64 = 1 << 20;
 
 const DIGEST: usize = blake3::OUT_LEN;
-/// Stands for a chunk of zeros, which may lie in a hole. No content is known that has this digest.
+/// Stands for a chunk of zeros, which may be in a hole. No content is known that has this digest.
 const ZEROES: [u8; DIGEST] = [0; DIGEST];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

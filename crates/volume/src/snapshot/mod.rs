@@ -49,7 +49,7 @@ pub struct RollbackReport {
     /// Bytes written back or freed.
     pub restored_bytes: u64,
     pub extents: u64,
-    /// `trace` (changes of the command, by a valid trace), `comparison` (differences to the digests), `copy`
+    /// `trace` (changes of the command, by a valid trace), `comparison` (differences from the digests), `copy`
     /// (everything), `reflink` (everything, shared), `unchanged` (everything was compared, no differences).
     pub method: String,
     /// Whether all compared data equals the snapshot. `false`: the snapshot is damaged, and so is the target.
@@ -86,7 +86,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or next to an
+    /// Opens the snapshots of a target, which is locked and must not be in use. They are in `folder`, or next to an
     /// image (`FILE.snapshots`) or in the cache directory for a device. Writes nothing, even after an interrupted
     /// restore. [`TargetError::Usage`] for a directory or memory.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {

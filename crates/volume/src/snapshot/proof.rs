@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Up to this size all data is compared; beyond it only a part, unless all is requested.
 const LIMIT_BYTES: u64 = 16 << 30;
 
-/// One chunk in this number is compared beyond the limit, outside of the trace.
+/// One chunk in this number is compared beyond the limit, outside the trace.
 const SAMPLE: u64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -329,7 +329,7 @@ CPU3 (8,0):
     proptest! {
         #[test]
         fn export_round_trips(list in requests()) {
-            // Kinds, sectors and order survive; times outside of the text's range and open requests at one sector do
+            // Kinds, sectors and order survive; times outside the text's range and open requests at one sector do
             // not matter here.
             let list: Vec<Request> = list.into_iter().enumerate().map(|(index, request)| Request {
                 issue_ns: index as u64 * 1000, latency_ns: None, sector: request.sector >> 9, ..request

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Set in [`Packed::latency_ns`]: no recorded completion.
 const NO_LATENCY: u32 = u32::MAX;
-/// In any field: the value exceeds the field and lies in [`BlockTrace::large`].
+/// In any field: the value exceeds the field and is in [`BlockTrace::large`].
 const LARGE_TIME: u32 = u32::MAX - 1;
 const LARGE_SECTORS: u64 = 0xFFFF;
 const LARGE_SECTOR: u64 = (1 << 40) - 1;

@@ -103,8 +103,8 @@ impl TraceSession {
         self.start_ns
     }
 
-    /// Ends the recording, after waiting up to a second for an idle device. Losses and differences to the device's
-    /// counters are in [`BlockTrace::problems`], not errors. Sync the command's writes before, else they come after the
+    /// Ends the recording, after waiting up to a second for an idle device. Losses and differences from the device's
+    /// counters are in [`BlockTrace::problems`], not errors. Sync the command's writes before, or they come after the
     /// recording.
     pub fn stop(mut self) -> Result<BlockTrace, TargetError> {
         let mut problems = Vec::new();

@@ -14,7 +14,7 @@ use std::path::Path;
 const PROC_MAGIC: u64 = 0x9fa0;
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
-/// The inode of the root of both (PROC_ROOT_INO; fs/kernfs/dir.c); a directory inside of them has another.
+/// The inode of the root of both (PROC_ROOT_INO; fs/kernfs/dir.c); a directory inside them has another.
 const ROOT_INODE: u64 = 1;
 
 /// The PID namespace of the machine (PROC_PID_INIT_INO of include/linux/proc_ns.h).

@@ -1,6 +1,6 @@
 //! Checks with a write lease whether anything else has a file open. It needs neither /proc nor /sys, and covers
-//! more: mappings whose descriptor is closed, descriptors in sockets, other PID namespaces, users inside of
-//! the kernel.
+//! more: mappings whose descriptor is closed, descriptors in sockets, other PID namespaces, users inside the
+//! kernel.
 
 use super::UnavailableWitness;
 use rustix::io::Errno;
