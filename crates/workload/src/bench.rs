@@ -39,7 +39,7 @@ pub enum Execution {
 pub struct Options {
     /// Seed of every random choice of the workload.
     pub seed: Seed,
-    /// Seed of another population than Filebench's.
+    /// Seed of a population other than Filebench's.
     pub populate_seed: Option<u64>,
     /// Run length; `None`: as in the workload, otherwise 60 s.
     pub length: Option<Length>,

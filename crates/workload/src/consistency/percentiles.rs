@@ -50,7 +50,7 @@ impl<const N: usize> Percentiles<N> {
     }
 }
 
-/// Describes the contradiction if a percentile of a repetition lies outside of those of its intervals. The intervals
+/// Describes the contradiction if a percentile of a repetition is outside those of its intervals. The intervals
 /// together hold the same operations.
 pub(super) fn of_intervals(one: &Repetition) -> Option<String> {
     let outside = |name: &str, stated: f64, intervals: &[(u64, f64)], count: u64| {

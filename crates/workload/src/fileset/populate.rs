@@ -200,7 +200,7 @@ fn below(path: &Path, target: &Path) -> PathBuf {
     }
 }
 
-/// Returns the location of a file set: its path with the placeholder replaced, then its name. It must be inside of
+/// Returns the location of a file set: its path with the placeholder replaced, then its name. It must be inside
 /// `target`.
 pub(crate) fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;

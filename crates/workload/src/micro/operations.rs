@@ -12,9 +12,9 @@ pub(crate) struct BatchDirectory<'a> {
     /// First name of each instance (`a0`, `a1` ...).
     pub a: Vec<CString>,
     pub b: Vec<CString>,
-    /// A name inside of the first as directory.
+    /// A name inside the first as directory.
     pub a_inner: Vec<CString>,
-    /// A name inside of the second as directory.
+    /// A name inside the second as directory.
     pub b_inner: Vec<CString>,
     pub content: &'a [u8],
     /// Own user and group, for chown.
