@@ -133,7 +133,7 @@ pub(crate) fn reads(maker: &Maker) -> Block {
     Block { name: "random reads".into(), constants, probes }
 }
 
-/// Returns the probes for the additional cost of another path than the direct one.
+/// Returns the probes for the additional cost of a path other than the direct one.
 pub(crate) fn host(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let mut constants = vec![format!("host.{word}.reap_us")];
