@@ -66,7 +66,7 @@ pub trait ZnsStudy: 'static {
     /// Plans one job per point on these drives. Points that a drive cannot run are removed later.
     fn points(spec: &Self::Spec, drives: &Drives) -> Result<Vec<Point>, Failure>;
 
-    /// Work on the zoned drive outside of jobs, in a few words.
+    /// Work on the zoned drive outside jobs, in a few words.
     const SCRIPT: Option<&'static str> = None;
 
     /// Returns the bytes that the script writes and its seconds, on a real drive with these zones.
