@@ -274,7 +274,7 @@ mod tests {
     fn missing_file_in_a_user_mode_kernel_has_a_hint() {
         let missing = Failure::new(ExitCode::RunFailed, "cannot open ../a.img: No such file or directory (ENOENT)");
         let hinted = hinted_in_user_mode(missing);
-        assert!(hinted.to_string().contains("\nhint: the guest shows the current directory"), "{hinted}");
+        assert!(hinted.to_string().contains("\nhint: a guest can access only the current directory"), "{hinted}");
         assert_eq!(hinted.exit_code(), ExitCode::RunFailed);
         let other = hinted_in_user_mode(Failure::usage("no such file"));
         assert!(!other.to_string().contains("hint"));

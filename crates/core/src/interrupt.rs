@@ -3,7 +3,7 @@
 //! A verb that can stop early requests the flag ([`Interrupt::on_signals`]) and reads it in its loops. Every other verb ends at
 //! once, and so does one that has not read the flag within a second: the guardian cleans up, as after `kill -9`.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -71,9 +71,23 @@ impl Signals {
     }
 }
 
+/// What [`end`] prints.
+static LAST_WORDS: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Sets the message of an interruption that ends the process at once, for example how to continue. The text stays allocated, because
+/// a signal handler may be reading it.
+pub fn set_last_words(message: &str) {
+    LAST_WORDS.store(Box::into_raw(Box::new(format!("senesce: {message}\n"))), Ordering::Release);
+}
+
 /// Ends the process with a message; async-signal-safe.
 fn end() -> ! {
-    let _ = rustix::io::write(rustix::stdio::stderr(), b"senesce: interrupted\n");
+    // SAFETY: null, or a string that is never freed.
+    let words = unsafe { LAST_WORDS.load(Ordering::Acquire).as_ref() };
+    let _ = rustix::io::write(
+        rustix::stdio::stderr(),
+        words.map_or(b"senesce: interrupted\n".as_slice(), String::as_bytes),
+    );
     signal_hook::low_level::exit(INTERRUPTED)
 }
 

@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn drives_too_small_for_f2fs_are_refused() {
         let small = Spec { size: Size(Bytes::mib(256)), ..F2fsBandwidth::defaults(Level::Smoke) };
-        assert!(F2fsBandwidth::steps(&small, Seed(1)).unwrap_err().to_string().contains("512 MiB and more"));
+        assert!(F2fsBandwidth::steps(&small, Seed(1)).unwrap_err().to_string().contains("512 MiB or more"));
     }
 
     #[test]

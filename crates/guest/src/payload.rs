@@ -239,9 +239,9 @@ pub(crate) mod tests {
     #[test]
     fn other_kernel_compressions_are_named() {
         for (magic, name) in [
-            (&b"BZh91AY&SY"[..], "compressed by bzip2"),
-            (b"\x5d\0\0\x80\0\xff\xff", "compressed by lzma"),
-            (b"\x89LZO\0\r\n\x1a\n", "compressed by lzo"),
+            (&b"BZh91AY&SY"[..], "compressed with bzip2"),
+            (b"\x5d\0\0\x80\0\xff\xff", "compressed with lzma"),
+            (b"\x89LZO\0\r\n\x1a\n", "compressed with lzo"),
             (b"\x01\x02\x03\x04 and so on", "begins with 01 02 03 04"),
         ] {
             let problem = extract(&bz_image(&sized(magic.to_vec(), 100))).unwrap_err();

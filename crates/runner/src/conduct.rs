@@ -5,7 +5,7 @@ use crate::context::{Context, interrupted};
 use crate::recorded::{Common, DoneStep, FailedStep, Recorded, RecordedEvent};
 use crate::{Planned, Run};
 use senesce_core::circumstances::Watch;
-use senesce_core::interrupt::Interrupt;
+use senesce_core::interrupt::{Interrupt, set_last_words};
 use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Level, Peers, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
@@ -119,9 +119,12 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         pending: Vec::new(),
         ahead: 0,
     };
+    let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
+    set_last_words(&interrupted_words(&path.display(), starts_over));
     warn_of_changes(&here, &mut context)?;
     let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
+    set_last_words("interrupted");
     let noted = context.directory.add_environment(&watch.facts());
     let state = match state {
         Ok(state) => state,

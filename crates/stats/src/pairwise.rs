@@ -7,6 +7,9 @@ use crate::ratio::Ratio;
 use crate::verdict::{Decision, Direction, Rule, Verdict, decide};
 use serde::{Deserialize, Serialize};
 
+/// Stands between neighbours that are neither equivalent nor apart.
+const UNDECIDED: &str = " ~ ";
+
 /// Comparison of two treatments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
@@ -119,13 +122,17 @@ impl Pairwise {
         })
     }
 
+    fn is_equivalent(&self, one: usize, other: usize) -> bool {
+        self.pair(one, other).is_some_and(|pair| pair.decision.verdict == Verdict::Equivalent)
+    }
+
     /// Returns whether two treatments differ by the verdict.
     pub fn differs(&self, one: usize, other: usize) -> bool {
         self.is_better(one, other) || self.is_better(other, one)
     }
 
     /// Returns "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty if no pair is
-    /// testable.
+    /// testable. The sign "~" is explained.
     pub fn text(&self, names: &[&str]) -> String {
         if self.classes.is_empty() {
             return String::new();
@@ -133,14 +140,21 @@ impl Pairwise {
         let of_classes = self.classes.iter().map(|class| self.class_text(class, names));
         let is_alone = |treatment: &usize| !self.classes.iter().any(|class| class.order.contains(treatment));
         let alone = (0..names.len()).filter(is_alone).map(|treatment| names[treatment].to_string());
-        of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ")
+        let words = of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ");
+        if words.contains(UNDECIDED) { format!("{words} (~: undecided)") } else { words }
     }
 
     /// Returns "ext4 = xfs > btrfs", best first. ">" means that everything before it is better by the verdict than
-    /// everything after it. Other differences are listed: "a = b = c, but a > c".
+    /// everything after it; "=" stands between equivalent neighbours, "~" between others. Other differences are listed:
+    /// "a ~ b ~ c, but a > c".
     pub fn class_text(&self, class: &Class, names: &[&str]) -> String {
         let groups = self.groups(class);
-        let of_group = |group: &Vec<usize>| group.iter().map(|one| names[*one]).collect::<Vec<_>>().join(" = ");
+        let of_group = |group: &Vec<usize>| {
+            let signs =
+                group.windows(2).map(|pair| if self.is_equivalent(pair[0], pair[1]) { " = " } else { UNDECIDED });
+            let signs = std::iter::once("").chain(signs);
+            signs.zip(group).map(|(sign, one)| format!("{sign}{}", names[*one])).collect::<String>()
+        };
         let words = groups.iter().map(of_group).collect::<Vec<_>>().join(" > ");
         let exceptions = self.exceptions(&groups);
         let named: Vec<String> = exceptions.iter().map(|(a, b)| format!("{} > {}", names[*a], names[*b])).collect();
@@ -254,19 +268,28 @@ mod tests {
     fn treatments_without_difference_are_grouped() {
         let arms = [arm(60.0, 0.02), arm(100.0, 0.02), arm(99.0, 0.02), Err(Untestable::NotFinite)];
         let found = compare_arms(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.text(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
+        assert_eq!(found.text(&NAMES), "ext4 ~ xfs > btrfs, not comparable with f2fs (~: undecided)");
         assert_eq!(found.classes[0].letters, ["a", "a", "b"]);
         assert_eq!(found.groups(&found.classes[0]), [vec![1, 2], vec![0]]);
         assert_eq!(found.pairs.len(), 6);
         assert_eq!(found.pairs[2].decision.verdict.word(), "not-testable");
-        assert_eq!(compare_arms(&arms, Direction::LowerIsBetter).text(&NAMES[..3]), "btrfs > xfs = ext4");
+        assert_eq!(
+            compare_arms(&arms, Direction::LowerIsBetter).text(&NAMES[..3]),
+            "btrfs > xfs ~ ext4 (~: undecided)"
+        );
+    }
+
+    #[test]
+    fn only_equivalent_neighbours_are_called_equal() {
+        let arms = [arm(100.0, 0.001), arm(100.1, 0.001)];
+        assert_eq!(compare_arms(&arms, Direction::HigherIsBetter).text(&NAMES[..2]), "ext4 = btrfs");
     }
 
     #[test]
     fn chain_claims_no_more_than_its_pairs() {
         let arms = [arm(90.0, 0.07), arm(100.0, 0.07), arm(95.0, 0.07)];
         let found = compare_arms(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.text(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
+        assert_eq!(found.text(&NAMES[..3]), "ext4 ~ xfs ~ btrfs, but ext4 > btrfs (~: undecided)");
         assert_eq!(found.classes[0].letters, ["a", "ab", "b"]);
     }
 
@@ -279,7 +302,7 @@ mod tests {
             false => Err(Untestable::Other("a guest against this machine".into())),
         };
         let found = pairwise(4, ratio, Rule::new(Direction::HigherIsBetter), 0.01);
-        assert_eq!(found.text(&["a", "b", "c", "d"]), "a > b, not comparable with c = d");
+        assert_eq!(found.text(&["a", "b", "c", "d"]), "a > b, not comparable with c ~ d (~: undecided)");
         assert_eq!(found.classes.iter().map(|class| class.order.clone()).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3]]);
     }
 
@@ -295,7 +318,7 @@ mod tests {
         // a over b, c over b and a over c, decided at different interim analyses; with all values b is slightly the best.
         let pairs = vec![pair(0, 1, 1.03, 0.999), pair(0, 2, 1.22, 1.2), pair(1, 2, 1.3, 1.202)];
         let found = grouped(3, pairs, Direction::HigherIsBetter);
-        assert_eq!(found.text(&["a", "b", "c"]), "b = a > c, but a > b");
+        assert_eq!(found.text(&["a", "b", "c"]), "b ~ a > c, but a > b (~: undecided)");
         // By the frozen ratios only, b would come first: the current values determine the order.
         let pairs = vec![pair(0, 1, 1.03, 1.04), pair(0, 2, 1.22, 1.25), pair(1, 2, 1.3, 1.2)];
         assert_eq!(grouped(3, pairs, Direction::HigherIsBetter).text(&["a", "b", "c"]), "a > b > c");

@@ -70,7 +70,7 @@ impl Matrix {
     ) -> Result<Self, Failure> {
         trial::options(&spec)?;
         for warning in warnings(&spec)?.into_iter().chain(trial::disturbances()) {
-            context.progress.say(&format!("beware: {warning}"));
+            context.progress.say(&format!("warning: {warning}"));
         }
         let refused = refused_devices(&spec, context.erase())?;
         let left = runs(&spec).into_iter().filter(|run| !context.recorded().is_done(run)).collect();

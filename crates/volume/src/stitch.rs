@@ -179,7 +179,7 @@ mod tests {
             (0, Bytes::gib(1), "at least one slice"),
             (3, Bytes::gib(1), "the nearest size is"),
             (2, Bytes::gib(8), "the device has"),
-            (4, Bytes(0), "do not make"),
+            (4, Bytes(0), "cannot be divided"),
             (u64::MAX, Bytes::gib(1), "too many"),
         ] {
             let error = slices(Bytes::gib(4), count, size).unwrap_err();

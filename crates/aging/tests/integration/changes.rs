@@ -476,5 +476,5 @@ fn later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
     assert_eq!(capture_since(&two, &three, &options).unwrap().changes.unwrap().newer, 1);
     let refused = capture_since(&three, &two, &options).unwrap_err().to_string();
     assert!(refused.contains("most files of both trees are newer in the earlier one"), "{refused}");
-    assert!(refused.contains("three: 1, in") && refused.contains("two: 0; name the earlier"), "{refused}");
+    assert!(refused.contains("three: 1, in") && refused.contains("two: 0); name the earlier"), "{refused}");
 }

@@ -238,7 +238,7 @@ fn impossible_plans_are_refused_with_numbers() {
     let too_small = refused(&PlanSpec { capacity: Bytes::kib(2600), ..builtin("wang_lanl") });
     assert!(too_small.contains("the volume must have at least"), "{too_small}");
     for fullness in [0.0, 1.0, -0.5, f64::NAN] {
-        assert!(refused(&PlanSpec { fullness: Some(fullness), ..builtin("meyer") }).contains("between 0 and 1"));
+        assert!(refused(&PlanSpec { fullness: Some(fullness), ..builtin("meyer") }).contains("above 0 and below 1"));
     }
     assert!(refused(&PlanSpec { limit: Limit::Overwrites(-1.0), ..builtin("meyer") }).contains("above 0"));
 }

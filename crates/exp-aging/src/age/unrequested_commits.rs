@@ -126,6 +126,6 @@ mod tests {
     fn killed_part_has_no_exact_count() {
         let killed = UnrequestedCommits::counted(&[Some(0)], 2);
         assert_eq!((killed, killed.commits()), (UnrequestedCommits::AtLeast(0), None));
-        assert!(killed.caveat().unwrap().contains("0 times or more (a part of the run was killed"));
+        assert!(killed.caveat().unwrap().contains("0 times or more (the count of a part of the run was lost"));
     }
 }

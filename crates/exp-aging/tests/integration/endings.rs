@@ -47,7 +47,7 @@ fn failed_aging_shows_its_plan_as_a_plan() {
     let temporary = tempfile::tempdir().unwrap();
     let record = failed(temporary.path());
     let analysis = analyse::<Age>(&record).unwrap();
-    assert!(analysis.title.ends_with("an aging by the profile agrawal that has not ended"), "{}", analysis.title);
+    assert!(analysis.title.ends_with("an aging to profile agrawal that has not ended"), "{}", analysis.title);
     assert!(analysis.summary.contains("its final state was not measured"), "{}", analysis.summary);
     assert_eq!(analysis.tables[0].id, "plan");
     let done = ["operations done", "execution (s)"];

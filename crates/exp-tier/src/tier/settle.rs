@@ -172,12 +172,12 @@ mod tests {
         let (fs, ino, _directory) = file_with(1500, Promotion::Never);
         assert_eq!(
             settle_inode(&fs, ino, 0.5).unwrap().unwrap_err(),
-            "73.2 % are cold; file and threshold make 50.0 %"
+            "73.2 % are cold; the sizes of file and threshold imply 50.0 %"
         );
         let (fs, ino, _directory) = file_with(1200, Promotion::Always);
         assert_eq!(
             settle_inode(&fs, ino, 0.9).unwrap().unwrap_err(),
-            "58.6 % are cold; file and threshold make 90.0 %"
+            "58.6 % are cold; the sizes of file and threshold imply 90.0 %"
         );
     }
 

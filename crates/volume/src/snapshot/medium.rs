@@ -29,6 +29,9 @@ impl Medium {
                 Ok(Self::Image { file, path, size })
             }
             TargetSpec::Device(path) => Ok(Self::Device(ClaimedDevice::claim_unused(path)?)),
+            TargetSpec::Directory(path) if !path.exists() => {
+                Err(TargetError::Usage(format!("{} does not exist", path.display())))
+            }
             TargetSpec::Directory(_) | TargetSpec::Memory { .. } => Err(TargetError::Usage(format!(
                 "{spec} cannot have snapshots: name an image (image:FILE) or a block device"
             ))),

@@ -258,7 +258,7 @@ fn committed_jobs_are_checked_without_panic() {
 fn misplaced_write_in_a_prepared_zone_is_named() {
     let text = "[[prepare]]\nstep = 'fill'\nzones = '3..4'\nto = 0.5\n[[actor]]\nop = 'write'\nzones = '3..4'\nat = '4k'\ncount = 1\n";
     let error = try_run(&Job::parse(text).unwrap(), 1).unwrap_err().to_string();
-    assert!(error.contains("zone 3 at block 1, the write pointer will be at 137856"), "{error}");
+    assert!(error.contains("zone 3 at block 1, but the write pointer will be at 137856"), "{error}");
 }
 
 #[test]

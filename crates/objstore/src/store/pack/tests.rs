@@ -58,7 +58,7 @@ fn objects_longer_than_a_chunk_are_refused() {
     for length in [LONGEST_STORED as u32 + 1, u32::MAX] {
         sparse_pack(&path, length);
         let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
-        assert!(pack.problem.unwrap().contains("above 16777216 bytes"));
+        assert!(pack.problem.unwrap().contains("more than 16777216 bytes"));
         assert_eq!(pack.entries, [], "nor is it found again");
     }
 }
