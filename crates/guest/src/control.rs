@@ -34,5 +34,23 @@ pub(crate) fn prepare(control: &Path, kernel: &Kernel, userland: Option<&Userlan
         link(&program, &format!("{PROGRAMS}/{name}"))?;
     }
     link(&kernel.modules(), "modules")?;
-    link(&kernel.folder.join("modules.json"), "modules.json")
+    // A copy: a user-mode guest may not see the kernel's folder. Programs in a guest recognise it by this file.
+    let (from, to) = (kernel.folder.join("modules.json"), control.join("modules.json"));
+    fs::copy(&from, &to).map(drop).map_err(io_error("copy", &from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_modules_stays_without_the_folder_of_the_kernel() {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join("modules.json"), "{}").unwrap();
+        let kernel = Kernel { version: "6.12".into(), folder: folder.path().into() };
+        let control = scratch.path().join("control");
+        prepare(&control, &kernel, None).unwrap();
+        drop(folder);
+        assert_eq!(fs::read_to_string(control.join("modules.json")).unwrap(), "{}");
+    }
 }
