@@ -151,12 +151,7 @@ pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
         println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
     }
     for note in &plan.notes {
-        wrap(
-            &visible_line(&if note.starts_with("warning:") { note.clone() } else { format!("note: {note}") }),
-            TEXT_WIDTH,
-        )
-        .iter()
-        .for_each(|line| println!("{line}"));
+        wrap(&visible_line(&format!("note: {note}")), TEXT_WIDTH).iter().for_each(|line| println!("{line}"));
     }
     println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
     println!("estimated time {}", time_words(plan.estimated_seconds));

@@ -246,7 +246,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     }
     plan.note(format!("sensitivity: {}", crate::questions::reach_text(spec)));
     for warning in warnings(spec)? {
-        plan.note(format!("warning: {warning}"));
+        plan.note(warning);
     }
     let drive: u64 = steps.iter().map(|planned| planned.bytes_to_write.0).sum();
     plan.note(format!(

@@ -8,6 +8,7 @@ use senesce_runner::Recorded;
 use senesce_zoned::fit::block::DETERMINED;
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::error::Summary;
+use senesce_zoned::fit::points::CONCURRENT;
 use senesce_zoned::sim::model::{FitSource, Model};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +55,7 @@ impl Check<'_> {
     /// Describes operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
-        // The keys of points seed the simulation, so they keep this word.
-        let concurrent = if self.point.contains(" beside ") { " next to others" } else { "" };
+        let concurrent = if self.point.contains(CONCURRENT) { " next to others" } else { "" };
         let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
             "iops" => "commands per second",
             "mean" => "mean latency",

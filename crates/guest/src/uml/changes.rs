@@ -39,10 +39,13 @@ impl Change {
     }
 }
 
-/// Applies all changes whose text is there, once.
-pub(super) fn apply(tree: &Path) -> Result<(), GuestError> {
+/// Applies all changes whose text is there, once. Kernels since 6.13 need no change of the registers.
+pub(super) fn apply(tree: &Path, announce: &dyn Fn(&str)) -> Result<(), GuestError> {
     for changes in [[REGISTERS].as_slice(), &[DISCARDS, DISCARDS_VARIABLE]] {
         apply_together(tree, changes)?;
+    }
+    if !DISCARDS.is_applied(tree) {
+        announce("the discard thread of F2FS could not be corrected in these sources, so agings of F2FS may hang");
     }
     Ok(())
 }
@@ -50,7 +53,10 @@ pub(super) fn apply(tree: &Path) -> Result<(), GuestError> {
 /// Applies the changes of one file if all are possible.
 fn apply_together(tree: &Path, changes: &[Change]) -> Result<(), GuestError> {
     let Some(path) = changes.first().map(|change| tree.join(change.file)) else { return Ok(()) };
-    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(io_error("read", &path))?,
+    };
     let is_possible = |change: &Change| text.contains(change.from) && !text.contains(change.to);
     if !changes.iter().all(is_possible) {
         return Ok(());
@@ -76,18 +82,19 @@ mod tests {
         for changes in [[REGISTERS].as_slice(), &[DISCARDS_VARIABLE, DISCARDS]] {
             let tree = tree(changes);
             assert!(changes.iter().all(|change| !change.is_applied(tree.path())));
-            apply(tree.path()).unwrap();
+            apply(tree.path(), &|_| {}).unwrap();
             assert!(changes.iter().all(|change| change.is_applied(tree.path())), "{}", changes[0].file);
             let once = fs::read_to_string(tree.path().join(changes[0].file)).unwrap();
-            apply(tree.path()).unwrap();
+            apply(tree.path(), &|_| {}).unwrap();
             assert_eq!(fs::read_to_string(tree.path().join(changes[0].file)).unwrap(), once);
         }
     }
 
     #[test]
-    fn half_of_a_change_is_not_applied() {
+    fn half_of_a_change_is_announced_and_not_applied() {
         let tree = tree(&[DISCARDS]);
-        apply(tree.path()).unwrap();
-        assert!(!DISCARDS.is_applied(tree.path()));
+        let announced = std::cell::Cell::new(0);
+        apply(tree.path(), &|_| announced.set(announced.get() + 1)).unwrap();
+        assert_eq!((DISCARDS.is_applied(tree.path()), announced.get()), (false, 1));
     }
 }

@@ -155,7 +155,7 @@ fn is_version(text: &str) -> bool {
 fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     let tree = builds.join(format!("linux-source-{version}"));
     if tree.join("Kbuild").exists() {
-        return changes::apply(&tree).map(|()| tree);
+        return changes::apply(&tree, announce).map(|()| tree);
     }
     let found = rustix::fs::statvfs(builds).map_err(|errno| io_error("check", builds)(errno.into()))?;
     let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
@@ -175,7 +175,7 @@ fn unpack_source(version: &str, builds: &Path, announce: &dyn Fn(&str)) -> Resul
     let archive = root.join(format!("usr/src/{package}.tar.xz"));
     run_program(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(work.path()))?;
     let unpacked = work.path().join(format!("linux-source-{version}"));
-    changes::apply(&unpacked)?;
+    changes::apply(&unpacked, announce)?;
     fs::rename(&unpacked, &tree).map_err(io_error("rename into place", &tree))?;
     Ok(tree)
 }
@@ -242,7 +242,7 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, changes::REGISTERS.from).unwrap();
         assert_eq!(options_of(tree.path()), OPTIONS);
-        changes::apply(tree.path()).unwrap();
+        changes::apply(tree.path(), &|_| {}).unwrap();
         assert_eq!(options_of(tree.path()), format!("{OPTIONS}{WIDE_STACKS}"));
     }
 

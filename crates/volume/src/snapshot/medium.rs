@@ -29,7 +29,7 @@ impl Medium {
                 Ok(Self::Image { file, path, size })
             }
             TargetSpec::Device(path) => Ok(Self::Device(ClaimedDevice::claim_unused(path)?)),
-            TargetSpec::Directory(path) if !path.exists() => {
+            TargetSpec::Directory(path) if matches!(path.try_exists(), Ok(false)) => {
                 Err(TargetError::Usage(format!("{} does not exist", path.display())))
             }
             TargetSpec::Directory(_) | TargetSpec::Memory { .. } => Err(TargetError::Usage(format!(

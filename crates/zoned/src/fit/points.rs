@@ -7,6 +7,9 @@ use crate::sim::HostPath;
 use senesce_core::Bytes;
 use std::collections::BTreeMap;
 
+/// Joins two concurrent operations in the key of a point. Keys seed the simulation, so this word stays.
+pub const CONCURRENT: &str = " beside ";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     Iops,
@@ -170,7 +173,7 @@ impl Points {
             let writer = ActorSpec { bs, zones: Zones::Range(0, 400), jobs, rate: rate_of, ..ActorSpec::new(op) };
             let value = |metric, column| row.needed(column).map(|value| Value { actor: 0, metric, value });
             let point = Point {
-                key: format!("randread,bs=4096,qd={depth} beside {},bs=131072,rate={rate}MiB/s", op.name()),
+                key: format!("randread,bs=4096,qd={depth}{CONCURRENT}{},bs=131072,rate={rate}MiB/s", op.name()),
                 group: format!("reads next to {}s", op.name()),
                 job: Job { lbaf: Some(4096), ..Job::of(vec![reader, writer]) },
                 values: vec![value(Metric::Mean, "r_lat_mean_us")?, value(Metric::P95, "r_p95_us")?],
