@@ -71,7 +71,7 @@ impl Signals {
     }
 }
 
-/// What [`end`] prints.
+/// The message that [`end`] prints.
 static LAST_WORDS: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Sets the message of an interruption that ends the process at once, for example how to continue. The text stays allocated, because

@@ -20,7 +20,7 @@ pub(super) const REGISTERS: Change = Change {
 };
 
 /// F2FS's discard thread takes a finished discard again and again while a writer that waits for it has not run. On one processor without
-/// preemption the writer never runs, and virtual time stands still. The second time, the thread now sleeps for a tick.
+/// preemption the writer never runs, and virtual time stands still. The changed thread sleeps for a tick if it meets the same discard twice.
 const DISCARDS: Change = Change {
     file: "fs/f2fs/segment.c",
     from: "\t\ttrimmed += __wait_one_discard_bio(sbi, dc);\n\t\tgoto next;\n",
