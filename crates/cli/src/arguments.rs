@@ -4,6 +4,7 @@ use crate::session::runs_directory;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap_complete::engine::CompletionCandidate;
 use senesce_core::Failure;
+use senesce_exp_aging::age::{is_aging, is_unfinished};
 use senesce_runs::history::is_run;
 use senesce_volume::FileSystem;
 use std::ffi::OsStr;
@@ -12,19 +13,42 @@ use std::time::SystemTime;
 
 const LEAST_PREFIX: usize = 3;
 
+/// The runs among which `latest` chooses: those that the verb can use.
+#[derive(Clone, Copy)]
+pub(crate) struct Eligible {
+    plural: &'static str,
+    hint: &'static str,
+    includes: fn(&Path) -> bool,
+}
+
+impl Eligible {
+    pub(crate) const ANY: Self = Self { plural: "runs", hint: "name the run directory", includes: |_| true };
+    pub(crate) const AGINGS: Self = Self { plural: "agings", hint: "name the run directory", includes: is_aging };
+    pub(crate) const UNFINISHED_AGINGS: Self = Self {
+        plural: "unfinished agings",
+        hint: "name the run directory; a complete aging continues only with a new limit",
+        includes: is_unfinished,
+    };
+}
+
 /// Reads a RUN: a run directory, `latest`, or a prefix of the name or the hash of a run in `senesce-runs`.
 pub(crate) fn run() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
+    run_among(Eligible::ANY)
+}
+
+/// Reads a RUN as [`run`] does, with the last of the eligible runs as `latest`.
+pub(crate) fn run_among(eligible: Eligible) -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(move |word| find_run(&word, &runs_directory(), eligible))
 }
 
 /// Resolves a word to a run. An existing path is taken literally. Any other word must match exactly one run, or the code
 /// that opens it refuses it.
-fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
+fn find_run(word: &Path, runs: &Path, eligible: Eligible) -> Result<PathBuf, String> {
     let Some(text) = word.to_str().filter(|_| !word.exists()) else {
         return Ok(word.into());
     };
     if text == "latest" {
-        return newest(runs);
+        return newest(runs, eligible);
     }
     if text.len() < LEAST_PREFIX || text.contains('/') {
         return Ok(word.into());
@@ -40,10 +64,12 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the most recently written run of a directory.
-pub(crate) fn newest(runs: &Path) -> Result<PathBuf, String> {
-    let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
-    newest.ok_or_else(|| format!("no runs in {}\nhint: name the run directory", runs.display()))
+/// Returns the most recently written of the eligible runs of a directory.
+pub(crate) fn newest(runs: &Path, eligible: Eligible) -> Result<PathBuf, String> {
+    let mut paths = run_paths(runs);
+    paths.sort_by_cached_key(|path| changed(path));
+    let newest = paths.into_iter().rev().find(|path| (eligible.includes)(path));
+    newest.ok_or_else(|| format!("no {} in {}\nhint: {}", eligible.plural, runs.display(), eligible.hint))
 }
 
 fn begins(path: &Path, text: &str) -> bool {
@@ -115,6 +141,9 @@ fn matching(begun: &OsStr, known: impl Iterator<Item = String>) -> Vec<Completio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::{Environment, Plan, RunDirectory, Seed};
+    use senesce_exp_aging::age::{Age, demo};
+    use senesce_runner::new_plan;
     use std::fs::{self, File};
     use std::time::Duration;
 
@@ -132,7 +161,7 @@ mod tests {
     fn run_is_found_by_name_hash_or_time() {
         let directory = tempfile::tempdir().unwrap();
         runs(directory.path());
-        let find = |word: &str| find_run(Path::new(word), directory.path());
+        let find = |word: &str| find_run(Path::new(word), directory.path(), Eligible::ANY);
         for (word, run) in
             [("latest", "age-1f2e3d4c"), ("1f2e3", "age-1f2e3d4c"), ("77a", "bench-77aa00ff"), ("zns", "zns-1f2e0000")]
         {
@@ -144,7 +173,37 @@ mod tests {
             assert_eq!(find(word), Ok(PathBuf::from(word)), "is refused when it is opened");
         }
         assert_eq!(find(&directory.path().to_string_lossy()), Ok(directory.path().into()), "a path is itself");
-        assert!(find_run(Path::new("latest"), Path::new("/nonexistent")).is_err());
+        assert!(find_run(Path::new("latest"), Path::new("/nonexistent"), Eligible::ANY).is_err());
+    }
+
+    /// Writes a run that changed this number of seconds after the epoch.
+    fn write_run(path: &Path, plan: &Plan, is_complete: bool, seconds: u64) {
+        let mut run = RunDirectory::open(path, plan, &Environment::default()).unwrap();
+        run.append("interrupted", &()).unwrap();
+        if is_complete {
+            run.finish(&serde_json::json!({})).unwrap();
+        }
+        let events = File::options().append(true).open(path.join("events.jsonl")).unwrap();
+        events.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn latest_is_the_last_run_that_the_verb_can_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let latest = |eligible| find_run(Path::new("latest"), directory.path(), eligible);
+        let spec = demo::spec(demo::SMALL).unwrap();
+        let (aging, bench) = (new_plan::<Age>(&spec, spec.seed).unwrap(), Plan::default_of("bench", Seed(1)));
+        write_run(&at("bench-1"), &bench, false, 1);
+        for eligible in [Eligible::AGINGS, Eligible::UNFINISHED_AGINGS] {
+            assert!(latest(eligible).unwrap_err().contains("\nhint: "));
+        }
+        write_run(&at("age-2"), &aging, false, 2);
+        write_run(&at("age-3"), &aging, true, 3);
+        write_run(&at("bench-4"), &bench, false, 4);
+        assert_eq!(latest(Eligible::ANY), Ok(at("bench-4")));
+        assert_eq!(latest(Eligible::AGINGS), Ok(at("age-3")));
+        assert_eq!(latest(Eligible::UNFINISHED_AGINGS), Ok(at("age-2")));
     }
 
     #[test]
@@ -157,7 +216,7 @@ mod tests {
             std::os::unix::fs::symlink(run, link).unwrap();
         }
         assert_eq!(run_paths(directory.path()).len(), 3);
-        assert_eq!(newest(directory.path()), Ok(directory.path().join("age-1f2e3d4c")));
+        assert_eq!(newest(directory.path(), Eligible::ANY), Ok(directory.path().join("age-1f2e3d4c")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `senesce age`: ages a file system.
 
 use crate::Exit;
-use crate::arguments;
+use crate::arguments::{self, Eligible};
 use crate::display::print_plan;
 use crate::display::{show_brief, significant};
 use crate::output::output_failed;
@@ -43,7 +43,8 @@ pub(crate) struct Age {
     mpi: bool,
     /// Continue a stopped run, with new limits if given
     #[arg(long, value_name = "RUN", help_heading = "Run",
-          value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
+          value_parser = arguments::run_among(Eligible::UNFINISHED_AGINGS),
+          add = ArgValueCompleter::new(arguments::complete_run))]
     resume: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long, help_heading = "Output")]

@@ -5,7 +5,7 @@ mod import;
 mod repeat;
 
 use crate::Exit;
-use crate::arguments::{self, newest, run_paths};
+use crate::arguments::{self, Eligible, newest, run_paths};
 use crate::display::print_table;
 use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
@@ -90,7 +90,8 @@ impl Verb for Runs {
             Action::Repeat(repeat) => repeat.run(session),
             Action::Rm(remove) => remove.run(),
             Action::Latest { directory } => {
-                println!("{}", newest(&directory.unwrap_or_else(runs_directory)).map_err(Failure::usage)?.display());
+                let newest = newest(&directory.unwrap_or_else(runs_directory), Eligible::ANY);
+                println!("{}", newest.map_err(Failure::usage)?.display());
                 Ok(ExitCode::Done.into())
             }
             Action::Label { text, runs } => {

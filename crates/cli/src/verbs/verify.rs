@@ -1,7 +1,7 @@
 //! `senesce verify RUN`.
 
 use crate::Exit;
-use crate::arguments;
+use crate::arguments::{self, Eligible};
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::verb_table::Verb;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct Verify {
     /// Run directory of an aging
-    #[arg(value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
+    #[arg(value_parser = arguments::run_among(Eligible::AGINGS), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
     /// Expected digest of the layout (layout_digest of age --json)
     #[arg(long, value_name = "DIGEST", help_heading = "Target")]

@@ -134,6 +134,22 @@ fn run_out_of_time_continues_with_the_same_plan() {
 }
 
 #[test]
+fn latest_is_the_last_run_that_the_verb_can_use() {
+    let directory = temporary_directory();
+    let stopped = json_of(directory.path(), &format!("age short --out senesce-runs/short --max-time 1ms {SMALL}"));
+    assert_eq!(stopped["stopped_by"], "time");
+    succeeds(directory.path(), &format!("age whole --out senesce-runs/whole {SMALL}"));
+    let measure = "zoned measure sim:zn540 --op write --time 1ms --out senesce-runs/other";
+    run_line(directory.path(), measure);
+    let resumed = json_of(directory.path(), "age --resume latest --max-time 1h --json");
+    assert!(resumed["operations"].as_u64() > stopped["operations"].as_u64(), "{resumed}");
+    run_line(directory.path(), &measure.replace("other", "another"));
+    succeeds(directory.path(), "verify latest");
+    // No unfinished one is left.
+    ends(directory.path(), "age --resume latest", 2);
+}
+
+#[test]
 fn options_ignored_by_a_continued_run_are_refused() {
     let directory = temporary_directory();
     succeeds(directory.path(), &format!("age aged --out run {SMALL}"));

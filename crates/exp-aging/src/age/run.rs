@@ -11,9 +11,9 @@ use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
+use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory};
 use senesce_devmodel::last_write::LastWrites;
-use senesce_runner::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
+use senesce_runner::{Conduct, Context, Outcome, Recorded, Run, conduct, interrupted, spec_of};
 use senesce_runs::write_order::{self, Recording};
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
 use serde_json::{Value, json};
@@ -63,9 +63,27 @@ pub fn spec_of_run(path: &Path) -> Result<AgeSpec, Failure> {
     recorded(path).map(|(_, spec)| spec)
 }
 
+/// Returns whether `path` is the run directory of an aging.
+pub fn is_aging(path: &Path) -> bool {
+    Plan::of_run(path).is_ok_and(|plan| plan.kind == Age::KIND)
+}
+
+/// Returns whether [`resume`] continues the run in `path` without new limits: an aging that was interrupted, or that stopped at
+/// its time limit.
+pub fn is_unfinished(path: &Path) -> bool {
+    is_aging(path) && recorded(path).is_ok_and(|(record, spec)| record.is_partial() || needs_time(&record, &spec))
+}
+
+fn needs_time(record: &Record, spec: &AgeSpec) -> bool {
+    Recorded::<Age>::of(record).is_ok_and(|recorded| {
+        let spec = ExtendedSpec::of(spec, recorded.events()).spec;
+        was_out_of_time(&recorded) && Start::of(&spec, &recorded).continues
+    })
+}
+
 fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
     let record = Record::open(path)?;
-    if record.plan.kind != "age" {
+    if record.plan.kind != Age::KIND {
         let words = format!("{} is not an aging that can be continued; run its command again", path.display());
         return Err(Failure::usage(words));
     }
