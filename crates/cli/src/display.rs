@@ -33,15 +33,36 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool, tables: Tables) ->
     Ok(())
 }
 
+/// How the user gets another result than that of a complete run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rerun {
+    /// `--again`, which excludes `--out`.
+    Again,
+    /// Another `--out`, which every verb with a record has.
+    OtherDirectory,
+    /// Limits, for a run that was resumed: it stays in its directory.
+    NewLimits,
+}
+
+impl Rerun {
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Again => "--again runs it again",
+            Self::OtherDirectory => "another --out runs it again",
+            Self::NewLimits => "a new limit continues it, such as --overwrites",
+        }
+    }
+}
+
 pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    begin_result(outcome, session);
+    begin_result(outcome, Rerun::OtherDirectory, session);
     print_analysis(&outcome.analysis, json, Tables::Named).map_err(output_failed)?;
     Ok(show_record(outcome))
 }
 
 /// Prints the answer first, then the first table. The report has the rest; JSON is complete.
-pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    begin_result(outcome, session);
+pub(crate) fn show_brief(outcome: &Outcome, rerun: Rerun, json: bool, session: &Session) -> Result<Exit, Failure> {
+    begin_result(outcome, rerun, session);
     match json {
         true => print_analysis(&outcome.analysis, true, Tables::Named),
         false => write_brief(&mut crate::output::stdout(), &outcome.analysis, terminal_width()),
@@ -50,10 +71,10 @@ pub(crate) fn show_brief(outcome: &Outcome, json: bool, session: &Session) -> Re
     Ok(show_record(outcome))
 }
 
-pub(crate) fn begin_result(outcome: &Outcome, session: &Session) {
+pub(crate) fn begin_result(outcome: &Outcome, rerun: Rerun, session: &Session) {
     session.clear();
     if outcome.state == State::WasDone {
-        eprintln!("already done: result of {}\nhint: --again runs it again", outcome.path.display());
+        eprintln!("already done: result of {}\nhint: {}", outcome.path.display(), rerun.hint());
     }
 }
 

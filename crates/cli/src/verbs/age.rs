@@ -2,8 +2,7 @@
 
 use crate::Exit;
 use crate::arguments::{self, Eligible};
-use crate::display::print_plan;
-use crate::display::{show_brief, significant};
+use crate::display::{Rerun, print_plan, show_brief, significant};
 use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
@@ -106,7 +105,7 @@ impl Verb for Age {
         let interrupt = session.interrupt()?;
         let how = self.conduct(session.progress(), &interrupt, None);
         if let Some(path) = &self.resume {
-            return show_brief(&resume(path, &self.spec.limits, &how)?, self.json, session);
+            return show_brief(&resume(path, &self.spec.limits, &how)?, self.rerun(), self.json, session);
         }
         let spec = self.specification(session)?.on(self.target()?)?;
         if self.start.dry_run {
@@ -123,7 +122,7 @@ impl Verb for Age {
             }
             return Ok(ExitCode::Done.into());
         }
-        show_brief(&self.start(&spec, &how)?, self.json, session)
+        show_brief(&self.start(&spec, &how)?, self.rerun(), self.json, session)
     }
 }
 
@@ -199,6 +198,14 @@ impl Age {
         Ok(self.start.target.as_deref().map(str::parse).transpose()?)
     }
 
+    fn rerun(&self) -> Rerun {
+        match (&self.resume, &self.start.out) {
+            (Some(_), _) => Rerun::NewLimits,
+            (None, Some(_)) => Rerun::OtherDirectory,
+            (None, None) => Rerun::Again,
+        }
+    }
+
     fn specification(&self, session: &Session) -> Result<AgeSpec, Failure> {
         match &self.start.like {
             None => Ok(self.spec.clone()),
@@ -252,7 +259,7 @@ impl Age {
             }
         });
         match led {
-            Ok(Some(outcome)) => show_brief(&outcome, self.json, session),
+            Ok(Some(outcome)) => show_brief(&outcome, self.rerun(), self.json, session),
             Err(failure) if cluster.is_first() => Err(failure),
             _ => Ok(ExitCode::Done.into()),
         }
@@ -262,7 +269,26 @@ impl Age {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches;
     use serde_json::json;
+
+    #[test]
+    fn hint_for_a_complete_run_fits_the_options() {
+        let refuses = |line: &str| crate::command().try_get_matches_from(line.split(' ')).is_err();
+        for (line, rerun, added, excluded) in [
+            ("senesce age memory:1G", Rerun::Again, " --again", ""),
+            ("senesce age memory:1G", Rerun::Again, " --out other", ""),
+            ("senesce age memory:1G --out run", Rerun::OtherDirectory, "", " --again"),
+            ("senesce age --resume run", Rerun::NewLimits, " --overwrites 5", " --again"),
+            ("senesce age --resume run", Rerun::NewLimits, " --overwrites 5", " --out other"),
+        ] {
+            let matches = crate::command().try_get_matches_from(line.split(' ')).unwrap();
+            let age = Age::from_arg_matches(matches.subcommand().unwrap().1).unwrap();
+            assert_eq!(age.rerun(), rerun, "{line}");
+            assert!(!refuses(&format!("{line}{added}")), "{line}{added}");
+            assert!(excluded.is_empty() || refuses(&format!("{line}{excluded}")), "{line}{excluded}");
+        }
+    }
 
     #[test]
     fn plan_has_terms_of_the_glossary_and_rounded_values() {

@@ -3,7 +3,7 @@
 mod text;
 
 use crate::Exit;
-use crate::display::{begin_result, show_brief, show_record};
+use crate::display::{Rerun, begin_result, show_brief, show_record};
 use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
@@ -15,7 +15,7 @@ use senesce_core::analysis::score_lines;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::machine::{VIRTUAL_TIME_ADVICE, is_emulated, memory_available};
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Record, Silent, Table, Verdict};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Record, Silent, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
 use senesce_runner::{Conduct, Needs, Outcome, State, conduct, default_path, new_plan};
 use senesce_volume::scratch_directory::MEMORY;
@@ -63,13 +63,17 @@ impl Verb for Demo {
             (None, None) => self.first_that_works(session)?,
         };
         let exit = match outcome.analysis.tables.first().filter(|table| table.id == "answer") {
-            Some(answer) => show_answer(&outcome, answer, session)?,
+            Some(answer) => {
+                begin_result(&outcome, self.rerun(), session);
+                text::write_answer(&mut crate::output::stdout(), &outcome.analysis, answer).map_err(output_failed)?;
+                ended(&outcome)
+            }
             None if is_simulated(&outcome.analysis) => {
-                begin_result(&outcome, session);
+                begin_result(&outcome, self.rerun(), session);
                 write_simulated(&mut crate::output::stdout(), &outcome.analysis).map_err(output_failed)?;
                 ended(&outcome)
             }
-            None => show_brief(&outcome, false, session)?,
+            None => show_brief(&outcome, self.rerun(), false, session)?,
         };
         println!("report: {}", report::write_default(&outcome.path)?.display());
         Ok(exit)
@@ -77,6 +81,10 @@ impl Verb for Demo {
 }
 
 impl Demo {
+    fn rerun(&self) -> Rerun {
+        if self.out.is_some() { Rerun::OtherDirectory } else { Rerun::Again }
+    }
+
     fn stored(&self) -> Option<AgeSpec> {
         if is_root() { None } else { self.stored_in(&runs_directory()) }
     }
@@ -166,13 +174,6 @@ impl Demo {
         };
         experiment.reproduce(Level::Smoke, &chosen, &how)
     }
-}
-
-/// Shows the table that answers what age costs, and how to read it.
-fn show_answer(outcome: &Outcome, answer: &Table, session: &Session) -> Result<Exit, Failure> {
-    begin_result(outcome, session);
-    text::write_answer(&mut crate::output::stdout(), &outcome.analysis, answer).map_err(output_failed)?;
-    Ok(ended(outcome))
 }
 
 /// Returns the exit code. The line of the report has the path of a complete run.
@@ -317,6 +318,13 @@ mod tests {
         let words = [&["senesce", "demo"], words].concat();
         let matches = crate::command().try_get_matches_from(words).unwrap();
         Demo::from_arg_matches(matches.subcommand().unwrap().1).unwrap()
+    }
+
+    #[test]
+    fn hint_for_a_complete_demo_fits_its_options() {
+        assert_eq!((parsed(&[]).rerun(), parsed(&["--again"]).again), (Rerun::Again, true));
+        assert_eq!(parsed(&["--out", "run"]).rerun(), Rerun::OtherDirectory);
+        assert!(crate::command().try_get_matches_from(["senesce", "demo", "--out", "run", "--again"]).is_err());
     }
 
     #[test]
