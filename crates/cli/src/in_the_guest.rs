@@ -14,7 +14,7 @@ use senesce_exp_aging::age::{AgeSpec, spec_of_run};
 use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, GuestTime, KeptFiles};
 use senesce_volume::TargetSpec;
-use shares::Shares;
+pub(crate) use shares::Shares;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -63,6 +63,16 @@ impl Shares {
         Ok(shares)
     }
 
+    /// Returns the folders for any command in a guest: the named ones, which must exist, or the runs directory.
+    pub(crate) fn named(named: &[PathBuf], here: &Path) -> Result<Self, Failure> {
+        let mut shares = Self::default();
+        match named.is_empty() {
+            true => shares.run(&here.join(runs_directory()))?,
+            false => shares.folders = senesce_guest::share::existing(named, here)?,
+        }
+        Ok(shares)
+    }
+
     /// Adds the folder of an image, which then stays on the host.
     pub(crate) fn with_image(mut self, image: Option<&Path>, here: &Path) -> Result<Self, Failure> {
         if let Some(image) = image {
@@ -187,6 +197,23 @@ mod tests {
         fs::create_dir(here.join("there")).unwrap();
         let [folders, _, left] = with("there").unwrap();
         assert_eq!((folders, left), (vec!["there".to_string()], vec!["file".to_string(), "there".to_string()]));
+    }
+
+    #[test]
+    fn runs_directory_for_a_command_remains_only_with_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = &folder.path().canonicalize().unwrap();
+        let runs = here.join(runs_directory());
+        for content in [None, Some("result")] {
+            let shares = Shares::named(&[], here).unwrap();
+            assert_eq!(shares.folders, std::slice::from_ref(&runs));
+            assert!(runs.is_dir(), "the guest may write there");
+            content.iter().for_each(|name| fs::write(runs.join(name), "").unwrap());
+            drop(shares);
+            assert_eq!(runs.exists(), content.is_some());
+        }
+        assert_eq!(Shares::named(&["senesce-runs".into()], here).unwrap().folders, [runs]);
+        assert!(Shares::named(&["missing".into()], here).is_err());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `senesce vm`: guests that run commands on the host's own files.
 
 use crate::Exit;
+use crate::in_the_guest::Shares;
 use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
-use senesce_core::output::{self, Format};
+use senesce_core::output::Format;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_guest::kernel::{Engine, Kernel};
@@ -215,13 +216,6 @@ fn engine_name(kernel: &Kernel) -> &'static str {
     if kernel.is_user_mode() { "uml" } else { "qemu" }
 }
 
-/// Creates the runs directory, as every verb with a record does.
-fn runs_folder(here: &Path) -> Result<PathBuf, Failure> {
-    let folder = here.join(crate::session::runs_directory());
-    output::directory(&folder)?;
-    Ok(folder)
-}
-
 fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let drives = options.drives.iter().map(|text| Drive::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let memory: Bytes = options.memory.parse()?;
@@ -232,11 +226,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let kernel = senesce_guest::kernel::choose(options.kernel.as_deref(), options.engine())?;
-    // Created last, so that a refusal leaves no folder.
-    let shares = match options.shares.is_empty() {
-        true => vec![runs_folder(&here)?],
-        false => senesce_guest::share::existing(&options.shares, &here)?,
-    };
+    let shares = Shares::named(&options.shares, &here)?;
     let guest = GuestRun {
         kernel,
         drives,
@@ -246,7 +236,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),
         time: if options.virtual_time { GuestTime::Virtual } else { GuestTime::Real },
         command: options.command,
-        shares,
+        shares: shares.folders.clone(),
         time_limit,
     };
     session.clear();

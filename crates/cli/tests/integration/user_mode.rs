@@ -53,6 +53,7 @@ fn exit_status_and_output_are_returned() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n0\n");
         assert!(stderr(&output).contains("err"));
         assert_eq!(stderr(&output).contains("Landlock"), matches!(host, Host::NoNamespaces));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{host:?}: the guest wrote nothing");
     }
 }
 
