@@ -1,5 +1,7 @@
 //! `senesce doctor`: reports the capabilities of this machine and how to add missing ones.
 
+mod conclusion;
+
 use crate::Exit;
 use crate::display::terminal_width;
 use crate::experiment_text::TEXT_WIDTH;
@@ -8,6 +10,7 @@ use crate::session::Session;
 use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
+use conclusion::{Conclusion, KERNEL};
 use senesce_core::environment::is_root;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{ExitCode, Failure};
@@ -52,15 +55,18 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
     checks.push(kernels_with_virtual_time());
     let packaged = uml::packaged_programs();
     checks.iter_mut().for_each(|check| explain(check, &packaged, is_root()));
+    let conclusion = Conclusion::of(&checks, &packaged);
     let mut out = crate::output::stdout();
     if as_json {
         let list: Vec<_> = checks
             .iter()
             .map(|check| json!({"what": check.what, "needed_for": check.needed_for, "ok": check.state == State::Works, "found": check.found, "remedy": check.remedy}))
             .collect();
-        return writeln!(out, "{}", serde_json::Value::Array(list));
+        return writeln!(out, "{}", json!({"checks": list, "conclusion": conclusion}));
     }
-    write_checks(&mut out, &checks, terminal_width().unwrap_or(TEXT_WIDTH))
+    let limit = terminal_width().unwrap_or(TEXT_WIDTH);
+    write_checks(&mut out, &checks, limit)?;
+    wrap(&conclusion.line(), limit).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn kernels_with_virtual_time() -> Check {
@@ -72,7 +78,7 @@ fn kernels_with_virtual_time() -> Check {
             (if names.is_empty() { State::Missing } else { State::Works }, names.join(", "))
         }
     };
-    let (what, needed_for) = ("user-mode kernel".into(), "images without root, virtual time".into());
+    let (what, needed_for) = (KERNEL.into(), "images without root, virtual time".into());
     Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
 }
 

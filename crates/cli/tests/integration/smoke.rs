@@ -2,6 +2,7 @@
 
 use crate::common::{json, run};
 use senesce_claims::{ClaimSet, Rule, Selection};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -40,6 +41,19 @@ fn every_experiment_runs_at_the_smoke_scale_and_reports() {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(crate::common::leftovers(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn doctor_concludes_from_its_checks() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let found = json(&run(directory.path(), &["doctor", "--json"]));
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let checks: Vec<Value> = list(&found["checks"]).iter().map(|check| check["what"].clone()).collect();
+    assert!(!list(&found["conclusion"]["ready"]).is_empty(), "{found}");
+    for one in list(&found["conclusion"]["not_ready"]) {
+        let missing = list(&one["missing"]);
+        assert!(!missing.is_empty() && missing.iter().all(|name| checks.contains(name)), "{one}");
+    }
 }
 
 #[test]

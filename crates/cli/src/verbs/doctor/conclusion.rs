@@ -1,0 +1,149 @@
+//! The conclusion of `senesce doctor`: the features that are ready, and the missing checks of the others.
+
+use senesce_guest::qemu::QEMU;
+use senesce_runs::doctor::{Check, State};
+use serde::Serialize;
+
+const ROOT: &str = "root";
+pub(super) const KERNEL: &str = "user-mode kernel";
+const IMAGES: &[&str] = &[ROOT, "/dev/loop-control", "mkfs.ext4"];
+
+/// Features, each with lists of checks: all checks of one list must pass. The check of a drive is named by its purpose.
+const FEATURES: [(&str, &[&[&str]]); 7] = [
+    ("age and bench of directories", &[&[]]),
+    ("demo and age of images", &[IMAGES, &[KERNEL, "mkfs.ext4"]]),
+    ("study", &[IMAGES]),
+    ("cold reads", &[&[ROOT, "self-test: cold read"]]),
+    ("block traces", &[&[ROOT, "self-test: block trace"]]),
+    ("tiered file system", &[&["/dev/fuse", ROOT], &["/dev/fuse", "fusermount3"]]),
+    ("zoned drives", &[&["a zoned drive"], &[QEMU]]),
+];
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Conclusion {
+    #[serde(skip)]
+    is_root: bool,
+    ready: Vec<&'static str>,
+    not_ready: Vec<Unready>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Unready {
+    feature: &'static str,
+    /// The first missing check of each list.
+    missing: Vec<&'static str>,
+}
+
+impl Conclusion {
+    /// Derives the conclusion from the checks. Guests have the programs in `packaged` even if this machine lacks them.
+    pub(super) fn of(checks: &[Check], packaged: &[String]) -> Self {
+        let is_named = |check: &Check, name: &str| check.what == name || check.needed_for == name;
+        let works = |name: &str| checks.iter().any(|check| is_named(check, name) && check.state == State::Works);
+        let is_packaged = |name: &str| packaged.iter().any(|program| program == name);
+        let mut conclusion = Self { is_root: works(ROOT), ready: Vec::new(), not_ready: Vec::new() };
+        for (feature, lists) in FEATURES {
+            let mut missing = Vec::new();
+            for list in lists {
+                let in_guest = list.contains(&KERNEL);
+                missing.push(list.iter().copied().find(|name| !works(name) && !(in_guest && is_packaged(name))));
+            }
+            if missing.contains(&None) {
+                conclusion.ready.push(feature);
+                continue;
+            }
+            // An absent drive has no check.
+            let is_listed = |name: &&str| checks.iter().any(|check| check.what == *name);
+            let mut missing: Vec<&str> = missing.into_iter().flatten().filter(is_listed).collect();
+            missing.dedup();
+            conclusion.not_ready.push(Unready { feature, missing });
+        }
+        conclusion
+    }
+
+    pub(super) fn line(&self) -> String {
+        let begin = if self.is_root { "Ready" } else { "Ready without root" };
+        let ready = format!("{begin}: {}.", self.ready.join(", "));
+        let groups = self.not_ready.chunk_by(|one, other| one.missing == other.missing);
+        let groups: Vec<String> = groups.map(words).collect();
+        if groups.is_empty() { ready } else { format!("{ready} Not ready: {}.", groups.join("; ")) }
+    }
+}
+
+/// Formats features that miss the same checks: `study, cold reads (missing: root)`.
+fn words(group: &[Unready]) -> String {
+    let features: Vec<&str> = group.iter().map(|one| one.feature).collect();
+    let missing = group.iter().take(1).flat_map(|one| &one.missing);
+    let missing: Vec<&str> = missing.map(|name| shown(name)).collect();
+    format!("{} (missing: {})", features.join(", "), missing.join(" or "))
+}
+
+fn shown(check: &'static str) -> &'static str {
+    if check.starts_with("self-test: ") { "a passed self-test" } else { check }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAMS: [&str; 3] = ["mkfs.ext4", "fusermount3", QEMU];
+
+    /// Returns the checks of a machine on which only these pass.
+    fn checks(passed: &[&str]) -> Vec<Check> {
+        let names = [ROOT, "/dev/loop-control", "/dev/fuse", "self-test: cold read", "self-test: block trace", KERNEL];
+        let check = |name: &str| Check {
+            what: name.into(),
+            needed_for: "something".into(),
+            state: if passed.contains(&name) { State::Works } else { State::Missing },
+            found: String::new(),
+            remedy: String::new(),
+        };
+        names.into_iter().chain(PROGRAMS).map(check).collect()
+    }
+
+    fn missing<'a>(conclusion: &'a Conclusion, feature: &str) -> &'a [&'static str] {
+        &conclusion.not_ready.iter().find(|one| one.feature == feature).unwrap().missing
+    }
+
+    #[test]
+    fn user_with_a_user_mode_kernel_lacks_only_what_needs_root() {
+        let found = checks(&[KERNEL, "mkfs.ext4", "/dev/fuse", "fusermount3", QEMU]);
+        let conclusion = Conclusion::of(&found, &[]);
+        let not_ready: Vec<&str> = conclusion.not_ready.iter().map(|one| one.feature).collect();
+        assert_eq!(not_ready, ["study", "cold reads", "block traces"]);
+        assert!(conclusion.not_ready.iter().all(|one| one.missing == [ROOT]));
+        assert_eq!(conclusion.ready.len() + not_ready.len(), FEATURES.len());
+        assert!(!conclusion.is_root && conclusion.line().matches("missing").count() == 1, "{}", conclusion.line());
+    }
+
+    #[test]
+    fn one_missing_check_of_each_list_is_named() {
+        let bare = Conclusion::of(&checks(&[]), &[]);
+        assert_eq!(bare.ready, ["age and bench of directories"]);
+        assert_eq!(missing(&bare, "demo and age of images"), [ROOT, KERNEL]);
+        assert_eq!(missing(&bare, "tiered file system"), ["/dev/fuse"], "once");
+        assert_eq!(missing(&bare, "zoned drives"), [QEMU], "an absent drive has no check");
+    }
+
+    #[test]
+    fn program_of_the_guest_and_a_drive_count() {
+        let mut found = checks(&[KERNEL]);
+        found.push(Check {
+            what: "/dev/nvme0n1".into(),
+            needed_for: "a zoned drive".into(),
+            state: State::Works,
+            ..found[0].clone()
+        });
+        let conclusion = Conclusion::of(&found, &["mkfs.ext4".into()]);
+        assert_eq!(conclusion.ready, ["age and bench of directories", "demo and age of images", "zoned drives"]);
+        let without = Conclusion::of(&found, &[]);
+        assert_eq!(missing(&without, "demo and age of images"), [ROOT, "mkfs.ext4"]);
+    }
+
+    #[test]
+    fn line_of_a_complete_machine_names_nothing_missing() {
+        let names: Vec<String> = checks(&[]).into_iter().map(|check| check.what).collect();
+        let conclusion = Conclusion::of(&checks(&names.iter().map(String::as_str).collect::<Vec<_>>()), &[]);
+        assert!(conclusion.is_root && conclusion.not_ready.is_empty());
+        assert_eq!(conclusion.line().matches(". ").count(), 0, "one sentence");
+    }
+}
