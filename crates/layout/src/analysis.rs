@@ -50,7 +50,7 @@ fn overview(summary: &LayoutSummary) -> Table {
     let rows: [(&str, Value); 12] = [
         ("files", json!(summary.files)),
         ("extents", json!(summary.extents)),
-        ("extents per file", json!(per_file)),
+        ("extents per file (empty ones count)", json!(per_file)),
         ("fragmented files", json!(summary.fragmented_files)),
         ("static layout score", json!(summary.static_layout_score)),
         ("tree layout score", json!(summary.tree_layout_score)),
@@ -134,5 +134,33 @@ pub fn free_space_figure(states: &[(String, FreeSpace)], device: &str) -> Figure
             y: Axis::linear("free space").in_bytes().from_zero(),
             series: series.collect(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two files of one extent and two empty ones.
+    fn summary() -> LayoutSummary {
+        let none = json!({"extents": 0, "bytes": 0});
+        let jumps = json!({"count": 0, "log2_blocks": []});
+        let summary = json!({
+            "target": "t", "file_system": "ext4", "view": "mounted", "method": "fiemap", "files": 4, "extents": 2,
+            "fragmented_files": 0, "static_layout_score": 1.0, "tree_layout_score": 1.0, "discontinuities": jumps,
+            "free_space": null, "free_space_note": "none", "elapsed_seconds": 0.0, "peak_rss_bytes": 0, "blocks": 4,
+            "discontinuities_inside_files": jumps, "size_classes": [],
+            "extents_per_file": [{"extents": 0, "files": 2}, {"extents": 1, "files": 2}],
+            "unwritten": none, "shared": none, "encoded": none, "inline": none, "delayed": none, "extra_links": 0,
+            "vanished": 0, "other_file_systems": 0, "directories": 1, "denied": 0,
+        });
+        serde_json::from_value(summary).unwrap()
+    }
+
+    #[test]
+    fn empty_files_count_in_the_extents_per_file_and_its_label() {
+        let table = overview(&summary());
+        let row = table.rows.iter().find(|row| row[1] == json!(0.5)).unwrap();
+        assert!(row[0].as_str().unwrap().contains("empty"), "{row:?}");
     }
 }
