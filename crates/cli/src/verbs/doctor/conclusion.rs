@@ -16,7 +16,7 @@ const FEATURES: [(&str, &[&[&str]]); 7] = [
     ("cold reads", &[&[ROOT, "self-test: cold read"]]),
     ("block traces", &[&[ROOT, "self-test: block trace"]]),
     ("tiered file system", &[&["/dev/fuse", ROOT], &["/dev/fuse", "fusermount3"]]),
-    ("zoned drives", &[&["a zoned drive"], &[QEMU]]),
+    ("zoned drives", &[&["a zoned drive", ROOT], &[QEMU]]),
 ];
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -125,18 +125,24 @@ mod tests {
     }
 
     #[test]
-    fn program_of_the_guest_and_a_drive_count() {
-        let mut found = checks(&[KERNEL]);
-        found.push(Check {
-            what: "/dev/nvme0n1".into(),
-            needed_for: "a zoned drive".into(),
-            state: State::Works,
-            ..found[0].clone()
-        });
+    fn program_of_the_guest_counts() {
+        let found = checks(&[KERNEL]);
         let conclusion = Conclusion::of(&found, &["mkfs.ext4".into()]);
-        assert_eq!(conclusion.ready, ["age and bench of directories", "demo and age of images", "zoned drives"]);
+        assert_eq!(conclusion.ready, ["age and bench of directories", "demo and age of images"]);
         let without = Conclusion::of(&found, &[]);
         assert_eq!(missing(&without, "demo and age of images"), [ROOT, "mkfs.ext4"]);
+    }
+
+    #[test]
+    fn zoned_drive_of_the_machine_needs_root() {
+        let with_drive = |passed: &[&str]| {
+            let (what, needed_for) = ("/dev/nvme0n1".into(), "a zoned drive".into());
+            let (found, remedy) = (String::new(), String::new());
+            let drive = Check { what, needed_for, state: State::Works, found, remedy };
+            Conclusion::of(&[checks(passed), vec![drive]].concat(), &[])
+        };
+        assert!(with_drive(&[ROOT]).ready.contains(&"zoned drives"));
+        assert_eq!(missing(&with_drive(&[]), "zoned drives"), [ROOT, QEMU]);
     }
 
     #[test]
