@@ -18,13 +18,18 @@ pub fn direction(better: Better) -> Option<Direction> {
 /// Fields of a decision at the default margin: `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`,
 /// `repetitions_needed`, and as `counted` the unit of that number; null if missing.
 pub fn fields(decision: &Decision) -> Map<String, Value> {
+    fields_at(decision, MARGIN)
+}
+
+/// Returns the [`fields`] of a decision at another margin (a fraction).
+pub(crate) fn fields_at(decision: &Decision, margin: f64) -> Map<String, Value> {
     let (detectable, needed) = match &decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => (json!(detectable), json!(repetitions_needed)),
         _ => (Value::Null, Value::Null),
     };
     let mut fields = interval_fields(decision.interval.as_ref());
     fields.insert("verdict".into(), json!(decision.verdict.word()));
-    fields.insert("words".into(), json!(decision.text_at(MARGIN)));
+    fields.insert("words".into(), json!(decision.text_at(margin)));
     fields.insert("detectable".into(), detectable);
     fields.insert("repetitions_needed".into(), needed);
     fields.insert("counted".into(), json!(decision.unit.map(Unit::plural)));

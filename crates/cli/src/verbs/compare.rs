@@ -112,7 +112,7 @@ impl Verb for Compare {
         if let Some(file) = &self.ktap {
             self.output.write(file, Format::Text, ktap::render(&cases(&comparison)).as_bytes())?;
         }
-        print_analysis(&analysis, self.json, Tables::Whole).map_err(output_failed)?;
+        print_analysis(&comparison.brief_analysis(), self.json, Tables::Whole).map_err(output_failed)?;
         Ok(comparison.exit_code().into())
     }
 }

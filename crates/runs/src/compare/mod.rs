@@ -4,6 +4,7 @@ mod between_runs;
 mod comparable;
 mod drift;
 mod kept;
+mod margin;
 mod present;
 mod settings;
 mod share;
@@ -109,6 +110,8 @@ pub struct Comparison {
     pub settings: Vec<String>,
     pub rows: Vec<Row>,
     pub caveats: Vec<String>,
+    /// Margin of the verdicts, as a fraction.
+    pub margin: f64,
     /// Whether a run is on both sides; such a comparison must not pass the gate.
     pub shares_runs: bool,
     pub options: Options,
@@ -135,6 +138,11 @@ impl Comparison {
 
     pub fn analysis(&self) -> Analysis {
         present::analysis(self)
+    }
+
+    /// Returns the analysis for a terminal, which counts rows without a verdict instead of listing them.
+    pub fn brief_analysis(&self) -> Analysis {
+        present::brief(self.analysis())
     }
 }
 
@@ -176,7 +184,9 @@ pub fn compare(
     let shares_runs = !shared.is_empty();
     caveats.extend(shared);
     agree_on_directions(&sides[0].groups, &sides[1].groups)?;
-    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, options, &between_runs);
+    let margin = margin::of_plans(all.iter().map(|record| &record.plan));
+    let how = (options, margin);
+    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, how, &between_runs);
     if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_testable) {
         caveats.push(between_runs.assumed(&rows));
     }
@@ -198,6 +208,7 @@ pub fn compare(
         settings: settings::differences(&base.plan, &first.plan),
         rows,
         caveats,
+        margin,
         shares_runs,
         options: options.clone(),
     })
@@ -268,15 +279,15 @@ fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
     [Some(what), other.map(|(what, _)| what)].into_iter().flatten().any(|one| one.seconds == Seconds::Emulator)
 }
 
-fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
-    compared_rows(sample, reference, Emulation::Nowhere, options, &BetweenRuns::default())
+fn rows(sample: &Groups, reference: &Groups, options: &Options, margin: f64) -> Vec<Row> {
+    compared_rows(sample, reference, Emulation::Nowhere, (options, margin), &BetweenRuns::default())
 }
 
 fn compared_rows(
     sample: &Groups,
     reference: &Groups,
     emulation: Emulation,
-    options: &Options,
+    (options, margin): (&Options, f64),
     between_runs: &BetweenRuns,
 ) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
@@ -302,25 +313,26 @@ fn compared_rows(
         let between_runs = between_runs.of_row(&what);
         rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
-    judge(&mut rows, options);
+    judge(&mut rows, options, margin);
     let name_unit = |row: &mut Row| match row.decision.as_mut().and_then(|decision| decision.unit.as_mut()) {
         Some(unit) if *unit == Unit::Image && row.runs.iter().all(|runs| *runs > 1) => *unit = Unit::Run,
         _ => {}
     };
     // A described metric gets its own interval.
     for row in rows.iter_mut().filter(|row| row.described.is_some()) {
-        row.decision = direction(row.what.better).map(|better| decide(&ratio(row), Rule::new(better), FAMILY_ERROR));
+        row.decision =
+            direction(row.what.better).map(|direction| decide(&ratio(row), Rule { direction, margin }, FAMILY_ERROR));
     }
     rows.iter_mut().for_each(name_unit);
     rows
 }
 
 /// Decides all rows that are not described, as one family.
-fn judge(rows: &mut [Row], options: &Options) {
+fn judge(rows: &mut [Row], options: &Options, margin: f64) {
     let (mut judged, mut family) = (Vec::new(), Vec::new());
     for row in rows.iter_mut().filter(|row| row.described.is_none()) {
         let Some(direction) = direction(row.what.better) else { continue };
-        family.push(Metric { ratio: ratio(row), rule: Rule::new(direction), is_lead: row.what.lead });
+        family.push(Metric { ratio: ratio(row), rule: Rule { direction, margin }, is_lead: row.what.lead });
         judged.push(row);
     }
     for (row, decision) in judged.into_iter().zip(decide_recorded(&family, COMPARISON_ERRORS)) {

@@ -1,22 +1,29 @@
 //! Tables and figures of a comparison.
 
 use super::{Comparison, Row};
-use crate::decided::{fields, interval_fields, interval_text};
+use crate::decided::{fields_at, interval_fields, interval_text};
 use senesce_core::Rows;
 use senesce_core::analysis::*;
 use senesce_stats::gate::Gate;
-use senesce_stats::verdict::MARGIN;
+use senesce_stats::verdict::at_margin;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+/// Tables of the metrics with and without a verdict.
+const JUDGED: &str = "metrics";
+const DESCRIBED: &str = "described";
+
 pub(super) fn analysis(comparison: &Comparison) -> Analysis {
-    let (described, judged): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| row.described.is_some());
+    let (described, mut judged): (Vec<&Row>, Vec<&Row>) =
+        comparison.rows.iter().partition(|row| row.described.is_some());
+    judged.sort_by_key(|row| !row.is_testable());
+    let margin = comparison.margin;
     let further = format!("{} more, described without verdict", described.len());
     let tables = [
         environment(comparison),
         settings(comparison),
-        metrics("metrics", "Judged metrics", &judged),
-        metrics("described", &further, &described),
+        metrics(JUDGED, "Judged metrics", &judged, margin),
+        metrics(DESCRIBED, &further, &described, margin),
     ];
     let result = json!({
         "reference": names(&comparison.reference),
@@ -24,8 +31,9 @@ pub(super) fn analysis(comparison: &Comparison) -> Analysis {
         "environment": comparison.environment.iter().map(|(name, ours, theirs)| json!({"name": name, "reference": ours, "sample": theirs})).collect::<Vec<_>>(),
         "settings": comparison.settings,
         "caveats": comparison.caveats,
-        "metrics": comparison.rows.iter().filter(|row| row.described.is_none()).map(row_json).collect::<Vec<_>>(),
-        "described": comparison.rows.iter().filter(|row| row.described.is_some()).map(row_json).collect::<Vec<_>>(),
+        "margin": margin,
+        "metrics": comparison.rows.iter().filter(|row| row.described.is_none()).map(|row| row_json(row, margin)).collect::<Vec<_>>(),
+        "described": comparison.rows.iter().filter(|row| row.described.is_some()).map(|row| row_json(row, margin)).collect::<Vec<_>>(),
         "gate": comparison.options.fail_on_regression.map(|_| comparison.gate()),
     });
     Analysis {
@@ -37,6 +45,17 @@ pub(super) fn analysis(comparison: &Comparison) -> Analysis {
         caveats: comparison.caveats.clone(),
         result,
     }
+}
+
+/// Replaces the table of rows without a verdict by a caveat, if other rows have one.
+pub(super) fn brief(mut analysis: Analysis) -> Analysis {
+    let place = |id: &str| analysis.tables.iter().position(|table| table.id == id);
+    if let (Some(_), Some(described)) = (place(JUDGED), place(DESCRIBED)) {
+        let count = analysis.tables.remove(described).rows.len();
+        let words = format!("metrics without a verdict that are not shown: {count} (see --json or --markdown FILE)");
+        analysis.caveats.push(words);
+    }
+    analysis
 }
 
 fn names(paths: &[PathBuf]) -> Vec<String> {
@@ -56,9 +75,10 @@ fn summary(comparison: &Comparison) -> String {
     };
     let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
     format!(
-        "{environment} Of {} compared metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
+        "{environment} Of {} metrics compared{}: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
          {described} more are described.{gate}",
         comparison.rows.len() - described,
+        at_margin(comparison.margin),
         count("better"),
         count("worse"),
         count("equivalent"),
@@ -83,10 +103,10 @@ fn verdict(row: &Row) -> &'static str {
     row.judged().map_or("described", |decision| decision.verdict.word())
 }
 
-pub(super) fn text(row: &Row) -> String {
+fn text(row: &Row, margin: f64) -> String {
     match (row.described, &row.decision) {
         (Some(why), _) => why.into(),
-        (None, Some(decision)) => decision.text_at(MARGIN),
+        (None, Some(decision)) => decision.text_at(margin),
         (None, None) => "described".into(),
     }
 }
@@ -105,7 +125,7 @@ fn settings(comparison: &Comparison) -> Table {
     table
 }
 
-fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
+fn metrics(id: &str, title: &str, rows: &[&Row], margin: f64) -> Table {
     let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
     let mut table = Table::new(id, title, &columns);
     for row in rows {
@@ -122,13 +142,13 @@ fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
             interval.map_or(Value::Null, |interval| json!(interval.value)),
             interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
             format!("{} / {}", count(&row.reference), count(&row.sample)),
-            format!("{}{gate}", text(row)),
+            format!("{}{gate}", text(row, margin)),
         ));
     }
     table
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &Row, margin: f64) -> Value {
     let mut all = json!({
         "name": row.name(),
         "metric": row.what.metric,
@@ -140,13 +160,13 @@ fn row_json(row: &Row) -> Value {
         "sample": row.sample,
     });
     let said = match (row.judged(), &row.decision) {
-        (Some(decision), _) => fields(decision),
+        (Some(decision), _) => fields_at(decision, margin),
         (None, described) => interval_fields(described.as_ref().and_then(|decision| decision.interval.as_ref())),
     };
     if let Some(all) = all.as_object_mut() {
         all.extend(said);
         all.insert("verdict".into(), json!(verdict(row)));
-        all.insert("words".into(), json!(text(row)));
+        all.insert("words".into(), json!(text(row, margin)));
     }
     all
 }
@@ -173,8 +193,11 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         figures.push(Figure {
             id: format!("ratio-{}", what.metric.replace([' ', '.', '/'], "-")),
             title: format!("{}: sample over reference", what.metric),
-            caption: "Ratio of the geometric means with its interval, which holds for all compared metrics together. An interval that includes 1 shows no difference; one inside 0.98 to 1.02 excludes any relevant difference."
-                .into(),
+            caption: format!(
+                "Ratio of the geometric means with its interval, which holds for all compared metrics together. An interval that includes 1 shows no difference; one inside {:.2} to {:.2} excludes any relevant difference.",
+                1.0 / (1.0 + comparison.margin),
+                1.0 + comparison.margin
+            ),
             device: sides(comparison),
             better: what.better,
             kind: FigureKind::Scatter {
@@ -196,4 +219,71 @@ fn sides(comparison: &Comparison) -> String {
         all => all.join(", "),
     };
     format!("{} against {}", text(&comparison.sample), text(&comparison.reference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+    use senesce_core::Measurement;
+    use senesce_stats::{Decision, Interval, Untestable, Verdict};
+
+    fn row(metric: &str, decision: Decision, described: Option<&'static str>) -> Row {
+        let what = Measurement::new(metric, "", Better::Lower, 1.0).unwrap();
+        let (sample, reference, decision) = (Vec::new(), Vec::new(), Some(decision));
+        Row { what, sample, reference, runs: [1, 1], between_runs: 0.0, decision, described, gate: None }
+    }
+
+    fn undecided() -> Decision {
+        let interval = Interval { value: 1.2, low: 0.9, high: 1.5, confidence: 0.999 };
+        let verdict = Verdict::Undecided { detectable: 1.4, repetitions_needed: Some(9) };
+        Decision { interval: Some(interval), unit: None, verdict }
+    }
+
+    fn not_testable() -> Decision {
+        Decision { interval: None, unit: None, verdict: Verdict::NotTestable { why: Untestable::NotFinite } }
+    }
+
+    fn comparison(rows: Vec<Row>) -> Comparison {
+        Comparison {
+            sample: vec!["run".into()],
+            reference: vec!["base".into()],
+            environment: Vec::new(),
+            settings: Vec::new(),
+            rows,
+            caveats: Vec::new(),
+            margin: 0.3,
+            shares_runs: false,
+            options: Options::default(),
+        }
+    }
+
+    #[test]
+    fn verdict_names_the_margin_that_was_used() {
+        let result = comparison(vec![row("discontinuities", undecided(), None)]).analysis().result;
+        assert_eq!(result["margin"], 0.3);
+        assert_eq!(result["metrics"][0]["words"], undecided().text_at(0.3));
+    }
+
+    #[test]
+    fn terminal_has_rows_with_a_verdict_first_and_only_the_number_of_the_others() {
+        let others = |count: usize| (0..count).map(|_| row("metadata", undecided(), Some("described")));
+        let rows = [row("broken", not_testable(), None), row("discontinuities", undecided(), None)];
+        let comparison = comparison(rows.into_iter().chain(others(68)).collect());
+        let ids = |analysis: &Analysis| analysis.tables.iter().map(|table| table.id.clone()).collect::<Vec<_>>();
+        let (whole, brief) = (comparison.analysis(), comparison.brief_analysis());
+        assert_eq!(ids(&whole), [JUDGED, DESCRIBED]);
+        assert_eq!(ids(&brief), [JUDGED]);
+        let metrics: Vec<&Value> = brief.tables[0].rows.iter().map(|row| &row[0]).collect();
+        assert_eq!(metrics, ["discontinuities", "broken"]);
+        assert_eq!(brief.caveats.len(), whole.caveats.len() + 1);
+        assert!(brief.caveats.last().is_some_and(|caveat| caveat.contains(": 68 (see --json")));
+        assert_eq!(brief.result["described"].as_array().map(Vec::len), Some(68));
+    }
+
+    #[test]
+    fn rows_without_a_verdict_stay_if_there_are_no_others() {
+        let only = comparison(vec![row("time", undecided(), Some("no verdict under emulation"))]);
+        assert_eq!(only.brief_analysis().tables.len(), 1);
+    }
 }

@@ -2,7 +2,7 @@
 //! of the machine affect both alike. Interim analyses are corrected for ([`Sequential`]).
 
 use super::kept::{AnalysisParameters, RoundTimes};
-use super::{Comparison, Options, Row, comparable, groups_of, rows, settings, share, with_gate};
+use super::{Comparison, Options, Row, comparable, groups_of, margin, rows, settings, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
 use rand::Rng;
@@ -34,7 +34,8 @@ pub fn compare_until_decided(
     let asked = AnalysisParameters::of(max_time, options.fail_on_regression);
     asked.check(directory, &times)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
-    let mut course = Rounds::new(goal);
+    let margin = margin::of_plans([reference, sample]);
+    let mut course = Rounds::new(goal, margin);
     let mut last: Option<[Record; 2]> = None;
     let mut order = reference.seed.stream("compare/order");
     while course.wants(times.of(course.rounds()), max_time) {
@@ -67,6 +68,7 @@ pub fn compare_until_decided(
         settings: settings::differences(&base.plan, &first.plan),
         rows,
         caveats,
+        margin,
         shares_runs: false,
         options: options.clone(),
     })
@@ -137,6 +139,7 @@ fn run_once(
 
 pub(crate) struct Rounds {
     goal: Goal,
+    margin: f64,
     reference: Vec<Vec<Measurement>>,
     sample: Vec<Vec<Measurement>>,
     looks: Option<InterimAnalyses>,
@@ -150,8 +153,8 @@ struct InterimAnalyses {
 }
 
 impl Rounds {
-    pub(crate) fn new(goal: Goal) -> Self {
-        Self { goal, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
+    pub(crate) fn new(goal: Goal, margin: f64) -> Self {
+        Self { goal, margin, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
     }
 
     pub(crate) fn rounds(&self) -> usize {
@@ -189,7 +192,8 @@ impl Rounds {
         let rows = self.described(&Options::default());
         let judged: Vec<Measurement> =
             rows.into_iter().filter(|row| row.described.is_none()).map(|row| row.what).collect();
-        let rules = judged.iter().filter_map(|what| direction(what.better)).map(Rule::new).collect();
+        let rule = |direction| Rule { direction, margin: self.margin };
+        let rules = judged.iter().filter_map(|what| direction(what.better)).map(rule).collect();
         let sequential = Sequential::new(rules, most, self.goal, FAMILY_ERROR);
         let next = match sequential.start() {
             Step::Measure(next) => next,
@@ -201,7 +205,7 @@ impl Rounds {
     fn described(&self, options: &Options) -> Vec<Row> {
         // One program measured all rounds, so each metric has one direction.
         let groups = |runs: &[Vec<Measurement>]| groups_of(runs.iter().cloned().enumerate()).unwrap_or_default();
-        rows(&groups(&self.sample), &groups(&self.reference), options)
+        rows(&groups(&self.sample), &groups(&self.reference), options, self.margin)
     }
 
     fn ratio(&self, what: &Measurement) -> Result<Ratio, Untestable> {
@@ -240,6 +244,7 @@ mod tests {
     use super::*;
     use senesce_core::analysis::Better;
     use senesce_stats::gate::Gate;
+    use senesce_stats::verdict::MARGIN;
 
     /// Approximates a standard normal number by twelve uniform ones.
     fn normal(rng: &mut impl Rng) -> f64 {
@@ -262,8 +267,12 @@ mod tests {
     }
 
     fn played(loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
+        played_at(MARGIN, loss, goal, most, seed)
+    }
+
+    fn played_at(margin: f64, loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
         let mut rng = Seed(seed).stream("noise");
-        let mut course = Rounds::new(goal);
+        let mut course = Rounds::new(goal, margin);
         while course.wants(Duration::from_secs(course.rounds() as u64), Duration::from_secs(most)) {
             // The machine slows down to half of its speed and recovers.
             let drift = 0.25 * (1.0 - (course.rounds() as f64 / 10.0).cos());
@@ -301,6 +310,12 @@ mod tests {
         });
         let alarms = alarms.count();
         assert!(alarms <= 5, "{alarms} of 60");
+    }
+
+    #[test]
+    fn loss_within_the_margin_of_the_plans_is_equivalent() {
+        let (rows, _) = played_at(0.3, 0.1, Goal::Verdict, 200, 3);
+        assert_eq!(words(&rows), ["equivalent"; 3]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::compare::{Comparison, Options, compare};
 use crate::decided::interval_text;
 use senesce_core::{Failure, Record, Table};
 use senesce_runner::Registry;
-use senesce_stats::verdict::MARGIN;
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +104,7 @@ pub(super) fn table(name: &str, entries: &[ListedRun], found: &[BaselineComparis
                         row.what.condition_text(),
                         interval.map_or(Value::Null, |interval| json!(interval.value)),
                         interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
-                        decision.text_at(MARGIN),
+                        decision.text_at(comparison.margin),
                     ));
                 }
             }
