@@ -59,7 +59,7 @@ pub(crate) fn at_start(facts: &mut Environment) {
     // Virtual time begins in 1970.
     let of_host = crate::machine::time_is_virtual().then(|| std::env::var(crate::machine::GUEST_DATE).ok()).flatten();
     facts.put("run.date", of_host.unwrap_or_else(|| date_of(SystemTime::now())));
-    facts.put("machine.host", rustix::system::uname().nodename().to_string_lossy());
+    facts.put("machine.host", crate::machine::host_name());
     if let Some(commit) = COMMIT.get() {
         facts.put("program.commit", commit);
     }

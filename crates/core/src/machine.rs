@@ -89,6 +89,20 @@ fn host_user(parameters: &str) -> Option<u32> {
     parameters.split_whitespace().find_map(value)
 }
 
+/// Returns the name of this machine. A user-mode kernel reports that of its host.
+pub(crate) fn host_name() -> String {
+    let is_user_mode = guest_accelerator().is_some_and(|word| word == "uml");
+    let of_host = || host_of_guest(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    is_user_mode.then(of_host).flatten().unwrap_or_else(own)
+}
+
+/// Parses the line `host : SYSTEM NAME RELEASE ...` of user-mode Linux (arch/um/kernel/um_arch.c of the kernel).
+fn host_of_guest(cpuinfo: &str) -> Option<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("host"))?;
+    line.split_once(':')?.1.split_whitespace().nth(1).map(str::to_string)
+}
+
 /// Returns whether this is a virtual machine, as far as detectable: by the processor's flag (x86), or by the
 /// hypervisor's traces (device tree, Xen).
 pub(crate) fn is_virtual() -> bool {
@@ -119,6 +133,15 @@ mod tests {
             assert_eq!(host_user(others), None, "{others}");
         }
         assert_eq!(owner_here(1000), 1000, "outside of a guest");
+    }
+
+    #[test]
+    fn user_mode_kernel_names_its_host() {
+        let stated = "model name\t: UML\nmode\t\t: skas\nhost\t\t: Linux builder 6.1.0 #1 SMP x86_64\nfpu\t\t: yes\n";
+        assert_eq!(host_of_guest(stated), Some("builder".into()));
+        for others in ["", "model name\t: UML\n", "host\t\t: Linux\n"] {
+            assert_eq!(host_of_guest(others), None, "{others}");
+        }
     }
 
     #[test]

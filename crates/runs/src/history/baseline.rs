@@ -32,7 +32,7 @@ pub fn against_baseline(
     }
     let mut groups: BTreeMap<_, (Option<usize>, Vec<usize>)> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.state == State::Complete) {
-        let group = groups.entry((&entry.kind, &entry.setting, &entry.host)).or_default();
+        let group = groups.entry((&entry.kind, &entry.setting, entry.machine())).or_default();
         if is_named(entry) {
             group.1.push(index);
         } else {

@@ -33,7 +33,7 @@ pub struct Key {
     pub kind: String,
     /// Stands for kind and specification.
     pub setting: String,
-    /// The machine; empty if unknown.
+    /// The machine, and whether the runs were made in a guest on it; empty if unknown.
     pub host: String,
     /// Name of the metric.
     pub metric: String,
@@ -169,7 +169,7 @@ fn points<'a>(run: usize, entry: &ListedRun, values: &'a [Measurement]) -> BTree
         let key = Key {
             kind: text(&entry.kind),
             setting: text(&entry.setting),
-            host: text(&entry.host),
+            host: entry.machine().unwrap_or_default(),
             metric: one.metric.clone(),
             unit: one.unit.clone(),
             condition: one.condition_text(),

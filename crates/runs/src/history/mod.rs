@@ -51,6 +51,9 @@ impl State {
     }
 }
 
+/// Name of a machine without one, such as a guest (`UTS_NODENAME` of the kernel).
+const UNNAMED: &str = "(none)";
+
 /// One run in the list. Unrecorded facts are `None`: imported results have no machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedRun {
@@ -60,7 +63,11 @@ pub struct ListedRun {
     /// The source of the date of imported results, if not the results themselves ("the time of their file").
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date_from: Option<String>,
+    /// The machine; `None` if unrecorded, as in a guest that does not know its host.
     pub host: Option<String>,
+    /// How the guest ran (`uml`, `kvm` or `tcg`), if the run was made in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<String>,
     /// The user's label.
     pub label: Option<String>,
     pub commit: Option<String>,
@@ -90,10 +97,12 @@ impl ListedRun {
 
     fn known(found: Overview) -> Self {
         let fact = |name: &str| found.fact(name).map(str::to_string);
+        let is_guest = fact("vm.accelerator").is_some();
         Self {
             date: fact("run.date"),
             date_from: fact("run.date_from").filter(|from| from == DATED_BY_FILE),
-            host: fact("machine.host"),
+            host: fact("machine.host").filter(|name| !is_guest || name != UNNAMED),
+            guest: fact("vm.accelerator"),
             label: fact("run.label"),
             commit: fact("program.commit"),
             kernel: fact("kernel.release"),
@@ -110,7 +119,7 @@ impl ListedRun {
 
     fn unreadable(run: &Path, why: String) -> Self {
         let run = run.to_path_buf();
-        let (date, date_from, host, label, commit, kernel, kind) = Default::default();
+        let (date, date_from, host, guest, label, commit, kernel, kind) = Default::default();
         let (setting, seed, version, command) = Default::default();
         let (state, verdict) = (State::Unreadable, why);
         Self {
@@ -118,6 +127,7 @@ impl ListedRun {
             date,
             date_from,
             host,
+            guest,
             label,
             commit,
             kernel,
@@ -128,6 +138,15 @@ impl ListedRun {
             state,
             verdict,
             command,
+        }
+    }
+
+    /// Returns the machine, and whether the run was made in a guest on it: their times are not comparable.
+    pub fn machine(&self) -> Option<String> {
+        match (&self.host, &self.guest) {
+            (host, None) => host.clone(),
+            (Some(host), Some(_)) => Some(format!("{host}, in a guest")),
+            (None, Some(_)) => Some("a guest".into()),
         }
     }
 
@@ -191,4 +210,31 @@ pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<MeasuredRun> 
         }
     };
     entries.par_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Environment, Seed};
+
+    fn listed(facts: &[(&str, &str)]) -> ListedRun {
+        let mut environment = Environment::default();
+        facts.iter().for_each(|(name, value)| environment.put(name, value));
+        let plan = Plan::default_of("age", Seed(1));
+        ListedRun::known(Overview { path: "run".into(), plan, environment, summary: None })
+    }
+
+    #[test]
+    fn run_in_a_guest_counts_to_its_machine_with_a_series_of_its_own() {
+        let own = listed(&[("machine.host", "builder")]);
+        let guest = listed(&[("machine.host", "builder"), ("vm.accelerator", "uml")]);
+        assert_eq!((&own.host, &own.guest), (&Some("builder".into()), &None));
+        assert_eq!((&guest.host, &guest.guest), (&Some("builder".into()), &Some("uml".into())));
+        assert_ne!(own.machine(), guest.machine());
+        // A guest of QEMU does not know its host.
+        let unnamed = listed(&[("machine.host", UNNAMED), ("vm.accelerator", "tcg")]);
+        assert_eq!(unnamed.host, None);
+        assert!(unnamed.machine().is_some_and(|machine| machine != UNNAMED));
+        assert_eq!(present::machines(&[own, guest, unnamed]).len(), 1);
+    }
 }

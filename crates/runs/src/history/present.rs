@@ -17,7 +17,7 @@ pub fn list(entries: &[ListedRun]) -> Value {
 pub fn runs_table(entries: &[ListedRun]) -> Table {
     Rows::of(entries)
         .column("date (UTC)", |entry| entry.date.as_deref().map(minute))
-        .column("host", |entry| &entry.host)
+        .column("host", ListedRun::machine)
         .column("label", |entry| &entry.label)
         .column("senesce commit", |entry| entry.commit.as_deref().map(short))
         .column("kernel", |entry| &entry.kernel)
@@ -145,13 +145,21 @@ pub fn analysis(
 
 fn summary(entries: &[ListedRun], courses: &MetricHistories) -> String {
     let dates: Vec<String> = entries.iter().filter_map(|entry| entry.date.as_deref().map(minute)).collect();
-    let hosts: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.host.as_deref()).collect();
     let span = match (dates.first(), dates.last()) {
         (Some(first), Some(last)) => format!(" from {first} to {last}"),
         _ => String::new(),
     };
-    let (entries, hosts) = (counted(entries.len(), "run"), counted(hosts.len(), "machine"));
-    format!("{entries}{span} on {hosts}. {}", changes_text(courses))
+    let guests = match entries.iter().filter(|entry| entry.guest.is_some()).count() {
+        0 => String::new(),
+        count => format!(", {count} of them in a guest"),
+    };
+    let (entries, hosts) = (counted(entries.len(), "run"), counted(machines(entries).len(), "machine"));
+    format!("{entries}{span} on {hosts}{guests}. {}", changes_text(courses))
+}
+
+/// Returns the names of the machines; a guest counts to its host.
+pub(super) fn machines(entries: &[ListedRun]) -> BTreeSet<&str> {
+    entries.iter().filter_map(|entry| entry.host.as_deref()).collect()
 }
 
 fn changes_text(courses: &MetricHistories) -> String {

@@ -48,7 +48,7 @@ fn row(entry: &ListedRun, one: Option<&Measurement>) -> Vec<Value> {
     let run = vec![
         json!(entry.run.display().to_string()),
         json!(entry.date),
-        json!(entry.host),
+        json!(entry.machine()),
         json!(entry.label),
         json!(entry.commit),
         json!(entry.kernel),

@@ -55,6 +55,6 @@ fn page(run: &Path) -> Result<String, Failure> {
 fn line(entry: &ListedRun, page: String, verdict: String) -> SiteEntry {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let date = text(&entry.date).replace('T', " ").replace('Z', "");
-    let (kind, label, host) = (text(&entry.kind), text(&entry.label), text(&entry.host));
+    let (kind, label, host) = (text(&entry.kind), text(&entry.label), text(&entry.machine()));
     SiteEntry { name: entry.name(), page, date, kind, label, host, verdict }
 }
