@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 impl Order {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Readdir => "readdir",
             Self::Path => "path",

@@ -2,6 +2,7 @@
 
 use crate::estimate::Prognosis;
 use crate::headroom::{self, CreatableFiles, EndsBy, User};
+use crate::reading::Order;
 use senesce_core::Bytes;
 
 /// Minimum share of the read time that a worthwhile remedy saves.
@@ -66,10 +67,15 @@ fn reading(prognosis: &Prognosis) -> String {
         }
     };
     let journal = if replayed.is_some() { " with its journal replayed" } else { "" };
-    let all = format!("{} to read it all now{journal}{drive}", seconds(now));
+    let all = format!("{}{journal}{drive}", whole_read(now, prognosis.order));
     let defragment = defragmentation(prognosis);
     let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
     format!("{all}; {defragment}; {rewrite}.{unwritten}")
+}
+
+/// Names the order too: `age` reads in another one, so its time differs.
+fn whole_read(now: f64, order: Order) -> String {
+    format!("{} to read it all now in {} order", seconds(now), order.name())
 }
 
 fn defragmentation(prognosis: &Prognosis) -> String {
@@ -152,6 +158,14 @@ mod tests {
         assert_eq!(verdict(34.0, 6.0), "worth it");
         assert_eq!(verdict(34.0, 20.0), "worth it if you often read everything");
         assert_eq!(verdict(0.0, 0.0), "not worth it");
+    }
+
+    #[test]
+    fn time_of_a_full_read_names_its_order() {
+        for order in [Order::Readdir, Order::Path] {
+            let words = whole_read(51.0, order);
+            assert!(words.ends_with(&format!("in {} order", order.name())), "{words}");
+        }
     }
 
     #[test]

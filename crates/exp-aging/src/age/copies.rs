@@ -1,12 +1,11 @@
 //! Copies of the aged files on new file systems: created once in the order of birth ("unaged"), and written in the order of
 //! reading ("ordered copy"). They separate the cost of age from that of the order of creation, without a model of allocation.
 
-use super::final_layout::{ReadModel, births, drives};
+use super::final_layout::{READ_ORDER, ReadModel, births, drives};
 use super::new_file::new_file_size;
 use super::run::open_options;
 use super::spec::AgeSpec;
 use senesce_core::{Bytes, Failure, Figure, Progress};
-use senesce_diagnose::reading::Order;
 use senesce_layout::analysis::map_figure;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
 use senesce_volume::{MountedTarget, TargetSpec, open};
@@ -55,7 +54,7 @@ pub(super) fn make(spec: &AgeSpec, target: &MountedTarget, progress: &dyn Progre
     let files = aged.runs.as_ref().ok_or_else(|| Failure::usage("the layout has no files"))?;
     let mut states = Vec::new();
     let mut layouts = Vec::new();
-    let references = [("ordered copy", Order::Path.of(files)), ("unaged", births(files))];
+    let references = [("ordered copy", READ_ORDER.of(files)), ("unaged", births(files))];
     let mut copied = CopiedBytes::begin(progress, files.bytes() * references.len() as u64);
     for (name, sequence) in references {
         let copy = open(&TargetSpec::Memory { size: target.capacity() }, &open_options(spec, None, false))?;

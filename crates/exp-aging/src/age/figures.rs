@@ -7,6 +7,7 @@ pub(crate) use answer::{answer_table, answer_words, modelled_answer_table};
 pub(crate) use summary::{plan_table, summary_table};
 
 use super::events::{ExaminedLayout, ExecutionEnd, ExtentSample, Sample};
+use super::final_layout::READ_ORDER;
 use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Bytes, Rows, Table};
@@ -197,8 +198,9 @@ pub fn cost_words(examined: &ExaminedLayout) -> Option<String> {
     let read = examined.read_times.first()?;
     let times = read.times;
     Some(format!(
-        "Reading all files takes about {:.1} times as long as unaged ({:.1} s instead of {:.1} s, modelled for the disk {}): {:.1} \
+        "Reading all files in {} order takes about {:.1} times as long as unaged ({:.1} s instead of {:.1} s, modelled for the disk {}): {:.1} \
          times because replaced files lie elsewhere (placement), {:.1} times because files are in pieces.{}",
+        READ_ORDER.name(),
         times.age_factor(),
         times.aged,
         times.created,

@@ -14,6 +14,9 @@ use std::ffi::OsStr;
 /// A disk, a SATA SSD and an NVMe drive.
 const DRIVES: [&str; 3] = ["st500dm002", "850-evo", "970-evo-plus"];
 
+/// The order in which the modelled reader reads the files.
+pub(super) const READ_ORDER: Order = Order::Path;
+
 /// The metric by which agings are compared first.
 const LEAD: &str = "discontinuities";
 
@@ -61,7 +64,7 @@ pub(super) fn with_digest() -> Options {
 fn read_times(files: &FileRuns, births: &[u32]) -> Result<Vec<ModelledRead>, Failure> {
     let mut reads = Vec::new();
     for ReadModel { name, model } in drives()? {
-        let times = ReadTimes::of(&model, files, &Order::Path.of(files), births);
+        let times = ReadTimes::of(&model, files, &READ_ORDER.of(files), births);
         reads.extend((times.aged > 0.0).then_some(ModelledRead { drive: name, times }));
     }
     Ok(reads)
@@ -74,9 +77,9 @@ pub(super) struct ReadModel {
 }
 
 impl ReadModel {
-    /// Models the seconds to read every file once, in path order.
+    /// Models the seconds to read every file once, in [`READ_ORDER`].
     pub(super) fn seconds(&self, files: &FileRuns) -> f64 {
-        let order = Order::Path.of(files);
+        let order = READ_ORDER.of(files);
         ReadTimes::of(&self.model, files, &order, &order).aged
     }
 }

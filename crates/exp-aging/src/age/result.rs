@@ -20,6 +20,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["layout"] = json!(found.layout.and_then(|examined| examined.layout.as_ref()));
     value["layout_digest"] = json!(found.layout.and_then(|examined| examined.digest.as_ref()));
     value["cost"] = json!(found.layout.map(|examined| &examined.read_times));
+    value["cost_order"] = json!(found.layout.map(|_| final_layout::READ_ORDER));
     value["new_file"] = json!(found.new_file());
     value["copies"] = json!(
         found

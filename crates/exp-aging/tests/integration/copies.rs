@@ -7,6 +7,7 @@ use senesce_runner::{Conduct, conduct};
 fn on_disk(outcome: &senesce_runner::Outcome) -> ([f64; 3], [f64; 3]) {
     let result = &outcome.analysis.result;
     let copy = |index: usize| result["copies"]["layouts"][index]["read_seconds"][0].as_f64().unwrap();
+    assert_eq!(result["cost_order"], "path");
     let model = |name: &str| result["cost"][0][name].as_f64().unwrap();
     ([0, 1, 2].map(copy), ["in_order", "created", "aged"].map(model))
 }

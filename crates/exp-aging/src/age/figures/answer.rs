@@ -3,6 +3,7 @@
 use super::super::copies::{Copies, ExaminedCopy};
 use super::super::demo::Ranges;
 use super::super::events::{ExaminedLayout, ModelledRead};
+use super::super::final_layout::READ_ORDER;
 use super::super::new_file::ModelledNewFile;
 use senesce_core::{Bytes, Rows, Table};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub(crate) fn answer_table(copies: &Copies, files: u64) -> Table {
         .column("ordered copy", |row| &row.values[0])
         .column("unaged", |row| &row.values[1])
         .column("aged", |row| &row.values[2])
-        .table("answer", "What age costs")
+        .table("answer", &format!("What age costs, {}", reading_words()))
         .leading()
 }
 
@@ -57,7 +58,13 @@ pub(crate) fn modelled_answer_table(examined: &ExaminedLayout, new_file: Option<
         .column("in order", |row| &row.values[0])
         .column("unaged", |row| &row.values[1])
         .column("aged", |row| &row.values[2]);
-    Some(table.table("answer", "Effect of age (references are packed without gaps)").leading())
+    let title = format!("Effect of age, {} (references are packed without gaps)", reading_words());
+    Some(table.table("answer", &title).leading())
+}
+
+/// Names the order of reading, on which the times of a disk depend.
+fn reading_words() -> String {
+    format!("files read in {} order", READ_ORDER.name())
 }
 
 fn rows(copies: &Copies, files: u64) -> Vec<AnswerRow> {
@@ -142,6 +149,13 @@ mod tests {
         assert_eq!(row[1..], [json!(1), json!(1), json!(7)]);
         let without = modelled_answer_table(&layout_seen(), None).unwrap();
         assert_eq!(without.rows.len() + 1, table.rows.len());
+    }
+
+    #[test]
+    fn title_and_result_name_the_order_of_reading() {
+        let table = modelled_answer_table(&layout_seen(), None).unwrap();
+        assert!(table.title.contains(&reading_words()) && reading_words().contains("path"), "{}", table.title);
+        assert_eq!(json!(READ_ORDER), "path");
     }
 
     #[test]
