@@ -1,5 +1,8 @@
 //! Progress of long runs. The command line draws it; tests use [`Silent`].
 
+/// Share of the work that must be done before a remaining time is shown: early estimates jump.
+pub const KNOWN_SHARE: f64 = 0.03;
+
 /// Receives progress; what a type does not implement is discarded. Every method must be cheap and callable from any thread.
 pub trait Progress: Send + Sync {
     /// Starts a phase: name, number of units (0: unknown), name of the unit ("operations", "bytes").

@@ -3,6 +3,7 @@
 use crate::analyse::{analyse, spec_of};
 use crate::context::{Context, interrupted};
 use crate::recorded::{Common, DoneStep, FailedStep, Recorded, RecordedEvent};
+use crate::step_progress::{Pace, StepProgress};
 use crate::{Planned, Run};
 use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::{Interrupt, set_last_words};
@@ -117,7 +118,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         recorded: Recorded::of(&Record::open(&path)?)?,
         directory,
         pending: Vec::new(),
-        ahead: 0,
+        together: 1,
     };
     let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
     set_last_words(&interrupted_words(&path.display(), starts_over));
@@ -241,7 +242,7 @@ fn all_steps<R: Run>(
             course.begin(&planned, context);
             let begun = Instant::now();
             let outcome = session.step(spec, &planned.step, context);
-            course.note(planned.seconds, begun.elapsed().as_secs_f64(), std::mem::take(&mut context.ahead));
+            course.note(planned.seconds, begun.elapsed().as_secs_f64(), std::mem::replace(&mut context.together, 1));
             match outcome {
                 Ok(()) => {
                     // Another machine that did several steps has recorded this one already.
@@ -290,74 +291,6 @@ fn leave_out_what_cannot_be_done<R: Run>(
     context.keep_pending()
 }
 
-struct StepProgress<'a> {
-    number: usize,
-    count: usize,
-    seconds_left: f64,
-    pace: &'a mut Pace,
-}
-
-/// Seconds of steps after which their pace is known.
-const PACE_SECONDS: f64 = 5.0;
-
-/// Estimated and actual seconds of the completed steps.
-#[derive(Default)]
-struct Pace {
-    steps: Vec<(f64, f64)>,
-    /// Number of following steps that are part of the last one.
-    ahead: usize,
-}
-
-impl Pace {
-    /// Returns actual over estimated seconds: the median, weighted by the estimates, so that one slow step changes it
-    /// little. `None` while too little is measured.
-    fn factor(&self) -> Option<f64> {
-        let mut steps: Vec<(f64, f64)> = self.steps.iter().copied().filter(|(estimated, _)| *estimated > 0.0).collect();
-        if steps.iter().map(|(_, taken)| taken).sum::<f64>() <= PACE_SECONDS {
-            return None;
-        }
-        steps.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
-        let half = steps.iter().map(|(estimated, _)| estimated).sum::<f64>() / 2.0;
-        let mut before = 0.0;
-        for (estimated, taken) in &steps {
-            before += estimated;
-            if before >= half {
-                return Some(taken / estimated);
-            }
-        }
-        None
-    }
-}
-
-impl StepProgress<'_> {
-    /// Takes the `ahead` following steps, whose work is done, for steps with the same estimate.
-    fn note(&mut self, estimated: f64, taken: f64, ahead: usize) {
-        if self.pace.ahead > 0 {
-            self.pace.ahead -= 1;
-            return;
-        }
-        let together = estimated * (1 + ahead) as f64;
-        self.seconds_left -= together;
-        self.pace.steps.push((together, taken));
-        self.pace.ahead = ahead;
-    }
-
-    /// Returns the seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off
-    /// tenfold.
-    fn left(&self) -> f64 {
-        self.pace.factor().map_or(0.0, |factor| self.seconds_left * factor)
-    }
-
-    fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
-        self.number += 1;
-        let text = match planned.target.as_str() {
-            "" | "-" => planned.action.clone(),
-            target => format!("{} [{target}]", planned.action),
-        };
-        context.progress.step(self.number, self.count, &text, self.left());
-    }
-}
-
 fn is_selected<S: serde::Serialize>(step: &S, only: Option<&[Value]>) -> bool {
     only.is_none_or(|only| only.contains(&value_of(step)))
 }
@@ -397,36 +330,6 @@ pub fn default_path(runs: &Path, plan: &Plan, again: bool) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn time_left_is_steady_if_steps_run_in_pairs() {
-        let mut pace = Pace::default();
-        let mut course = StepProgress { number: 0, count: 6, seconds_left: 60.0, pace: &mut pace };
-        let mut left = Vec::new();
-        for _ in 0..3 {
-            for (taken, ahead) in [(30.0, 1), (0.0, 0)] {
-                course.note(10.0, taken, ahead);
-                left.push(course.left());
-            }
-        }
-        assert_eq!(left, [60.0, 60.0, 30.0, 30.0, 0.0, 0.0], "a pair takes 30 s");
-    }
-
-    #[test]
-    fn time_left_follows_the_pace() {
-        let mut pace = Pace::default();
-        let mut course = StepProgress { number: 0, count: 8, seconds_left: 80.0, pace: &mut pace };
-        assert_eq!(course.left(), 0.0);
-        course.note(10.0, 4.0, 0);
-        assert_eq!(course.left(), 0.0, "too short for a pace");
-        course.note(10.0, 20.0, 0);
-        course.note(10.0, 20.0, 0);
-        assert_eq!(course.left(), 100.0, "twice as slow as estimated");
-        course.note(10.0, 400.0, 0);
-        assert_eq!(course.left(), 80.0, "one slow step changes nothing");
-        let later = StepProgress { number: 0, count: 1, seconds_left: 5.0, pace: &mut pace };
-        assert_eq!(later.left(), 10.0, "the pace holds for the steps that a study adds");
-    }
 
     #[test]
     fn reasons_are_counted_and_the_most_frequent_is_first() {

@@ -24,8 +24,8 @@ pub struct Context<'a, R: Run> {
     pub(crate) recorded: Recorded<R>,
     /// Events of the current step that are not written yet.
     pub(crate) pending: Vec<Pending<R::Event>>,
-    /// Number of following steps whose work is done.
-    pub(crate) ahead: usize,
+    /// Number of steps that run at a time.
+    pub(crate) together: usize,
 }
 
 #[derive(Serialize)]
@@ -45,9 +45,9 @@ impl<'a, R: Run> Context<'a, R> {
         &self.recorded
     }
 
-    /// Notes that the work of the next `steps` steps was done at the same time as that of this one: they will take no time.
-    pub fn did_ahead(&mut self, steps: usize) {
-        self.ahead = steps;
+    /// Notes that this many steps run at a time: one of them waits for the work of the others too.
+    pub fn run_together(&mut self, steps: usize) {
+        self.together = steps;
     }
 
     /// Records an event of the step; it counts if the step succeeds.

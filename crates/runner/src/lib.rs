@@ -15,6 +15,7 @@ mod needs;
 mod recorded;
 mod registry;
 mod special;
+mod step_progress;
 #[cfg(test)]
 mod tests;
 

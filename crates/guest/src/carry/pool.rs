@@ -48,25 +48,23 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
         job: impl Fn(&R::Step) -> PoolJob<R>,
         context: &mut Context<'_, R>,
     ) -> Result<(), Failure> {
-        let open = R::next(spec, context.recorded())?.into_iter().map(|planned| planned.step);
+        let open = R::next(spec, context.recorded())?;
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        context.run_together(processors.min(open.len()));
+        let open = open.into_iter().map(|planned| planned.step);
         let mut waiting = std::iter::once(step.clone()).chain(open);
-        let mut has_waited = false;
         loop {
-            while self.running.len() < thread::available_parallelism().map_or(1, usize::from)
+            while self.running.len() < processors
                 && let Some(next) = waiting.find(|next| !self.has(next))
             {
                 self.start(next.clone(), job(&next), context);
             }
             if let Some(at) = self.ended.iter().position(|(ended, _)| ended == step) {
                 let (_, events) = self.ended.swap_remove(at);
-                if has_waited {
-                    context.did_ahead(self.ended.len());
-                }
                 events?.into_iter().for_each(|event| context.record(event));
                 return Ok(());
             }
             self.wait()?;
-            has_waited = true;
         }
     }
 
