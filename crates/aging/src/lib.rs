@@ -21,7 +21,8 @@ pub use capture::{CaptureOptions, CapturedProfile, capture, capture_list, captur
 pub use check::{PartialReconciliation, Reconciliation, VerifyReport, clear, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
-    Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, execute, execute_parts,
+    Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, WorkUnit, execute,
+    execute_parts,
 };
 pub use leftovers::{Leftover, leftovers};
 pub use measure::{Measures, Tally};

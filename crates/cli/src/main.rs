@@ -25,6 +25,7 @@ mod global;
 mod image_hint;
 mod in_the_guest;
 mod output;
+mod pace;
 mod pages;
 mod ranks;
 mod registry;

@@ -1,17 +1,16 @@
 //! Shared state of verbs: the interrupt flag and the progress display.
 
-use crate::display::significant;
+use crate::pace::{Pace, duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::time_is_virtual;
-use senesce_core::progress::left;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
 use senesce_runner::Conduct;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -42,7 +41,7 @@ impl Session {
         }
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            return Self { display: Box::new(Bar(bar.clone(), Mutex::default())), bar: Some(bar) };
+            return Self { display: Box::new(Bar::new(bar.clone())), bar: Some(bar) };
         }
         Self { display: Box::new(Lines::default()), bar: None }
     }
@@ -84,12 +83,38 @@ pub(crate) fn runs_directory() -> PathBuf {
     PathBuf::from("senesce-runs")
 }
 
-/// The bar, and the position in the whole run, which precedes the phases of a step.
-struct Bar(ProgressBar, Mutex<String>);
+struct Bar {
+    bar: ProgressBar,
+    /// The position in the whole run, which precedes the phases of a step.
+    whole: Mutex<String>,
+    pace: Arc<Mutex<Pace>>,
+}
+
+impl Bar {
+    fn new(bar: ProgressBar) -> Self {
+        Self { bar, whole: Mutex::default(), pace: Arc::default() }
+    }
+
+    fn style(&self, total: u64) -> ProgressStyle {
+        let template = if total > 0 {
+            "{prefix} [{bar:20}] {percent:>3}% {pace} {wide_msg}"
+        } else {
+            "{prefix} {spinner} {pos} {elapsed} {wide_msg}"
+        };
+        let pace = self.pace.clone();
+        let words = move |_: &ProgressState, out: &mut dyn Write| {
+            if let Ok(pace) = pace.lock() {
+                let _ = out.write_str(&pace.words(""));
+            }
+        };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        style.progress_chars("=> ").with_key("pace", words)
+    }
+}
 
 impl Progress for Bar {
     fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
-        if let Ok(mut whole) = self.1.lock() {
+        if let Ok(mut whole) = self.whole.lock() {
             let left =
                 if seconds_left > 0.0 { format!(", about {} left", duration(seconds_left)) } else { String::new() };
             *whole = format!("[{number}/{count}{left}] ");
@@ -98,36 +123,34 @@ impl Progress for Bar {
     }
 
     fn phase(&self, name: &str, total: u64, unit: &str) {
-        let template = if total > 0 {
-            "{prefix} [{bar:20}] {percent:>3}% {eta} left, {rate} {wide_msg}"
-        } else {
-            "{prefix} {spinner} {pos} {elapsed} {wide_msg}"
-        };
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let rate = |state: &ProgressState, out: &mut dyn Write| {
-            let _ = write!(out, "{}/s", significant(state.per_sec()));
-        };
-        self.0.set_style(style.progress_chars("=> ").with_key("rate", rate));
-        let whole = self.1.lock().map_or_else(|_| String::new(), |whole| whole.clone());
-        self.0.set_prefix(
+        if let Ok(mut pace) = self.pace.lock() {
+            *pace = Pace::of(total);
+        }
+        self.bar.set_style(self.style(total));
+        let whole = self.whole.lock().map_or_else(|_| String::new(), |whole| whole.clone());
+        self.bar.set_prefix(
             visible_line(&format!("{whole}{name}{}{unit}", if unit.is_empty() { "" } else { ", " })).into_owned(),
         );
         if total > 0 {
-            self.0.set_length(total);
+            self.bar.set_length(total);
         } else {
-            self.0.unset_length();
+            self.bar.unset_length();
         }
-        self.0.reset();
-        self.0.enable_steady_tick(Duration::from_millis(200));
+        self.bar.reset();
+        self.bar.enable_steady_tick(Duration::from_millis(200));
     }
 
     fn position(&self, done: u64, note: &str) {
-        self.0.set_position(done);
-        self.0.set_message(visible_line(note).into_owned());
+        // Drawing locks it too.
+        if let Ok(mut pace) = self.pace.lock() {
+            pace.report(done);
+        }
+        self.bar.set_position(done);
+        self.bar.set_message(visible_line(note).into_owned());
     }
 
     fn say(&self, message: &str) {
-        self.0.suspend(|| eprintln!("{message}"));
+        self.bar.suspend(|| eprintln!("{message}"));
     }
 }
 
@@ -140,6 +163,7 @@ struct LineState {
     name: String,
     unit: String,
     total: u64,
+    pace: Pace,
     begun: Option<Instant>,
     last: Option<Instant>,
     /// Units done at the last line.
@@ -155,44 +179,21 @@ impl LineState {
         }
     }
 
-    /// Formats share, rate and remaining time; without a total the number done.
+    /// Formats share, rate and remaining time; without a total the number done and the time that has passed.
     fn line(&self, done: u64, note: &str) -> String {
-        let elapsed = self.begun.map(|begun| begun.elapsed()).unwrap_or_default();
-        let share = match self.total {
-            0 => format!("{done} {}", self.unit),
-            total => format!("{:.0} %", done as f64 * 100.0 / total as f64),
+        let share = match (self.total, self.begun.map(|begun| begun.elapsed().as_secs_f64())) {
+            (0, Some(seconds @ 1.0..)) => format!("{done} {} in {}", self.unit, duration(seconds)),
+            (0, _) => format!("{done} {}", self.unit),
+            (total, _) => format!("{:.0} %", done as f64 * 100.0 / total as f64),
         };
-        // Work takes no virtual time; only a pace and timers do.
-        let rate = match elapsed.as_secs_f64() {
-            ..1.0 => String::new(),
-            seconds => {
-                let left = time_left(done, self.total, elapsed);
-                format!(", {} {}/s{left}", significant(done as f64 / seconds), self.unit)
-            }
-        };
-        let note = if note.is_empty() { String::new() } else { format!(", {note}") };
-        format!("{}: {share}{rate}{note}", self.name)
+        let parts = [share, self.pace.words(&format!(" {}", self.unit)), note.into()];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        format!("{}: {}", self.name, parts.join(", "))
     }
 }
 
 fn line_interval(in_ci: bool) -> Duration {
     Duration::from_secs(if in_ci { 60 } else { 10 })
-}
-
-/// Formats the remaining time of a phase at the current rate: `, 40 s left`.
-fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
-    if done == 0 || total <= done {
-        return String::new();
-    }
-    format!(", {} {}", duration(elapsed.as_secs_f64() * (total - done) as f64 / done as f64), left())
-}
-
-fn duration(seconds: f64) -> String {
-    match seconds {
-        ..90.0 => format!("{seconds:.0} s"),
-        ..5400.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3600.0),
-    }
 }
 
 fn in_ci() -> bool {
@@ -204,12 +205,14 @@ impl Progress for Lines {
         eprintln!("{name}{}", if total > 0 { format!(": {total} {unit}") } else { String::new() });
         if let Ok(mut state) = self.0.lock() {
             let now = Some(Instant::now());
-            *state = LineState { name: name.into(), unit: unit.into(), total, begun: now, last: now, shown: 0 };
+            let (name, unit, pace) = (name.into(), unit.into(), Pace::of(total));
+            *state = LineState { name, unit, total, pace, begun: now, last: now, shown: 0 };
         }
     }
 
     fn position(&self, done: u64, note: &str) {
         let Ok(mut state) = self.0.lock() else { return };
+        state.pace.report(done);
         if !state.is_due(done, time_is_virtual()) {
             return;
         }
@@ -227,12 +230,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remaining_time_follows_from_the_rate() {
-        let minute = Duration::from_secs(60);
-        assert_eq!(time_left(60, 100, minute), ", 40 s left");
-        assert_eq!(time_left(1, 61, minute), ", 60 min left");
-        assert_eq!(time_left(1, 301, minute), ", 5.0 h left");
-        assert_eq!((time_left(0, 100, minute), time_left(100, 100, minute)), (String::new(), String::new()));
+    fn lines_of_a_phase_without_a_total_have_the_time_that_passed() {
+        let begun = Some(Instant::now() - Duration::from_secs(80));
+        let state = LineState { name: "compile".into(), unit: "files".into(), begun, ..LineState::default() };
+        assert_eq!(state.line(413, ""), "compile: 413 files in 80 s");
         assert!(line_interval(true) > line_interval(false));
     }
 

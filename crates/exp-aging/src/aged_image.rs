@@ -3,7 +3,8 @@
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
 use senesce_aging::{
-    AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate, execute,
+    AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate, WorkUnit,
+    execute,
 };
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
@@ -171,10 +172,13 @@ pub(crate) fn age_image<R: Run>(
     let witness = CommitWitness::of(target.directory().as_fd());
     let count = || witness.as_ref().and_then(CommitWitness::count);
     let (commits_before, cpu_before) = (count(), process_cpu_time());
-    context.progress.phase(words, plan.len(), "operations");
+    let unit = WorkUnit::of(data, plan.summary(), plan.len());
+    let (total, name) = unit.total();
+    context.progress.phase(words, total, name);
     let mut planner = plan.operations();
     let outcome = execute(&mut planner, &back_end, execution, context.interrupt, &mut |planner, done| {
-        context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+        let overwrites = planner.overwrites();
+        context.progress.position(unit.done(done, overwrites), &format!("{overwrites:.1} overwrites"));
         ControlFlow::Continue(())
     });
     let cpu_seconds = (process_cpu_time() - cpu_before).as_secs_f64();

@@ -4,7 +4,7 @@ use crate::spec::AgingSpec;
 use senesce_aging::execute::CommitWitness;
 use senesce_aging::{
     AgingPlan, Clock, CommitShare, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate,
-    execute,
+    WorkUnit, execute,
 };
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
@@ -181,11 +181,14 @@ fn by_plan(
     let plan = Arc::new(AgingPlan::new(&spec.plan_spec()?)?);
     let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Write);
     let pace = spec.aging.operations_per_second;
-    progress.phase("aging", plan.len(), "operations");
+    let unit = WorkUnit::of(Data::Write, plan.summary(), plan.len());
+    let (total, name) = unit.total();
+    progress.phase("aging", total, name);
     let mut planner = plan.operations();
     let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
     let outcome = execute(&mut planner, &back_end, &options, interrupt, &mut |planner, done| {
-        progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+        let overwrites = planner.overwrites();
+        progress.position(unit.done(done, overwrites), &format!("{overwrites:.1} overwrites"));
         ControlFlow::Continue(())
     });
     match outcome.result? {

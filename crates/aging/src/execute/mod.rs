@@ -19,12 +19,14 @@ mod plan_target;
 mod pool;
 mod task;
 mod witness;
+mod work_unit;
 
 pub(crate) use content::Content;
 pub use directory::{DirectoryTarget, check};
 pub use pace::{Pace, SingleRankPace};
 pub use plan_target::{NullTarget, PlanExecutor, PlanTarget};
 pub use witness::CommitWitness;
+pub use work_unit::WorkUnit;
 
 pub(crate) use content::CHUNK;
 pub(crate) use descriptors::Descriptors;

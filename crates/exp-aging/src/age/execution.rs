@@ -10,7 +10,7 @@ use super::recorded_aging::RecordedAging;
 use super::run::peak_rss_bytes;
 use super::space;
 use senesce_aging::execute::{CommitWitness, SingleRankPace};
-use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, execute_parts};
+use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, WorkUnit, execute_parts};
 use senesce_cluster::Cluster;
 use senesce_core::heartbeat::{LostTime, leap, watched};
 use senesce_core::machine::time_is_virtual;
@@ -34,6 +34,8 @@ pub(crate) struct Execution<'a> {
     pub begun: Instant,
     /// Number of files in the fill. Operations are slower afterwards.
     pub fill: u64,
+    /// The unit of its progress.
+    pub unit: WorkUnit,
     /// The space into which the image can grow, if there is an image, and the space that it may still need.
     pub free: &'a dyn Fn() -> Option<Bytes>,
     pub writes: Option<Bytes>,
@@ -205,7 +207,8 @@ pub(crate) struct Watch<'a, 'b> {
 
 impl<'a, 'b> Watch<'a, 'b> {
     pub(crate) fn begin(execution: &'a Execution<'a>, context: &'a mut Context<'b, Age>) -> Result<Self, Failure> {
-        context.progress.phase("aging", execution.len, "operations");
+        let (total, name) = execution.unit.total();
+        context.progress.phase("aging", total, name);
         let reached = Checkpoint { operation: execution.from, seconds: execution.seconds_before };
         context.record_now(Event::Checkpoint(reached))?;
         let now = Instant::now();
@@ -309,7 +312,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         };
         let distance = self.distance.map_or(String::new(), |distance| format!(", RMSE {:.3} %", distance * 100.0));
         let note = format!("fullness {:.1} %, {:.1} overwrites{distance}", sample.fullness * 100.0, sample.overwrites);
-        self.context.progress.position(completed, &note);
+        self.context.progress.position(self.execution.unit.done(completed, sample.overwrites), &note);
         self.context.record_now(Event::Sample(sample))?;
         if self.execution.is_timeless() || self.checkpointed.elapsed() >= BETWEEN_CHECKPOINTS {
             self.checkpointed = Instant::now();
@@ -373,6 +376,7 @@ mod tests {
                 seconds_before: 3600.0,
                 begun,
                 fill: 100,
+                unit: WorkUnit::Operations(9000),
                 free: &|| None,
                 writes: None,
             };

@@ -8,7 +8,7 @@ use super::rehearse::rehearse;
 use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, copies, final_layout, ranks};
-use senesce_aging::{Leftover, Summary, leftovers};
+use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory};
@@ -292,6 +292,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
         seconds_before: start.seconds,
         begun,
         fill: rehearsal.summary.files,
+        unit: WorkUnit::of(course.spec.data, &rehearsal.summary, rehearsal.positions),
         free: &|| target.space_left(),
         writes: writes(&course.spec, &rehearsal.summary),
     };
