@@ -171,16 +171,28 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
     Ok(kept)
 }
 
-pub fn hinted(failure: Failure) -> Failure {
+pub fn hinted(verb: &str, failure: Failure) -> Failure {
     let accelerator = guest_accelerator();
     if accelerator.as_deref() == Some("uml") {
         return hinted_in_user_mode(failure);
     }
     let wants_root = failure.exit_code() == ExitCode::Missing && !is_root() && failure.to_string().contains("root");
-    if !wants_root || !is_set_up() {
-        return failure;
+    let hint = if wants_root { guest_hint(verb, is_set_up()) } else { None };
+    match hint {
+        Some(hint) => Failure::new(ExitCode::Missing, format!("{failure}\nhint: {hint}")),
+        None => failure,
     }
-    Failure::new(ExitCode::Missing, format!("{failure}\nhint: run it in a guest: senesce --vm VERB ..."))
+}
+
+/// Returns how to run a verb in a guest. Without a kernel, only experiments get the hint: other verbs often need the host itself.
+fn guest_hint(verb: &str, is_set_up: bool) -> Option<String> {
+    match (is_set_up, verb) {
+        (true, _) => Some(format!("run it in a guest: senesce --vm {verb} ...")),
+        (false, "reproduce") => {
+            Some("run it in a guest: senesce vm build 6.12, then senesce --vm reproduce ...".into())
+        }
+        (false, _) => None,
+    }
 }
 
 /// Adds a hint to a failure to find a file. A user-mode kernel shows only a part of the host's files.
@@ -283,6 +295,15 @@ mod tests {
     #[test]
     fn other_failures_are_unchanged() {
         let failure = || Failure::usage("the root of all");
-        assert_eq!(hinted(failure()).to_string(), failure().to_string());
+        assert_eq!(hinted("reproduce", failure()).to_string(), failure().to_string());
+    }
+
+    #[test]
+    fn experiments_get_the_hint_also_without_a_kernel() {
+        assert_eq!(guest_hint("snapshot", false), None);
+        assert!(guest_hint("snapshot", true).unwrap().contains("senesce --vm snapshot"));
+        let hints = [false, true].map(|is_set_up| guest_hint("reproduce", is_set_up).unwrap());
+        assert!(hints.iter().all(|hint| hint.contains("senesce --vm reproduce")), "{hints:?}");
+        assert_eq!(hints.map(|hint| hint.contains("vm build")), [true, false]);
     }
 }

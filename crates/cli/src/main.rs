@@ -119,7 +119,7 @@ fn main() -> std::process::ExitCode {
     if matches.get_flag(IN_A_GUEST) || needs_guest() {
         return ended(in_the_guest::run(name, arguments, &session), &session);
     }
-    let found = (verb.run)(arguments, &session).map_err(in_the_guest::hinted);
+    let found = (verb.run)(arguments, &session).map_err(|failure| in_the_guest::hinted(name, failure));
     ended(found.map_err(|failure| image_hint::hinted(name, failure)), &session)
 }
 

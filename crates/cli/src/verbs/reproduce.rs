@@ -25,7 +25,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .after_help(examples(&[
             "senesce reproduce --list",
-            "senesce reproduce frag-intra --scale smoke",
+            "sudo senesce reproduce frag-intra --scale smoke",
             "senesce reproduce --all --scale smoke --max-time 10m",
         ]))
         .args_conflicts_with_subcommands(true)

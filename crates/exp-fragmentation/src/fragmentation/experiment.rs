@@ -76,7 +76,11 @@ impl<P: Procedure> Run for Fragmentation<P> {
     type Step = Step;
 
     fn needs(spec: &Self::Spec) -> Needs {
-        let needs = P::needs(&spec.own);
+        let mut needs = P::needs(&spec.own);
+        if spec.common.needs_root() {
+            let why = "its file systems are mounted, and their requests are traced";
+            needs.root = Some(format!("without root, {} decides none of its claims: {why}", P::ID));
+        }
         match spec.common.place() {
             Ok(VolumeSource::Made(_)) => needs.and_programs(spec.common.fs.iter().map(|fs| fs.maker())),
             _ => needs,
@@ -116,6 +120,9 @@ impl<P: Procedure> Run for Fragmentation<P> {
 
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         let place = spec.common.place()?;
+        if let Some(warning) = spec.common.warning() {
+            context.progress.say(warning);
+        }
         let scratch = context.path().join(SCRATCH);
         let procedure = P::begin(&spec.own, context.seed, &scratch.join("0"), context.interrupt)?;
         Ok(Self { procedure, image: 0, place, aging: None, invalid: None })
@@ -245,8 +252,15 @@ fn in_guest<P: Procedure>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::{point, volume};
     use super::*;
+    use crate::copy_order::CopyOrder;
+    use crate::frag_inter::FragInter;
     use crate::frag_intra::{FragIntra, InTurn, Sync};
+    use crate::git_aging::GitAging;
+    use crate::mail_aging::MailAging;
+    use senesce_claims::{ClaimSet, Rule, untested};
+    use senesce_core::Measurement;
 
     fn rounds(change: impl Fn(&mut <FragIntra as Run>::Spec)) -> Vec<RoundStep> {
         let mut spec = FragIntra::defaults(Level::Smoke);
@@ -278,6 +292,55 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         spec.common.target = folder.path().to_str().unwrap().parse().unwrap();
         assert_eq!(FragIntra::needs(&spec).programs, []);
+    }
+
+    #[test]
+    fn root_is_needed_unless_a_directory_or_a_guest_is_measured() {
+        let of = |change: &dyn Fn(&mut Common)| {
+            let mut spec = FragIntra::defaults(Level::Quick);
+            change(&mut spec.common);
+            (FragIntra::needs(&spec).root.is_some(), spec.common.warning().is_some())
+        };
+        let guest = |common: &mut Common| common.guest = "f2fs".parse().unwrap();
+        let directory = |common: &mut Common| common.target = "/tmp".parse().unwrap();
+        assert_eq!(of(&|_| ()), (true, false), "no claim is decided without root");
+        assert_eq!(of(&|common| common.target = "image:volume.img".parse().unwrap()), (true, false));
+        assert_eq!(of(&guest), (false, false), "the guest decides claims");
+        assert_eq!(of(&directory), (false, true));
+        let both = |common: &mut Common| {
+            directory(common);
+            guest(common);
+        };
+        assert_eq!(of(&both), (false, false));
+    }
+
+    /// Returns the number of claims that values of a file system leave untested, and of all that can be tested.
+    fn untested_by<R: Run>(fs: &str) -> (usize, usize) {
+        let rounds = (0_u64..=100).step_by(10).chain([300, 1000, 10_000]);
+        let states = rounds.flat_map(|round| [(round, true), (round, false)]);
+        let point = |(round, aged)| point::Point { fs: fs.into(), round, aged, ..point::tests::read_of_a_gib(1 << 30) };
+        let values = states.flat_map(|state| point(state).measurements());
+        let values: Vec<Measurement> = values.map(|one| one.under("sync", "fsync").under("gc", "off")).collect();
+        let set = ClaimSet::parse(R::CLAIMS, R::PUBLISHED).unwrap();
+        let testable = set.claims.iter().filter(|claim| !matches!(claim.rule, Rule::NotTestable { .. })).count();
+        (untested(&set, &values).len(), testable)
+    }
+
+    #[test]
+    fn values_of_a_directory_test_no_claim() {
+        let all: [fn(&str) -> (usize, usize); 5] = [
+            untested_by::<FragIntra>,
+            untested_by::<FragInter>,
+            untested_by::<CopyOrder>,
+            untested_by::<GitAging>,
+            untested_by::<MailAging>,
+        ];
+        for of in all {
+            let (untested, testable) = of(volume::AS_FOUND);
+            assert_eq!(untested, testable);
+        }
+        let (untested, testable) = untested_by::<FragInter>("ext4");
+        assert!(untested < testable, "the values test claims about ext4");
     }
 
     #[test]

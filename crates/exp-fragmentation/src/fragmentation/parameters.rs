@@ -154,7 +154,26 @@ impl Common {
         }
     }
 
-    /// Checks where volumes are made. Without root nothing can be mounted, so a directory in the run directory is used.
+    /// Returns whether a run without root would decide no claim. Claims name file systems that root makes and traces, or that a
+    /// guest makes.
+    pub(crate) fn needs_root(&self) -> bool {
+        match &self.target {
+            Target::Memory => self.guest.0.is_empty(),
+            Target::Said(spec) => spec.needs_root(),
+        }
+    }
+
+    /// Returns the warning that a run decides no claim: the user's directory has none of the file systems that claims name.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        let is_directory = matches!(self.target, Target::Said(TargetSpec::Directory(_)));
+        (is_directory && self.guest.0.is_empty()).then_some(
+            "the run decides no claim, because claims name file systems that senesce makes; for verdicts, omit --target and \
+             use sudo or --vm",
+        )
+    }
+
+    /// Checks where volumes are made. Without root nothing can be mounted: for a run with guests, a directory in the run directory
+    /// is used.
     pub(crate) fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
