@@ -2,6 +2,7 @@
 
 use crate::{command, verb_table};
 use clap::error::ErrorKind;
+use senesce_guest::uml;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -113,6 +114,28 @@ fn examples_of_the_help_parse() {
             assert_eq!(error_of(example.trim_start_matches("sudo ")), None, "{example}");
         }
     }
+}
+
+/// Returns the packages of an array in `scripts/requirements`, whose items are `FILE=PACKAGE`.
+fn packages_of<'s>(script: &'s str, array: &str) -> Vec<&'s str> {
+    let (_, rest) = script.split_once(&format!("\n{array}=(")).expect("an array");
+    let (items, _) = rest.split_once(')').expect("its end");
+    items.split_whitespace().filter_map(|item| Some(item.split_once('=')?.1)).collect()
+}
+
+#[test]
+fn requirements_list_the_packages_of_every_build() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).expect("a file");
+    let (page, script) = (read("docs/guide/packages.md"), read("scripts/requirements"));
+    let listed: Vec<&str> = page.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-').collect();
+    let of_kernels = uml::BUILD_PROGRAMS.iter().chain(uml::SOURCE_PROGRAMS.iter());
+    let mut missing: Vec<&str> = of_kernels.flat_map(|(_, packages)| packages.split(' ')).collect();
+    for array in ["demo", "dist", "mpi"] {
+        missing.extend(packages_of(&script, array));
+    }
+    missing.retain(|package| !listed.contains(package));
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]
