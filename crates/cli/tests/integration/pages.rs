@@ -111,7 +111,7 @@ const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=[14]G)
 
 const FEWER: &str = r#"case " ${words[*]} " in *" help "* | *" --overwrites "* | *" --resume "* | *" --compress"*) ;; *" age "*) words+=(--overwrites 1) ;; esac"#;
 
-const SECONDS_PER_BLOCK: &str = "300";
+const SECONDS_PER_BLOCK: &str = "600";
 
 fn run(block: &Block, folder: &Path) -> Result<(), String> {
     let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap_or_default());
@@ -124,7 +124,7 @@ fn run(block: &Block, folder: &Path) -> Result<(), String> {
         .env("SENESCE_TEST_IGNORES_STEAL", "1")
         .output()
         .map_err(|error| error.to_string())?;
-    // The tutorials print the gate's exit code: equal sides are no regression.
+    // The tutorials print the gate's exit code: equal sides are not a regression.
     let is_false_alarm = output.stdout.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"exit code 1"));
     if output.status.code() == Some(block.exit) && !is_false_alarm {
         return Ok(());
