@@ -76,7 +76,7 @@ pub fn devices_in_use(directory: &Path, list: &mut Vec<Situation>) {
         "the same with an offset",
         third,
         Never,
-        "which is mounted on",
+        "is mounted on",
         vec![detach_third, detach, mounted, Box::new(first)],
     );
 
