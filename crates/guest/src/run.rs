@@ -173,12 +173,12 @@ impl GuestRun {
         }
         let begin = Instant::now();
         let job = self.job(*accelerator);
-        let Started { child, memory: _memory } = match accelerator {
+        let Started { child, memory: _memory, processor: _processor } = match accelerator {
             Accelerator::Uml => uml::start(self, job, scratch, *method, userland)?,
             Accelerator::Kvm | Accelerator::Tcg => {
                 let initramfs = scratch.path().join("initramfs");
                 initramfs::write(&initramfs, &self.kernel, &job)?;
-                Started { child: self.machine(prepared, &initramfs, &control)?.start()?, memory: None }
+                Started { child: self.machine(prepared, &initramfs, &control)?.start()?, memory: None, processor: None }
             }
         };
         let mut guest =

@@ -2,7 +2,7 @@
 //! with nothing but the programs of the host (read-only) and the shared folders ([`super::view`]). Without namespaces,
 //! [`super::landlock`] confines it.
 
-use super::{landlock, other_user, view};
+use super::{landlock, other_user, processor, view};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 use senesce_sys::deterministic;
@@ -80,6 +80,8 @@ pub(super) struct Confinement {
     pub deterministic: bool,
     /// Whether addresses are fixed too. Docker's default profile of system calls forbids it.
     pub fixed_addresses: bool,
+    /// The host's processor for the kernel and its programs.
+    pub processor: Option<usize>,
 }
 
 /// Takes one of the two roles if this process was started for it; otherwise returns.
@@ -95,11 +97,15 @@ pub(crate) fn enter_if_confined() {
         _ => return,
     };
     let Some(config) = words.next().map(PathBuf::from) else { return };
-    let ended = read(&config).and_then(|confinement| match (confinement.method, is_first) {
-        (Method::Namespaces, true) => make_namespaces(&confinement, &config),
-        (Method::Namespaces, false) => enter_tree(&confinement),
-        (Method::Landlock, true) => landlock::supervise(&config),
-        (Method::Landlock, false) => landlock::enter(&confinement),
+    let ended = read(&config).and_then(|confinement| {
+        // Before any filter of system calls.
+        confinement.processor.into_iter().for_each(processor::stay_on);
+        match (confinement.method, is_first) {
+            (Method::Namespaces, true) => make_namespaces(&confinement, &config),
+            (Method::Namespaces, false) => enter_tree(&confinement),
+            (Method::Landlock, true) => landlock::supervise(&config),
+            (Method::Landlock, false) => landlock::enter(&confinement),
+        }
     });
     match ended {
         Ok(status) => std::process::exit(status),

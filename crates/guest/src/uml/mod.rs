@@ -7,6 +7,7 @@ mod kernel;
 mod landlock;
 mod objects;
 mod other_user;
+mod processor;
 mod start;
 mod tree;
 pub(crate) mod userland;
@@ -100,6 +101,7 @@ struct UmlMachine<'a> {
     memory_mib: u64,
     time: GuestTime,
     fixed_addresses: bool,
+    processor: Option<usize>,
     console: &'a Path,
     method: Method,
     /// The kernel's folder for the file of its memory.
@@ -128,6 +130,7 @@ impl UmlMachine<'_> {
             kernel: self.arguments(&job)?,
             deterministic: self.time.is_virtual(),
             fixed_addresses: self.fixed_addresses,
+            processor: self.processor,
         };
         let config = scratch.join("confinement.json");
         let text = serde_json::to_vec(&confinement).unwrap_or_default();

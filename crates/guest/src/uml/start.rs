@@ -1,5 +1,6 @@
 //! Starts a user-mode kernel for a run, by one of the methods of confinement.
 
+use super::processor::{self, OwnProcessor};
 use super::userland::Userland;
 use super::{HostTree, MODULES, Method, UmlMachine, readable_directory};
 use crate::error::{GuestError, io_error, scratch_error};
@@ -21,6 +22,7 @@ pub(crate) struct Started {
     pub child: Child,
     /// Holds the guest's memory, if the method has no folder of its own for it.
     pub memory: Option<ScratchDirectory>,
+    pub processor: Option<OwnProcessor>,
 }
 
 pub(crate) fn start(
@@ -48,12 +50,14 @@ pub(crate) fn start(
         job.host_tree = Some(HostTree { readable: readable.clone(), control: scratch.control() });
     }
     let shares = run.shares.iter().map(|share| (share.clone(), share.clone()));
+    let processor = processor::take();
     let machine = UmlMachine {
         kernel: &run.kernel,
         job: &job,
         memory_mib: run.memory.0 >> 20,
         time: run.time,
         fixed_addresses,
+        processor: processor.as_ref().map(|own| own.number),
         console: scratch.console(),
         method,
         temporary,
@@ -61,7 +65,7 @@ pub(crate) fn start(
         shares: std::iter::once((scratch.control(), CONTROL.into())).chain(shares).collect(),
         readable,
     };
-    Ok(Started { child: machine.start(scratch.path())?, memory })
+    Ok(Started { child: machine.start(scratch.path())?, memory, processor })
 }
 
 /// Makes a folder for the guest's memory. It is in memory if there is enough space and programs may run from it, as the
