@@ -303,8 +303,11 @@ impl<B: PlanTarget> Run<'_, '_, B> {
             if self.interrupt.requested() {
                 return;
             }
-            // A pause in virtual time takes no time.
-            std::thread::sleep(if time_is_virtual() { early } else { early.min(LONGEST_PAUSE) });
+            // A pause in virtual time takes no time, and lasts as long as asked.
+            if time_is_virtual() {
+                return std::thread::sleep(early);
+            }
+            std::thread::sleep(early.min(LONGEST_PAUSE));
         }
     }
 

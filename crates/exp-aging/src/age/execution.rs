@@ -235,17 +235,19 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
-    fn is_sample_due(&self, (last, operation): (Instant, u64), completed: u64) -> bool {
+    fn is_sample_due(&self, now: Instant, (last, operation): (Instant, u64), completed: u64) -> bool {
         if self.execution.is_timeless() {
             let operations = (self.execution.len - self.execution.from) as f64;
             return completed.saturating_sub(operation) as f64 >= operations / VIRTUAL_SAMPLES;
         }
-        last.elapsed() >= self.between_samples
+        now.duration_since(last) >= self.between_samples
     }
 
     pub(crate) fn sample(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        let wanted = self.sampled.is_none_or(|last| self.is_sample_due(last, completed));
-        let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
+        // In a guest, each query of the clock costs as much as an operation.
+        let now = Instant::now();
+        let wanted = self.sampled.is_none_or(|last| self.is_sample_due(now, last, completed));
+        let seconds = self.execution.seconds_before + now.duration_since(self.begun).as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);

@@ -41,11 +41,13 @@ impl<'a> ExtentSampler<'a> {
         completed: u64,
     ) -> Result<Option<ExtentSample>, Failure> {
         let step = step(parts.overwrites());
-        let has_time = self.until.is_some() || self.not_before.is_none_or(|at| Instant::now() >= at);
-        if step <= self.counted || !has_time {
+        if step <= self.counted {
             return Ok(None);
         }
         let begun = Instant::now();
+        if self.until.is_none() && self.not_before.is_some_and(|at| begun < at) {
+            return Ok(None);
+        }
         self.counted = step;
         let layout = match Layout::of(self.root) {
             Ok(layout) => layout,
