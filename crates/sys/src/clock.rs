@@ -40,6 +40,19 @@ pub fn since_boot() -> Duration {
     read(libc::CLOCK_BOOTTIME)
 }
 
+/// Sleeps until [`monotonic`] has this value. `false`: a signal came first.
+pub fn sleep_until(monotonic: Duration) -> bool {
+    let until = libc::timespec {
+        tv_sec: libc::time_t::try_from(monotonic.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: monotonic.subsec_nanos().into(),
+    };
+    // SAFETY: `until` is a valid time, and nothing is written for an absolute one.
+    let status = unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
+    };
+    status != libc::EINTR
+}
+
 /// Reads a clock. Does not use rustix, which aborts on kernels whose vDSO has no `getcpu`, such as user-mode Linux 7.3.
 fn read(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -51,6 +64,13 @@ fn read(clock: libc::clockid_t) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absolute_sleep_ends_at_its_time_or_at_once() {
+        let due = monotonic() + Duration::from_millis(2);
+        assert!(sleep_until(due) && monotonic() >= due);
+        assert!(sleep_until(Duration::ZERO));
+    }
 
     #[test]
     fn thread_time_does_not_exceed_process_time() {

@@ -38,6 +38,7 @@ use crate::parts::{Interleaved, PlacedOperation};
 use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
+use senesce_sys::clock::{monotonic, sleep_until};
 use senesce_core::machine::time_is_virtual;
 use senesce_core::virtual_time::{
     DROP_CACHES, OPERATIONS_PER_TICK, await_middle_of_tick, await_work_after_mount, empty_caches,
@@ -163,7 +164,7 @@ pub fn execute_parts<B: PlanTarget>(
 ) -> ExecuteOutcome {
     let begun = Instant::now();
     let completed = parts.position();
-    let (from, counts) = ((begun, completed), Counts::default());
+    let (from, counts) = ((monotonic(), completed), Counts::default());
     let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, from, counts };
     let result = run.play().and_then(|stop| run.counts.agree().map(|()| stop));
     let (completed, Counts { stalls, executed, commits, work, .. }) = (run.completed, run.counts);
@@ -179,7 +180,8 @@ struct Run<'a, 'b, B: PlanTarget> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn FnMut(&Interleaved<'_>, u64) -> ControlFlow<()>,
     completed: u64,
-    from: (Instant, u64),
+    /// Start on the monotonic clock, and the first operation.
+    from: (Duration, u64),
     counts: Counts,
 }
 
@@ -298,14 +300,15 @@ impl<B: PlanTarget> Run<'_, '_, B> {
             return await_middle_of_tick();
         }
         let (begun, from) = self.from;
-        let due = self.options.arrival(self.parts.position() - from);
-        while let Some(early) = due.checked_sub(begun.elapsed()).filter(|early| !early.is_zero()) {
+        let due = begun + self.options.arrival(self.parts.position() - from);
+        if time_is_virtual() {
+            // The pause takes no time. In a guest, asking for the time first would double the cost of an operation.
+            while !self.interrupt.requested() && !sleep_until(due) {}
+            return;
+        }
+        while let Some(early) = due.checked_sub(monotonic()).filter(|early| !early.is_zero()) {
             if self.interrupt.requested() {
                 return;
-            }
-            // A pause in virtual time takes no time, and lasts as long as asked.
-            if time_is_virtual() {
-                return std::thread::sleep(early);
             }
             std::thread::sleep(early.min(LONGEST_PAUSE));
         }

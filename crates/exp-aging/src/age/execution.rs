@@ -194,7 +194,6 @@ pub(crate) struct Watch<'a, 'b> {
     begun: Instant,
     /// Time and operation of the last sample.
     sampled: Option<(Instant, u64)>,
-    between_samples: Duration,
     checkpointed: Instant,
     measure_at: Instant,
     distance: Option<f64>,
@@ -217,7 +216,6 @@ impl<'a, 'b> Watch<'a, 'b> {
             context,
             begun: now,
             sampled: None,
-            between_samples: between_samples(execution),
             checkpointed: now,
             measure_at: now + BETWEEN_DISTANCES,
             distance: None,
@@ -235,20 +233,18 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
-    fn is_sample_due(&self, now: Instant, (last, operation): (Instant, u64), completed: u64) -> bool {
-        if self.execution.is_timeless() {
+    /// In virtual time, operations count: in a guest, a query of the clock costs as much as an operation.
+    fn is_sample_due(&self, (last, operation): (Instant, u64), completed: u64) -> bool {
+        if time_is_virtual() {
             let operations = (self.execution.len - self.execution.from) as f64;
             return completed.saturating_sub(operation) as f64 >= operations / VIRTUAL_SAMPLES;
         }
-        now.duration_since(last) >= self.between_samples
+        last.elapsed() >= BETWEEN_SAMPLES
     }
 
     pub(crate) fn sample(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        // In a guest, each query of the clock costs as much as an operation.
-        let now = Instant::now();
-        let wanted = self.sampled.is_none_or(|last| self.is_sample_due(now, last, completed));
-        let seconds = self.execution.seconds_before + now.duration_since(self.begun).as_secs_f64();
-        let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
+        let wanted = self.sampled.is_none_or(|last| self.is_sample_due(last, completed));
+        let written = if wanted { self.record(parts, completed) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);
             return ControlFlow::Break(());
@@ -296,8 +292,10 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
     }
 
-    fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
-        self.sampled = Some((Instant::now(), completed));
+    fn record(&mut self, parts: &Interleaved<'_>, completed: u64) -> Result<(), Failure> {
+        let now = Instant::now();
+        let seconds = self.execution.seconds_before + now.duration_since(self.begun).as_secs_f64();
+        self.sampled = Some((now, completed));
         space::watch((self.execution.free)(), self.execution.writes, completed, self.execution.len)?;
         self.estimate(completed, seconds);
         let begun = Instant::now();
@@ -331,12 +329,6 @@ fn virtual_leap(execution: &Execution<'_>, played: &ExecutionResult) -> Option<L
     let before_last = (played.completed - execution.from).saturating_sub(1);
     let lasted = Duration::try_from_secs_f64(played.seconds).unwrap_or(Duration::MAX);
     leap(lasted, spec.arrivals().arrival(before_last))
-}
-
-fn between_samples(execution: &Execution<'_>) -> Duration {
-    let pace = execution.course.spec.pace().filter(|_| time_is_virtual());
-    let length = pace.map_or(0.0, |pace| (execution.len - execution.from) as f64 / pace);
-    BETWEEN_SAMPLES.max(Duration::try_from_secs_f64(length / VIRTUAL_SAMPLES).unwrap_or(BETWEEN_SAMPLES))
 }
 
 fn distance(parts: &Interleaved<'_>) -> Option<f64> {
