@@ -38,11 +38,11 @@ use crate::parts::{Interleaved, PlacedOperation};
 use crate::plan::ChangeCounts;
 use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
-use senesce_sys::clock::{monotonic, sleep_until};
 use senesce_core::machine::time_is_virtual;
 use senesce_core::virtual_time::{
     DROP_CACHES, OPERATIONS_PER_TICK, await_middle_of_tick, await_work_after_mount, empty_caches,
 };
+use senesce_sys::clock::{monotonic, sleep_until};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
