@@ -300,7 +300,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
             return await_middle_of_tick();
         }
         let (begun, from) = self.from;
-        let due = begun + self.options.arrival(self.parts.position() - from);
+        let due = begun.saturating_add(self.options.arrival(self.parts.position() - from));
         if time_is_virtual() {
             // The pause takes no time. In a guest, asking for the time first would double the cost of an operation.
             while !self.interrupt.requested() && !sleep_until(due) {}

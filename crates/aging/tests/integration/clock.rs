@@ -249,6 +249,18 @@ fn operations_of_a_burst_arrive_together_and_keep_the_pace() {
 }
 
 #[test]
+fn operation_that_is_never_due_waits_for_an_interrupt() {
+    let (plan, witness, interrupt) = (plan(Clock::NONE), Witness::default(), Interrupt::new());
+    let options = ExecuteOptions { pace: Some(1e-300), ..ExecuteOptions::default() };
+    let mut request = |_: &Planner, _: u64| {
+        interrupt.request();
+        ControlFlow::Continue(())
+    };
+    let outcome = execute(&mut plan.operations(), &&witness, &options, &interrupt, &mut request);
+    assert_eq!((outcome.result.unwrap(), outcome.completed), (Stop::Interrupted, 1));
+}
+
+#[test]
 fn files_grow_through_short_rounds_up_to_a_commit_or_the_end() {
     let plan = plan(clock("none", 700));
     let witness = Witness::default();
