@@ -8,7 +8,9 @@ use crate::spec::{FileSystemSpec, StateKind, StudySpec};
 use crate::zoned::ZonedDrives;
 use content::content;
 use senesce_aging::execute::{PlanExecutor, PlanTarget};
-use senesce_aging::{AgingPlan, DirectoryTarget, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
+use senesce_aging::{
+    AgingPlan, DirectoryTarget, ExecuteOptions, Operation, OperationKind, Planner, Stop, WorkUnit, execute,
+};
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
@@ -243,11 +245,14 @@ struct ImageCreation<'a> {
 impl ImageCreation<'_> {
     fn age(&self, data: senesce_aging::Data) -> Result<(), Failure> {
         let back_end = DirectoryTarget::new(self.plan.clone(), self.target.directory(), data);
-        self.progress.phase(&format!("age {}", self.name), self.plan.len(), "operations");
+        let unit = WorkUnit::of(data, self.plan.summary(), self.plan.len());
+        let (total, name) = unit.total();
+        self.progress.phase(&format!("age {}", self.name), total, name);
         let options = ExecuteOptions { threads: self.spec.threads, ..ExecuteOptions::default() };
         let mut planner = self.plan.operations();
         let outcome = execute(&mut planner, &back_end, &options, self.interrupt, &mut |planner, done| {
-            self.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+            let overwrites = planner.overwrites();
+            self.progress.position(unit.done(done, overwrites), &format!("{overwrites:.1} overwrites"));
             ControlFlow::Continue(())
         });
         match outcome.result? {
