@@ -1,4 +1,4 @@
-//! Child processes.
+//! Child processes, and the processor of this one.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,4 +26,10 @@ fn end_with_parent(command: &mut Command, signal: libc::c_int) {
             Ok(())
         });
     }
+}
+
+/// Returns the number of the processor on which the calling thread runs (sched_getcpu(3)).
+pub fn current_processor() -> Option<usize> {
+    // SAFETY: the call has no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }

@@ -2,6 +2,7 @@
 //! each other at every system call; across processors that costs two to four times the processor time.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use senesce_sys::process::current_processor;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -14,11 +15,20 @@ pub(crate) struct OwnProcessor {
     _name: UnixDatagram,
 }
 
-/// Takes the allowed processor with the fewest guests. `None`: there is no choice, or names of sockets are not to be had.
+/// Takes the allowed processor with the fewest guests. `None`: the processors are unknown, or all names are taken.
 pub(super) fn take() -> Option<OwnProcessor> {
     let set = sched_getaffinity(None).ok()?;
-    let allowed = (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number));
-    take_of("senesce-vm", &allowed.collect::<Vec<_>>())
+    let allowed = (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect();
+    // Guests in other network namespaces, such as those of containers, do not see these names. The host's scheduler has
+    // spread their processes.
+    take_of("senesce-vm", &beginning_with(current_processor(), allowed))
+}
+
+/// Moves a processor and those after it to the front.
+fn beginning_with(first: Option<usize>, mut all: Vec<usize>) -> Vec<usize> {
+    let at = all.iter().position(|number| Some(*number) == first).unwrap_or(0);
+    all.rotate_left(at);
+    all
 }
 
 /// Names without a file end with their process, and users cannot remove those of others.
@@ -58,6 +68,15 @@ mod tests {
         let (_first, second, _third) = (next(), next(), next());
         drop(second);
         assert_eq!(next().number, 5);
+    }
+
+    #[test]
+    fn first_choice_is_the_current_processor() {
+        assert_eq!(beginning_with(Some(5), vec![2, 5, 7]), [5, 7, 2]);
+        for unknown in [None, Some(9)] {
+            assert_eq!(beginning_with(unknown, vec![2, 5]), [2, 5]);
+        }
+        assert!(beginning_with(None, Vec::new()).is_empty());
     }
 
     #[test]
