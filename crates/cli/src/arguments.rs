@@ -4,7 +4,7 @@ use crate::session::runs_directory;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap_complete::engine::CompletionCandidate;
 use senesce_core::Failure;
-use senesce_exp_aging::age::{is_aging, is_unfinished};
+use senesce_exp_aging::age::is_aging;
 use senesce_runs::history::is_run;
 use senesce_volume::FileSystem;
 use std::ffi::OsStr;
@@ -24,11 +24,6 @@ pub(crate) struct Eligible {
 impl Eligible {
     pub(crate) const ANY: Self = Self { plural: "runs", hint: "name the run directory", includes: |_| true };
     pub(crate) const AGINGS: Self = Self { plural: "agings", hint: "name the run directory", includes: is_aging };
-    pub(crate) const UNFINISHED_AGINGS: Self = Self {
-        plural: "unfinished agings",
-        hint: "name the run directory; a complete aging continues only with a new limit",
-        includes: is_unfinished,
-    };
 }
 
 /// Reads a RUN: a run directory, `latest`, or a prefix of the name or the hash of a run in `senesce-runs`.
@@ -195,15 +190,12 @@ mod tests {
         let spec = demo::spec(demo::SMALL).unwrap();
         let (aging, bench) = (new_plan::<Age>(&spec, spec.seed).unwrap(), Plan::default_of("bench", Seed(1)));
         write_run(&at("bench-1"), &bench, false, 1);
-        for eligible in [Eligible::AGINGS, Eligible::UNFINISHED_AGINGS] {
-            assert!(latest(eligible).unwrap_err().contains("\nhint: "));
-        }
+        assert!(latest(Eligible::AGINGS).unwrap_err().contains("\nhint: "));
         write_run(&at("age-2"), &aging, false, 2);
         write_run(&at("age-3"), &aging, true, 3);
         write_run(&at("bench-4"), &bench, false, 4);
         assert_eq!(latest(Eligible::ANY), Ok(at("bench-4")));
         assert_eq!(latest(Eligible::AGINGS), Ok(at("age-3")));
-        assert_eq!(latest(Eligible::UNFINISHED_AGINGS), Ok(at("age-2")));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) struct Age {
     mpi: bool,
     /// Continue a stopped run, with new limits if given
     #[arg(long, value_name = "RUN", help_heading = "Run",
-          value_parser = arguments::run_among(Eligible::UNFINISHED_AGINGS),
+          value_parser = arguments::run_among(Eligible::AGINGS),
           add = ArgValueCompleter::new(arguments::complete_run))]
     resume: Option<PathBuf>,
     /// Print the result as JSON

@@ -24,7 +24,7 @@ mod verify;
 pub mod words;
 
 pub use ranks::{check_target, run_by_ranks};
-pub use run::{is_aging, is_unfinished, plan_only, resume, spec_of_run};
+pub use run::{is_aging, plan_only, resume, spec_of_run};
 pub(crate) use space::metadata_bytes;
 pub use spec::{AgeSpec, Limits, profile_hash};
 pub use verify::{Verification, verify};

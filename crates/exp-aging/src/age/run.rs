@@ -68,19 +68,6 @@ pub fn is_aging(path: &Path) -> bool {
     Plan::of_run(path).is_ok_and(|plan| plan.kind == Age::KIND)
 }
 
-/// Returns whether [`resume`] continues the run in `path` without new limits: an aging that was interrupted, or that stopped at
-/// its time limit.
-pub fn is_unfinished(path: &Path) -> bool {
-    is_aging(path) && recorded(path).is_ok_and(|(record, spec)| record.is_partial() || needs_time(&record, &spec))
-}
-
-fn needs_time(record: &Record, spec: &AgeSpec) -> bool {
-    Recorded::<Age>::of(record).is_ok_and(|recorded| {
-        let spec = ExtendedSpec::of(spec, recorded.events()).spec;
-        was_out_of_time(&recorded) && Start::of(&spec, &recorded).continues
-    })
-}
-
 fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
     let record = Record::open(path)?;
     if record.plan.kind != Age::KIND {
