@@ -328,7 +328,8 @@ mod tests {
 
     #[test]
     fn values_of_a_directory_test_no_claim() {
-        let all: [fn(&str) -> (usize, usize); 5] = [
+        type Counted = fn(&str) -> (usize, usize);
+        let all: [Counted; 5] = [
             untested_by::<FragIntra>,
             untested_by::<FragInter>,
             untested_by::<CopyOrder>,
