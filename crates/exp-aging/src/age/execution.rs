@@ -288,7 +288,7 @@ impl<'a, 'b> Watch<'a, 'b> {
             let left = (self.execution.len - completed) as f64;
             let whole = seconds + left * (seconds - begun) / (completed - from) as f64;
             self.estimate = Some(whole);
-            self.context.progress.say(&format!("about {whole:.0} s in all, measured on the target"));
+            self.context.progress.say(&format!("about {whole:.0} s for all operations, measured on the target"));
         }
     }
 

@@ -76,7 +76,7 @@ fn summary(comparison: &Comparison) -> String {
     let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
     format!(
         "{environment} Of {} metrics compared{}: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
-         {described} more are described.{gate}",
+         {described} without a verdict.{gate}",
         comparison.rows.len() - described,
         at_margin(comparison.margin),
         count("better"),

@@ -102,6 +102,12 @@ fn three_digits(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
+/// Formats a range with its bounds rounded away from the middle, so that no value within it looks like one outside.
+fn outward((least, most): (f64, f64), digits: usize) -> String {
+    let scale = 10f64.powi(i32::try_from(digits).unwrap_or(0));
+    format!("{:.digits$} to {:.digits$}", (least * scale).floor() / scale, (most * scale).ceil() / scale)
+}
+
 /// Explains how to read the table. Returns `None` without the times of all three.
 pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: Option<Ranges>) -> Option<String> {
     let pieces = examined.read_times.first()?.times.pieces_factor();
@@ -110,15 +116,12 @@ pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: O
     let order = unaged.read_seconds.first()? / ordered.read_seconds.first()?;
     let (disk, sata, nvme) = (ratio(0)?, ratio(1)?, ratio(2)?);
     let range = |of: fn(&Ranges) -> (f64, f64)| {
-        ranges.as_ref().map(of).map_or(String::new(), |(least, most)| format!(" [{least:.1} to {most:.1}]"))
+        ranges.as_ref().map(of).map_or(String::new(), |range| format!(" [{}]", outward(range, 1)))
     };
-    let aged_range = ranges.map_or(String::new(), |Ranges { age: (least, most), .. }| {
-        format!(" [{least:.1} to {most:.1} in 95 % of agings]")
-    });
-    let flash = |drive: usize| {
-        ranges
-            .map_or(String::new(), |Ranges { flash, .. }| format!(" [{:.2} to {:.2}]", flash[drive].0, flash[drive].1))
-    };
+    let aged_range =
+        ranges.map_or(String::new(), |Ranges { age, .. }| format!(" [{} in 95 % of agings]", outward(age, 1)));
+    let flash =
+        |drive: usize| ranges.map_or(String::new(), |Ranges { flash, .. }| format!(" [{}]", outward(flash[drive], 2)));
     let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
         "Ordered copy: files in reading order; unaged: in creation order. Age makes the disk {disk:.2} times slower than \
@@ -139,6 +142,13 @@ pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: O
 mod tests {
     use super::super::super::final_layout::tests::layout_seen;
     use super::*;
+
+    #[test]
+    fn ranges_are_rounded_outward() {
+        assert_eq!(outward((1.211, 1.422), 1), "1.2 to 1.5");
+        assert_eq!(outward((1.083, 1.139), 2), "1.08 to 1.14");
+        assert_eq!(outward((1.5, 2.0), 1), "1.5 to 2.0");
+    }
 
     #[test]
     fn modelled_table_has_the_pieces_of_a_new_file() {
