@@ -29,6 +29,10 @@ impl Pace {
         self.done = done;
     }
 
+    pub(crate) fn has_total(&self) -> bool {
+        self.total > 0
+    }
+
     /// Formats rate and remaining time: `85 MiB/s, 40 s left` for the unit ` MiB`. Empty in the first second.
     pub(crate) fn words(&self, unit: &str) -> String {
         self.words_after(self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()), unit)

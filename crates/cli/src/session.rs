@@ -1,16 +1,16 @@
 //! Shared state of verbs: the interrupt flag and the progress display.
 
+use crate::display::terminal_width;
 use crate::pace::{Pace, duration};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::time_is_virtual;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
 use senesce_runner::Conduct;
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -41,6 +41,8 @@ impl Session {
         }
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            // Nothing is shown before the first phase.
+            let bar = bar.with_style(style_of("{wide_msg}"));
             return Self { display: Box::new(Bar::new(bar.clone())), bar: Some(bar) };
         }
         Self { display: Box::new(Lines::default()), bar: None }
@@ -87,29 +89,33 @@ struct Bar {
     bar: ProgressBar,
     /// The position in the whole run, which precedes the phases of a step.
     whole: Mutex<String>,
-    pace: Arc<Mutex<Pace>>,
+    /// The rate of a phase, and its unit.
+    pace: Mutex<(Pace, String)>,
 }
 
 impl Bar {
     fn new(bar: ProgressBar) -> Self {
-        Self { bar, whole: Mutex::default(), pace: Arc::default() }
+        Self { bar, whole: Mutex::default(), pace: Mutex::default() }
     }
+}
 
-    fn style(&self, total: u64) -> ProgressStyle {
-        let template = if total > 0 {
-            "{prefix} [{bar:20}] {percent:>3}% {pace} {wide_msg}"
-        } else {
-            "{prefix} {spinner} {pos} {elapsed} {wide_msg}"
-        };
-        let pace = self.pace.clone();
-        let words = move |_: &ProgressState, out: &mut dyn Write| {
-            if let Ok(pace) = pace.lock() {
-                let _ = out.write_str(&pace.words(""));
-            }
-        };
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        style.progress_chars("=> ").with_key("pace", words)
+const STYLE: &str = "{prefix} [{bar:20}] {percent:>3}% {wide_msg}";
+const STYLE_WITHOUT_TOTAL: &str = "{prefix} {spinner} {pos} {elapsed} {wide_msg}";
+/// Columns for the parts of a line that do not shrink, and for the rate and time left.
+const OTHER_COLUMNS: usize = 46;
+
+fn style_of(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("=> ")
+}
+
+/// Shortens the beginning of a progress line. A line that wraps would stay on the screen.
+fn prefix(text: &str, columns: usize) -> String {
+    let most = columns.saturating_sub(OTHER_COLUMNS).max(20);
+    if text.chars().count() <= most {
+        return text.into();
     }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 impl Progress for Bar {
@@ -124,29 +130,33 @@ impl Progress for Bar {
 
     fn phase(&self, name: &str, total: u64, unit: &str) {
         if let Ok(mut pace) = self.pace.lock() {
-            *pace = Pace::of(total);
+            *pace = (Pace::of(total), if unit.is_empty() { String::new() } else { format!(" {unit}") });
         }
-        self.bar.set_style(self.style(total));
         let whole = self.whole.lock().map_or_else(|_| String::new(), |whole| whole.clone());
-        self.bar.set_prefix(
-            visible_line(&format!("{whole}{name}{}{unit}", if unit.is_empty() { "" } else { ", " })).into_owned(),
-        );
+        let text = format!("{whole}{name}");
+        self.bar.reset();
+        self.bar.set_message("");
+        self.bar.set_style(style_of(if total > 0 { STYLE } else { STYLE_WITHOUT_TOTAL }));
+        self.bar.set_prefix(prefix(&visible_line(&text), terminal_width().unwrap_or(80)));
         if total > 0 {
             self.bar.set_length(total);
         } else {
             self.bar.unset_length();
         }
-        self.bar.reset();
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
 
     fn position(&self, done: u64, note: &str) {
-        // Drawing locks it too.
-        if let Ok(mut pace) = self.pace.lock() {
-            pace.report(done);
-        }
+        let words = self.pace.lock().map_or_else(
+            |_| String::new(),
+            |mut rate| {
+                let (pace, unit) = &mut *rate;
+                pace.report(done);
+                if pace.has_total() { pace.words(unit) } else { String::new() }
+            },
+        );
         self.bar.set_position(done);
-        self.bar.set_message(visible_line(note).into_owned());
+        self.bar.set_message(visible_line(&format!("{words} {note}")).into_owned());
     }
 
     fn say(&self, message: &str) {
@@ -228,6 +238,14 @@ impl Progress for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beginning_of_a_progress_line_leaves_space_for_the_rest() {
+        assert_eq!(prefix("aging", 80), "aging");
+        let long = prefix("[12/12, about 4 s left] age ext4, seed 7, beyond 4 pairs", 80);
+        assert!(long.ends_with('…') && long.chars().count() + OTHER_COLUMNS == 80, "{long}");
+        assert_eq!(prefix(&"x".repeat(50), 10).chars().count(), 20);
+    }
 
     #[test]
     fn lines_of_a_phase_without_a_total_have_the_time_that_passed() {
