@@ -104,7 +104,7 @@ struct CopiedBytes<'a> {
 
 impl<'a> CopiedBytes<'a> {
     fn begin(progress: &'a dyn Progress, total: u64) -> Self {
-        progress.phase("copying the files to new file systems", total / MIB, "MiB");
+        progress.phase("copying the files", total / MIB, "MiB");
         Self { progress, done: 0 }
     }
 
