@@ -302,7 +302,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         let (begun, from) = self.from;
         let due = begun.saturating_add(self.options.arrival(self.parts.position() - from));
         if time_is_virtual() {
-            // The pause takes no time. In a guest, asking for the time first would double the cost of an operation.
+            // The pause takes no time. In a guest, each query of the clock is a slow system call.
             while !self.interrupt.requested() && !sleep_until(due) {}
             return;
         }

@@ -233,7 +233,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
-    /// In virtual time, operations count: in a guest, a query of the clock costs as much as an operation.
+    /// In virtual time, operations count: in a guest, each query of the clock is a slow system call.
     fn is_sample_due(&self, (last, operation): (Instant, u64), completed: u64) -> bool {
         if time_is_virtual() {
             let operations = (self.execution.len - self.execution.from) as f64;

@@ -1,5 +1,5 @@
 //! Keeps a user-mode kernel on one processor. The kernel and each program of its guest are processes of the host that wake
-//! each other at every system call; across processors that costs two to four times the processor time.
+//! each other at every system call; across processors that costs two to three times the processor time.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use senesce_sys::process::current_processor;
