@@ -21,6 +21,12 @@ pub(crate) const LOST_SHARE: f64 = 0.01;
 /// Time between two beats.
 const TICK: Duration = Duration::from_millis(10);
 
+/// A phase that counts only as a whole is sampled this often, but not more often than every [`TICK`] nor less often than every
+/// [`LONGEST_TICK`]: its limit grows with its length.
+const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
+
+const LONGEST_TICK: Duration = Duration::from_millis(50);
+
 /// Shorter losses are ignored: the resolution of the heartbeat and of /proc/stat is one tick.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
 
@@ -131,14 +137,18 @@ struct Gap {
 }
 
 impl Heartbeat {
-    /// Starts the heartbeat.
+    /// Starts the heartbeat of a phase whose parts may be examined.
     pub fn begin() -> Self {
+        Self::with(Rhythm::Constant)
+    }
+
+    fn with(rhythm: Rhythm) -> Self {
         let beats = Arc::new(Beats::default());
         let first = Beat::now(ThreadTimes::NEW);
         let begun = first.monotonic;
         let shared = beats.clone();
         let thread = std::thread::Builder::new().name("heartbeat".into()).stack_size(128 << 10);
-        let thread = if time_is_virtual() { None } else { thread.spawn(move || shared.watch(first)).ok() };
+        let thread = if time_is_virtual() { None } else { thread.spawn(move || shared.watch(first, rhythm)).ok() };
         Self { beats, thread, begun, usage: ProcessorUsage::now() }
     }
 
@@ -179,7 +189,7 @@ fn ignores_stolen_time() -> bool {
 
 /// Runs `work` under a heartbeat; `Some` if its times are invalid.
 pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<LostTime>) {
-    let heartbeat = Heartbeat::begin();
+    let heartbeat = Heartbeat::with(Rhythm::SlowerWithTime);
     let done = work();
     (done, heartbeat.end().lost())
 }
@@ -301,21 +311,22 @@ impl StealTime {
 }
 
 impl Beats {
-    fn watch(&self, first: Beat) {
+    fn watch(&self, first: Beat, rhythm: Rhythm) {
         let times = usage::ThreadTimesFile::of_this_thread();
         let now = || Beat::now(times.as_ref().and_then(usage::ThreadTimesFile::read).unwrap_or_default());
         let (mut woken, mut scan) = (first, Scan::default());
         loop {
             let asleep = now();
             self.note(woken.gaps_until(&asleep, Rest::Working));
-            let ended = self.sleep();
+            let tick = rhythm.tick(asleep.monotonic.saturating_sub(first.monotonic));
+            let ended = self.sleep(tick);
             let last = std::mem::replace(&mut woken, now());
-            self.note(asleep.gaps_until(&woken, Rest::Sleeping));
+            self.note(asleep.gaps_until(&woken, Rest::Sleeping(tick)));
             if ended {
                 return;
             }
             if let Some(tasks) = scan.next_stopped() {
-                self.note([Some(last.stopped_task(&woken, tasks)), None]);
+                self.note([Some(last.stopped_task(&woken, tasks, tick)), None]);
             }
         }
     }
@@ -327,12 +338,12 @@ impl Beats {
     }
 
     /// Sleeps for a tick, or until the end of the phase; returns whether it has ended.
-    fn sleep(&self) -> bool {
+    fn sleep(&self, tick: Duration) -> bool {
         let ended = lock(&self.ended);
         if *ended {
             return true;
         }
-        *self.end.wait_timeout(ended, TICK).unwrap_or_else(PoisonError::into_inner).0
+        *self.end.wait_timeout(ended, tick).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -341,8 +352,24 @@ impl Beats {
 enum Rest {
     /// Examines other tasks.
     Working,
-    /// Sleeps for a tick, which takes one switch.
-    Sleeping,
+    /// Sleeps for this long, which takes one switch.
+    Sleeping(Duration),
+}
+
+/// Time between two beats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rhythm {
+    Constant,
+    SlowerWithTime,
+}
+
+impl Rhythm {
+    fn tick(self, elapsed: Duration) -> Duration {
+        match self {
+            Self::Constant => TICK,
+            Self::SlowerWithTime => (elapsed / BEATS_OF_A_WHOLE_PHASE).clamp(TICK, LONGEST_TICK),
+        }
+    }
 }
 
 /// Values read when the thread wakes.
@@ -362,7 +389,7 @@ impl Beat {
 
     /// Returns the time lost until `later`.
     fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
-        let slept = if rest == Rest::Sleeping { TICK } else { Duration::ZERO };
+        let slept = if let Rest::Sleeping(tick) = rest { tick } else { Duration::ZERO };
         let elapsed = later.monotonic.saturating_sub(self.monotonic);
         let gap = |cause, lost| Gap { cause, from: self.monotonic, to: later.monotonic, lost };
         let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
@@ -371,7 +398,7 @@ impl Beat {
         let tolerance = match (waited, rest) {
             (None, _) => TOLERANCE_WITHOUT_WAITS,
             (_, Rest::Working) if switches > 0 => WORK_TOLERANCE,
-            (_, Rest::Sleeping) if switches > 1 => TOLERANCE,
+            (_, Rest::Sleeping(_)) if switches > 1 => TOLERANCE,
             _ => TOLERANCE_WITHOUT_SWITCH,
         };
         let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
@@ -382,8 +409,8 @@ impl Beat {
     }
 
     /// Returns the gap if one of several tasks, examined in turn, was stopped: this task represents all of them.
-    fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
-        let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
+    fn stopped_task(&self, now: &Self, tasks: usize, tick: Duration) -> Gap {
+        let lost = tick * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
         let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));
         Gap { cause: Cause::ThreadStopped, from, to: now.monotonic, lost }
     }

@@ -14,7 +14,7 @@ fn beat(monotonic: u32, boot: u32, ran: u32, waited: Option<u32>) -> Beat {
 }
 
 fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
-    earlier.gaps_until(&later, Rest::Sleeping).into_iter().flatten().map(|gap| (gap.cause, gap.lost)).collect()
+    earlier.gaps_until(&later, Rest::Sleeping(TICK)).into_iter().flatten().map(|gap| (gap.cause, gap.lost)).collect()
 }
 
 #[test]
@@ -42,6 +42,21 @@ fn late_beat_after_waiting_for_a_processor_is_not_a_loss() {
     assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(570))), [(Cause::Stopped, MS * 505)]);
     assert_eq!(gaps(begin, beat(1900, 1900, 5, None)), [], "the kernel does not count waits");
     assert_eq!(gaps(begin, beat(4000, 4000, 5, None)), [(Cause::Stopped, MS * 2995)]);
+}
+
+#[test]
+fn a_beat_is_a_fifth_of_the_limit_of_a_long_phase() {
+    let ticks = |rhythm: Rhythm| [0, 5, 10, 3600].map(|seconds| rhythm.tick(Duration::from_secs(seconds)));
+    assert_eq!(ticks(Rhythm::SlowerWithTime), [MS * 10, MS * 10, MS * 20, MS * 50]);
+    assert_eq!(ticks(Rhythm::Constant), [TICK; 4]);
+}
+
+#[test]
+fn a_long_sleep_is_no_stop() {
+    let begin = beat(1000, 1000, 5, Some(70));
+    let slept = |ms| begin.gaps_until(&beat(1000 + ms, 1000 + ms, 5, Some(70)), Rest::Sleeping(MS * 50));
+    assert_eq!(slept(55), [None; 2]);
+    assert_eq!(slept(90)[0].map(|gap| (gap.cause, gap.lost)), Some((Cause::Stopped, MS * 65)));
 }
 
 #[test]
@@ -120,7 +135,7 @@ fn machine_that_sleeps_makes_a_phase_invalid() {
             beat(1000 + number * 10, 1000 + number * 10 + if number < 250 { 0 } else { 4000 }, number, Some(0))
         })
         .collect();
-    let found = beats.windows(2).flat_map(|pair| pair[0].gaps_until(&pair[1], Rest::Sleeping)).flatten();
+    let found = beats.windows(2).flat_map(|pair| pair[0].gaps_until(&pair[1], Rest::Sleeping(TICK))).flatten();
     let phase =
         |gaps: Vec<Gap>| MonitoredPhase { begun: MS * 1000, ended: MS * 5990, gaps, stolen: None, watched: true };
     let lost = phase(found.collect()).lost().unwrap();
