@@ -1,7 +1,9 @@
 //! The I/O error type: operation, path, cause and remedy.
 
 use crate::failure::{ExitCode, errno_message};
+use crate::machine::is_own;
 use crate::output::UntrustedLink;
+use crate::users::user_words;
 use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -65,15 +67,25 @@ fn usual_remedy(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Names the folder that denies access because it belongs to another user, as the beginning of a remedy.
-pub(crate) fn remedy_of_denial(path: &Path) -> String {
-    let own = rustix::process::geteuid().as_raw();
-    let owner_of = |at: &Path| Some((at.to_path_buf(), at.metadata().ok()?.uid()));
-    match path.ancestors().find_map(owner_of) {
-        Some((at, 0)) if own != 0 => format!("{} belongs to root: repeat the command with sudo, or ", at.display()),
-        Some((at, owner)) if owner != own => format!("{} belongs to user {owner}; ", at.display()),
-        _ => "check the permissions or ".into(),
-    }
+/// Returns the remedy for a denied access: who owns the file or folder that denies it, what to type, and `otherwise`, which may be
+/// empty.
+pub(crate) fn remedy_of_denial(path: &Path, otherwise: &str) -> String {
+    let remedy = match foreign_owner(path) {
+        Some((at, 0)) => format!("{} belongs to root: repeat the command with sudo", at.display()),
+        Some((at, owner)) => {
+            format!("{} belongs to {}: repeat the command as this user", at.display(), user_words(owner))
+        }
+        None => "check the permissions".into(),
+    };
+    if otherwise.is_empty() { remedy } else { format!("{remedy}, or {otherwise}") }
+}
+
+/// Returns the innermost existing file or folder of a path, and its owner if that is another user.
+fn foreign_owner(path: &Path) -> Option<(&Path, u32)> {
+    let here = |at: &Path| if at.as_os_str().is_empty() { PathBuf::from(".") } else { at.into() };
+    let (at, owner) = path.ancestors().find_map(|at| Some((at, here(at).metadata().ok()?.uid())))?;
+    let at = if at.as_os_str().is_empty() { Path::new(".") } else { at };
+    (!is_own(owner)).then_some((at, owner))
 }
 
 fn behind(remedy: &str) -> String {
@@ -95,5 +107,20 @@ mod tests {
         assert_eq!(other, "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: choose a larger --size");
         let busy = IoFailure::new(format!("open {}", 1), "/dev/x", io::Error::from_raw_os_error(16)).with_remedy("");
         assert_eq!(busy.to_string(), "cannot open 1 /dev/x: Device or resource busy (EBUSY)");
+    }
+
+    #[test]
+    fn owner_of_a_denied_path_is_named() {
+        let room = tempfile::tempdir().unwrap();
+        let (run, missing) = (room.path().join("run"), room.path().join("run/a/b"));
+        std::fs::create_dir(&run).unwrap();
+        assert_eq!((foreign_owner(&run), foreign_owner(&missing)), (None, None));
+        assert_eq!(remedy_of_denial(&run, ""), "check the permissions");
+        if !rustix::process::geteuid().is_root() || std::os::unix::fs::chown(&run, Some(65534), None).is_err() {
+            return eprintln!("files cannot be given away here");
+        }
+        assert_eq!(foreign_owner(&missing), Some((run.as_path(), 65534)));
+        let remedy = remedy_of_denial(&missing, "choose another path");
+        assert!(remedy.contains("belongs to user 65534") && remedy.ends_with(", or choose another path"), "{remedy}");
     }
 }

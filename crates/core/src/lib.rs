@@ -31,6 +31,7 @@ pub mod rows;
 pub mod seed;
 pub mod text;
 pub mod units;
+mod users;
 pub mod virtual_time;
 
 pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Score, Series, Table, Verdict};

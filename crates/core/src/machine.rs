@@ -68,6 +68,12 @@ pub fn owner_here(owner: u32) -> u32 {
     if user_of_host() == Some(owner) { 0 } else { owner }
 }
 
+/// Returns whether a file of this owner belongs to the user who runs this program: in a guest that shows the owners of the host,
+/// to the user who started it.
+pub(crate) fn is_own(owner: u32) -> bool {
+    owner == user_of_host().unwrap_or_else(|| rustix::process::geteuid().as_raw())
+}
+
 /// Returns whether this is a guest that shows the owners of the host. It has no other users.
 pub(crate) fn shows_owners_of_host() -> bool {
     user_of_host().is_some()

@@ -13,6 +13,7 @@ pub use directory::{Obstacle, directory, obstacle};
 pub use folder::{Folder, UntrustedLink};
 pub use format::Format;
 pub use new_file::NewFile;
+pub(crate) use new_file::belongs_there;
 
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::{IoFailure, remedy_of_denial};
@@ -96,7 +97,7 @@ fn io_remedy(source: &io::Error, path: &Path) -> Cow<'static, str> {
         io::ErrorKind::NotFound => "create its directory first".into(),
         io::ErrorKind::NotADirectory => "its parent is a file, not a directory; choose another path".into(),
         io::ErrorKind::StorageFull => "free some space there or choose another path".into(),
-        io::ErrorKind::PermissionDenied => format!("{}choose another path", remedy_of_denial(path)).into(),
+        io::ErrorKind::PermissionDenied => remedy_of_denial(path, "choose another path").into(),
         _ => "".into(),
     }
 }

@@ -12,6 +12,7 @@ mod histogram;
 mod limits;
 mod lines;
 mod overview;
+mod shown;
 
 pub(crate) use data::Data;
 pub use error::RecordError;
@@ -80,6 +81,12 @@ impl RunDirectory {
     /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] if another file or directory exists there.
     pub fn check(path: &Path) -> Result<(), RecordError> {
         folder::check(path)
+    }
+
+    /// Describes the owner of the complete run of `plan` in `path`, if this user may only read it. Such a run needs no lock: it is
+    /// shown and not changed. A run that another user than its owner and root may have put there is left out.
+    pub fn owner_of_complete(path: &Path, plan: &Plan) -> Option<String> {
+        shown::owner_of_complete(path, plan)
     }
 
     /// Opens `path` for `plan`: starts a new run, or continues one with the same plan (possibly complete).

@@ -99,6 +99,10 @@ pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
 pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let plan = Plan { scale: how.scale, ..R::plan(spec, seed)? };
     let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
+    if let Some(owner) = RunDirectory::owner_of_complete(&path, &plan) {
+        how.progress.say(&format!("{} is a complete run of {owner}: it is shown, not changed", path.display()));
+        return outcome::<R>(path, State::WasDone);
+    }
     let needed = R::needs(spec).check();
     if !path.join("plan.toml").exists() {
         needed.as_ref().map_err(Failure::again)?;

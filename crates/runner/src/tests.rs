@@ -149,3 +149,19 @@ fn only_run_with_a_finished_step_is_continued() {
     assert!(ended_after(0).ends_with("the same command with --out run starts it over"));
     assert!(ended_after(1).ends_with("the same command with --out run continues it"));
 }
+
+#[test]
+fn complete_run_of_another_user_is_shown_and_partial_one_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    play(directory.path()).unwrap();
+    let files = std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
+    let mut all = files.chain([run.clone()]);
+    let is_root = senesce_core::environment::is_root();
+    if !is_root || all.any(|path| std::os::unix::fs::lchown(path, Some(65534), None).is_err()) {
+        return eprintln!("files cannot be given away here");
+    }
+    assert_eq!(play(directory.path()).unwrap().state, State::WasDone);
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    assert_eq!(play(directory.path()).unwrap_err().exit_code(), ExitCode::Refused);
+}

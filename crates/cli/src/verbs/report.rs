@@ -8,7 +8,7 @@ use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
 use crate::experiment_text::Tables;
-use crate::output::{Output, output_failed};
+use crate::output::{Output, check_distinct, output_failed};
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::verb_table::Verb;
@@ -113,8 +113,11 @@ impl Report {
 
     fn pages(&self) -> Result<(), Failure> {
         arguments::one_output(&self.out, &self.runs)?;
-        let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| page_of(run, self.out.as_deref()));
-        files.try_for_each(|file| self.output.check(Some(&file), Format::Html, b""))?;
+        let runs: BTreeSet<&PathBuf> = self.runs.iter().filter(|run| run.is_dir()).collect();
+        let files: Vec<PathBuf> = runs.into_iter().map(|run| page_of(run, self.out.as_deref())).collect();
+        let is_here = |file: &&Path| file.parent().is_some_and(|above| above.as_os_str().is_empty());
+        check_distinct(files.iter().map(PathBuf::as_path).filter(is_here))?;
+        files.iter().try_for_each(|file| self.output.check(Some(file.as_path()), Format::Html, b""))?;
         for run in &self.runs {
             print_written(&write(run, self.out.as_deref(), self.output)?);
         }
@@ -186,8 +189,17 @@ fn all_measurements(exports: &[Export]) -> String {
     csv::table(&all)
 }
 
+/// Returns the file of a page: in its run, or in the current directory if this user may write only there.
 fn page_of(run: &Path, out: Option<&Path>) -> PathBuf {
-    out.map_or_else(|| run.join("report.html"), PathBuf::from)
+    match out {
+        Some(file) => file.into(),
+        None if !may_write(run) && may_write(Path::new(".")) => format!("{}.html", name_of(run)).into(),
+        None => run.join("report.html"),
+    }
+}
+
+fn may_write(folder: &Path) -> bool {
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Failure> {
@@ -198,7 +210,7 @@ fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Fail
     Ok(file)
 }
 
-/// Writes the report of a run into its directory, as `senesce report RUN` does.
+/// Writes the report of a run where `senesce report RUN` does.
 pub(crate) fn write_default(run: &Path) -> Result<PathBuf, Failure> {
     write(run, None, Output::default())
 }

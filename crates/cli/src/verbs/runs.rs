@@ -15,10 +15,11 @@ use clap_complete::ArgValueCompleter;
 use history::History;
 use import::Import;
 use repeat::Repeat;
-use senesce_core::{Bytes, ExitCode, Failure, Record, Table};
+use senesce_core::record::RecordError;
+use senesce_core::{Bytes, ExitCode, Failure, IoFailure, Record, Table};
 use senesce_runs::tidy::{self, RemovableRun};
 use serde_json::json;
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// Recorded runs
@@ -108,6 +109,10 @@ impl List {
             return Err(Failure::usage(format!("{} is not a directory", named.display())));
         }
         let directory = self.directory.unwrap_or_else(runs_directory);
+        let error = std::fs::read_dir(&directory).err();
+        if let Some(denied) = error.filter(|error| error.kind() == ErrorKind::PermissionDenied) {
+            return Err(RecordError::from(IoFailure::new("list", directory, denied)).into());
+        }
         let table = listed(&directory);
         if self.json {
             let list: Vec<_> = table

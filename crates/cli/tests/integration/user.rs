@@ -34,6 +34,8 @@ fn workload_and_readers_of_its_record_run_without_root() {
     succeeds(folder, "bench ours append --create --out root-run");
     let ended = ends(folder, "--user nobody report root-run", 5);
     assert!(stderr(&ended).contains("root-run belongs to root: repeat the command with sudo"), "{}", stderr(&ended));
+    succeeds(&folder.join("theirs"), "--user nobody report ../root-run");
+    assert_eq!(owner("theirs/root-run.html"), nobody);
     // A record with a file that only root may read.
     let summary = folder.join("theirs/run/summary.json");
     fs::remove_file(&summary).unwrap();

@@ -5,6 +5,7 @@ use crate::failure::{Classify, ExitCode};
 use crate::io_failure::{IoFailure, remedy_of_denial};
 use crate::output::Obstacle;
 use crate::units::Bytes;
+use crate::users::user_words;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -112,7 +113,8 @@ fn other_format(found: &str) -> String {
 pub(super) fn remedy_of_owner(owner: u32) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!(
-            "to continue this run, repeat the command without sudo, as user {owner}; to start another run, add --out DIR"
+            "to continue this run, repeat the command without sudo, as {}; to start another run, add --out DIR",
+            user_words(owner)
         ),
         false => "to start another run, add --out DIR".into(),
     }
@@ -122,7 +124,7 @@ fn remedy(source: &io::Error, path: &Path) -> String {
     match source.raw_os_error() {
         Some(28) => "free some space there or choose another path with --out".into(),
         Some(30) => "choose a writable path with --out".into(),
-        Some(13) => format!("{}choose another path with --out", remedy_of_denial(path)),
+        Some(13) => remedy_of_denial(path, "choose another path with --out"),
         _ => String::new(),
     }
 }
@@ -144,5 +146,17 @@ pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::
     move |source| {
         let remedy = remedy(&source, &path);
         IoFailure::new(operation, path, source).with_remedy(remedy).into()
+    }
+}
+
+/// Adds operation and path to an error of reading, for which no other output helps.
+pub(super) fn read_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
+    let path = path.to_path_buf();
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let remedy = remedy_of_denial(&path, "");
+            IoFailure::new(operation, path, source).with_remedy(remedy).into()
+        }
+        _ => io_error(operation, &path)(source),
     }
 }

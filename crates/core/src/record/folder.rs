@@ -6,6 +6,7 @@ use super::{limits, overview};
 use crate::input::InputFolder;
 use crate::machine::owner_here;
 use crate::output::{self, Folder, NewFile, UntrustedLink};
+use crate::users::user_words;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use senesce_sys::lock::Locked;
@@ -73,6 +74,10 @@ impl RunFolder {
     /// Opens the same folder for reading.
     pub(super) fn within(&self) -> Result<InputFolder, RecordError> {
         InputFolder::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
+    }
+
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     pub(super) fn holds(&self, name: &str) -> bool {
@@ -175,7 +180,7 @@ fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
     let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
     match owner_here(found.st_uid) {
         owner if owner != 0 && owner != rustix::process::geteuid().as_raw() => {
-            foreign(format!("it belongs to user {owner}"), remedy_of_owner(owner))
+            foreign(format!("it belongs to {}", user_words(owner)), remedy_of_owner(owner))
         }
         _ if !is_link && found.st_mode & 0o002 != 0 => {
             foreign("every user may write there".into(), "choose another directory with --out".into())

@@ -2,7 +2,7 @@
 
 use super::Event;
 use super::data::Data;
-use super::error::{RecordError, io_error};
+use super::error::{RecordError, io_error, read_error};
 use super::limits::{EventMemory, MOST_LINE};
 use crate::input::InputFolder;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
     let (file, size) = match folder.file(Path::new(EVENTS)).and_then(|file| Ok((file.metadata()?.len(), file))) {
         Ok((size, file)) => (file, size),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::default()),
-        Err(error) => return Err(io_error("open", path)(error)),
+        Err(error) => return Err(read_error("open", path)(error)),
     };
     // Lines appended during the read are ignored.
     let mut reader = BufReader::new(file.take(size));

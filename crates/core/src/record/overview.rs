@@ -1,6 +1,6 @@
 //! A run directory without its events, for lists of thousands of runs.
 
-use super::error::{RecordError, io_error};
+use super::error::{RecordError, read_error};
 use super::{Environment, FORMAT, Plan, limits};
 use crate::failure::errno_message;
 use crate::input::InputFolder;
@@ -33,7 +33,11 @@ impl Overview {
     pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
         let read = |name: &str| read_file(folder, path, name);
-        let needed = |name: &str, called: &str| read(name)?.map_err(|error| not_a_run(unread(called, &error)));
+        let unreadable = |name: &str, called: &str, error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => read_error("read", &path.join(name))(error),
+            _ => not_a_run(unread(called, &error)),
+        };
+        let needed = |name: &str, called: &str| read(name)?.map_err(|error| unreadable(name, called, error));
         let text =
             |name: &str, called: &str| String::from_utf8(needed(name, called)?).map_err(|_| not_a_run(called.into()));
         let format = text("format", FIRST)?;
@@ -48,7 +52,7 @@ impl Overview {
         let summary = match read("summary.json")? {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(io_error("read", &path.join("summary.json"))(error)),
+            Err(error) => return Err(read_error("read", &path.join("summary.json"))(error)),
         };
         Ok(Self { path: path.into(), plan, environment, summary })
     }
@@ -81,7 +85,10 @@ pub(super) fn read_file(folder: &InputFolder, path: &Path, name: &str) -> Result
 }
 
 pub(super) fn open(path: &Path) -> Result<InputFolder, RecordError> {
-    InputFolder::open(path).map_err(|error| not_a_run(path, &error))
+    InputFolder::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => read_error("read", path)(error),
+        _ => not_a_run(path, &error),
+    })
 }
 
 /// Returns the error for an unreadable directory, which is not a run directory.
