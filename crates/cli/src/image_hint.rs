@@ -1,6 +1,7 @@
 //! The hint to read an image in a guest, for a user without root.
 
-use senesce_core::environment::is_root;
+use crate::in_the_guest::names_device;
+use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{Engine, choose};
 
@@ -9,13 +10,13 @@ const READERS: [&str; 3] = ["diagnose", "layout", "verify"];
 
 /// Adds the hint to the refusal of an image, if this user can start a user-mode kernel. Only root sees all users of an image.
 pub fn hinted(verb: &str, failure: Failure) -> Failure {
-    let is_wanted = !is_root() && is_refusal_without_root(verb, &failure);
+    let is_wanted = !is_root() && is_refusal_without_root(verb, &failure) && !names_device(std::env::args_os());
     if is_wanted && choose(None, Some(Engine::Uml)).is_ok() { with_hint(verb, &failure) } else { failure }
 }
 
 fn is_refusal_without_root(verb: &str, failure: &Failure) -> bool {
     let text = failure.to_string();
-    let wants_root = failure.exit_code() == ExitCode::Refused && text.contains("run as root");
+    let wants_root = failure.exit_code() == ExitCode::Refused && text.contains(USE_SUDO);
     wants_root && READERS.contains(&verb) && !text.contains("\nhint: ")
 }
 
@@ -31,11 +32,11 @@ mod tests {
     #[test]
     fn only_refusals_of_readers_that_want_root_get_the_hint() {
         let refused = |remedy: &str| Failure::from(TargetError::refused("old.img", "it may be in use", remedy));
-        assert!(is_refusal_without_root("layout", &refused("run as root")));
-        assert!(!is_refusal_without_root("age", &refused("run as root")), "it writes");
+        assert!(is_refusal_without_root("layout", &refused(USE_SUDO)));
+        assert!(!is_refusal_without_root("age", &refused(USE_SUDO)), "it writes");
         assert!(!is_refusal_without_root("layout", &refused("end that process")));
-        assert!(!is_refusal_without_root("layout", &Failure::usage("run as root")));
-        let hinted = with_hint("layout", &refused("run as root"));
+        assert!(!is_refusal_without_root("layout", &Failure::usage(USE_SUDO)));
+        let hinted = with_hint("layout", &refused(USE_SUDO));
         assert_eq!(hinted.exit_code(), ExitCode::Refused);
         assert!(!is_refusal_without_root("layout", &hinted), "one hint is enough");
     }

@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::session::Session;
 use clap::{ArgMatches, FromArgMatches};
 use senesce_core::Record;
-use senesce_core::environment::is_root;
+use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -176,12 +176,20 @@ pub fn hinted(verb: &str, failure: Failure) -> Failure {
     if accelerator.as_deref() == Some("uml") {
         return hinted_in_user_mode(failure);
     }
-    let wants_root = failure.exit_code() == ExitCode::Missing && !is_root() && failure.to_string().contains("root");
-    let hint = if wants_root { guest_hint(verb, is_set_up()) } else { None };
+    let text = failure.to_string();
+    let wants_root = failure.exit_code() == ExitCode::Missing
+        && !is_root()
+        && ["root", USE_SUDO].iter().any(|word| text.contains(word));
+    let hint = if wants_root && !names_device(std::env::args_os()) { guest_hint(verb, is_set_up()) } else { None };
     match hint {
         Some(hint) => Failure::new(ExitCode::Missing, format!("{failure}\nhint: {hint}")),
         None => failure,
     }
+}
+
+/// Returns whether the arguments of a verb name a device of this machine, which a guest does not have.
+pub(crate) fn names_device(arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.take_while(|word| word != "--").any(|word| word.as_encoded_bytes().starts_with(b"/dev/"))
 }
 
 /// Returns how to run a verb in a guest. Without a kernel, only experiments get the hint: other verbs often need the host itself.
@@ -296,6 +304,13 @@ mod tests {
     fn other_failures_are_unchanged() {
         let failure = || Failure::usage("the root of all");
         assert_eq!(hinted("reproduce", failure()).to_string(), failure().to_string());
+    }
+
+    #[test]
+    fn devices_are_not_named_to_a_guest() {
+        let names = |line: &str| names_device(line.split(' ').map(OsString::from));
+        assert!(names("senesce layout /dev/sdb"));
+        assert!(!names("senesce snapshot run old.img clean -- cat /dev/null") && !names("senesce layout old.img"));
     }
 
     #[test]

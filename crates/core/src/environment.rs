@@ -231,6 +231,14 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Remedy of a user without root for a missing right. If something else is missing, root gets its remedy.
+pub const USE_SUDO: &str = "use sudo";
+
+/// Returns the remedy for a missing right: [`USE_SUDO`], or `of_root` if root misses it.
+pub fn remedy_of_right(of_root: &'static str) -> &'static str {
+    if is_root() { of_root } else { USE_SUDO }
+}
+
 fn mitigations() -> String {
     let Ok(entries) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else { return "unknown".into() };
     let mut active: Vec<String> = entries

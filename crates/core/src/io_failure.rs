@@ -1,5 +1,6 @@
 //! The I/O error type: operation, path, cause and remedy.
 
+use crate::environment::is_root;
 use crate::failure::{ExitCode, errno_message};
 use crate::machine::is_own;
 use crate::output::UntrustedLink;
@@ -17,7 +18,7 @@ pub struct IoFailure {
     pub operation: Cow<'static, str>,
     /// Path of the operation.
     pub path: PathBuf,
-    /// Remedy, such as "run as root"; may be empty.
+    /// Remedy, such as "use sudo"; may be empty.
     pub remedy: Cow<'static, str>,
     /// Error of the system call.
     #[source]
@@ -61,7 +62,10 @@ impl IoFailure {
 fn usual_remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there or choose another path",
-        io::ErrorKind::PermissionDenied => "check the permissions; root may be needed",
+        io::ErrorKind::PermissionDenied => match is_root() {
+            true => "check the permissions",
+            false => "use sudo, or check the permissions",
+        },
         io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another path",
         _ => "",
     }

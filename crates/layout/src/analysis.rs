@@ -36,7 +36,7 @@ fn caveats(summary: &LayoutSummary) -> Vec<String> {
             summary.vanished,
             "files or directories were deleted during the examination or are damaged; they are not counted",
         ),
-        (summary.denied, "files or directories may not be opened by this user and are not counted (run as root)"),
+        (summary.denied, "files or directories may not be opened by this user and are not counted (use sudo)"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
         (summary.delayed.extents, "extents were not allocated yet and have no position"),
     ];

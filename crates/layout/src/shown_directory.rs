@@ -3,6 +3,7 @@
 
 use crate::error::LayoutError;
 use crate::method::Mounted;
+use senesce_core::environment::remedy_of_right;
 use senesce_volume::guard::{MountLine, mounts};
 use senesce_volume::{
     BlockDevice, FileSystem, MountedTarget, OpenOptions, TargetError, TargetSpec, VisitedDirectory, loop_device, visit,
@@ -151,7 +152,7 @@ fn visible_directory(
                  accessible",
                 line.mount_point.display()
             ),
-            "unmount the file system that hides it, unmount the target, or run as root",
+            remedy_of_right("unmount the file system that hides it, or unmount the target"),
         )),
         _ => {
             found.sort_by_key(|line| line.root != "/");

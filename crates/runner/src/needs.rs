@@ -1,6 +1,6 @@
 //! The requirements of a run, checked in one place before anything is made.
 
-use senesce_core::environment::is_root;
+use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::{Bytes, ExitCode, Failure, machine};
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ impl Needs {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
         if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {
-            return missing(format!("{words}; run it as root"));
+            return missing(format!("{words}; {USE_SUDO}"));
         }
         if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {
             return missing(format!("{program} is not installed; on Debian: apt-get install {package}"));

@@ -14,10 +14,7 @@ pub fn needs(spec: &StudySpec) -> Needs {
     };
     match spec.combinations().any(here) {
         false => Needs::default(),
-        true => Needs::root(
-            "a study attaches loop devices and mounts, which needs root; its cells can run in the guest with [[cell]] \
-             vm = true",
-        ),
+        true => Needs::root("a study attaches loop devices and mounts, which needs root"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of making, mounting and checking a file system. Operations on a mounted one return `Errno`, as the kernel requires.
 
+use senesce_core::environment::is_root;
 use senesce_core::failure::{Classify, ExitCode, errno_message};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::
     move |source| {
         let remedy = match source.raw_os_error() {
             Some(libc::ENOSPC) => "\nhint: free some space there or choose a smaller size",
-            Some(libc::EACCES | libc::EPERM) => "\nhint: check its permissions or run as root",
+            Some(libc::EACCES | libc::EPERM) if is_root() => "\nhint: check its permissions",
+            Some(libc::EACCES | libc::EPERM) => "\nhint: use sudo, or check its permissions",
             Some(libc::ENOENT) => "\nhint: check the path, or make it with `senesce tier mkfs` or mkdir",
             Some(libc::ENOTCONN) => "\nhint: its server has died: umount it, then mount it again",
             _ => "",

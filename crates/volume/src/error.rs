@@ -1,4 +1,5 @@
 use senesce_core::IoFailure;
+use senesce_core::environment::remedy_of_right;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::output::Obstacle;
 use std::io;
@@ -61,7 +62,7 @@ impl TargetError {
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOSPC) => "free some space there or choose another path",
-        Some(libc::EACCES | libc::EPERM) => "root may be needed",
+        Some(libc::EACCES | libc::EPERM) => remedy_of_right("check the permissions"),
         _ => "",
     }
 }

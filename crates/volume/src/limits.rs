@@ -2,6 +2,7 @@
 
 use crate::error::TargetError;
 use crate::guardian::{Guardian, Owner};
+use senesce_core::environment::remedy_of_right;
 use senesce_core::{Bytes, Environment};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +132,7 @@ fn make_group(folder: &Path, hierarchy: &Path) -> Result<(), TargetError> {
     fs::create_dir(folder).map_err(|_| {
         TargetError::missing(
             format!("a writable control group in {}", hierarchy.display()),
-            "run as root on a machine with the memory and cpu controllers, or leave out the limit",
+            remedy_of_right("use a machine with the memory and cpu controllers, or leave out the limit"),
         )
     })
 }

@@ -9,6 +9,7 @@ use crate::throttle;
 use crate::witness::loops;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use senesce_core::environment::remedy_of_right;
 use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
 use std::io;
@@ -136,7 +137,7 @@ fn backing_file(path: &Path) -> Option<String> {
 pub(crate) fn needs_root() -> TargetError {
     TargetError::missing(
         "the right to attach a loop device and to mount",
-        "run as root, or name a directory of a mounted file system as the target instead",
+        remedy_of_right("run outside of this container, or name a directory of a mounted file system as the target"),
     )
 }
 

@@ -3,6 +3,7 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::in_use::use_of;
+use senesce_core::environment::remedy_of_right;
 use senesce_devmodel::Probe;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,7 +27,8 @@ impl DeviceProbe {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                TargetError::missing(format!("the right to read {}", path.display()), "run as root")
+                let remedy = remedy_of_right("run outside of the container or control group that hides it");
+                TargetError::missing(format!("the right to read {}", path.display()), remedy)
             }
             _ => TargetError::io("open for direct reads", path)(error),
         })?;

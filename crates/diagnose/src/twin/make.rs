@@ -2,6 +2,7 @@
 
 use super::trial::{Trial, new_private};
 use crate::error::PrognosisError;
+use senesce_core::environment::USE_SUDO;
 use senesce_layout::ShownDirectory;
 use senesce_layout::btrfs_chunks::{self, Chunk};
 use senesce_layout::shown_directory::visible_mounts;
@@ -179,9 +180,7 @@ impl Frozen {
 /// copy if allowed, else refused. After an error the image is removed.
 pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<TwinFacts, PrognosisError> {
     if !rustix::process::geteuid().is_root() {
-        return Err(
-            TargetError::missing("the right to read metadata and to attach a loop device", "run as root").into()
-        );
+        return Err(TargetError::missing("the right to read metadata and to attach a loop device", USE_SUDO).into());
     }
     let source = Source::of(target)?;
     let file_system = source.file_system()?;

@@ -16,7 +16,7 @@ use senesce_aging::{
     AgingPlan, Churn, Clock, CommitShare, Compression, Data, ExecuteOptions, Limit, PlanSpec, Planner, Profile, Shard,
     Summary, Tally, Truncate,
 };
-use senesce_core::environment::is_root;
+use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::machine::{VIRTUAL_TIME_ADVICE, time_is_virtual};
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
@@ -441,7 +441,8 @@ impl AgeSpec {
             ));
         }
         if !is_root() {
-            return Err(Failure::new(ExitCode::Missing, "cannot measure a cold read: dropping caches needs root"));
+            let words = format!("cannot measure a cold read: dropping caches needs root\nhint: {USE_SUDO}");
+            return Err(Failure::new(ExitCode::Missing, words));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::guardian::Guardian;
 use crate::scratch_directory;
 use crate::setting::ChangedSetting;
 use rustix::mount::{MountFlags, UnmountFlags};
+use senesce_core::environment::remedy_of_right;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
@@ -255,8 +256,10 @@ fn counter(text: &str, name: &str) -> u64 {
 fn locked(what: &str) -> TargetError {
     TargetError::missing(
         what,
-        "block traces need root and tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the \
-         kernel; import traces recorded elsewhere with `senesce runs import blktrace`",
+        remedy_of_right(
+            "block traces need tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the kernel; import \
+             traces recorded elsewhere with `senesce runs import blktrace`",
+        ),
     )
 }
 

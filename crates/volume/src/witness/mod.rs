@@ -8,6 +8,7 @@ pub(crate) mod loops;
 pub(crate) mod processes;
 
 use crate::error::TargetError;
+use senesce_core::environment::remedy_of_right;
 use std::fmt;
 use std::path::Path;
 
@@ -35,8 +36,10 @@ impl UnavailableWitness {
         TargetError::refused(
             target.display(),
             format!("cannot determine whether {whether} ({self})"),
-            "run as root where the whole machine is visible: /proc of the host (in a container, --pid=host), /sys and /dev; or keep \
-             the image on a local file system, such as a volume of the container",
+            remedy_of_right(
+                "run where the whole machine is visible: /proc of the host (in a container, --pid=host), /sys and /dev; or keep \
+                 the image on a local file system, such as a volume of the container",
+            ),
         )
     }
 }

@@ -12,6 +12,7 @@ use crate::geometry::ZoneInfo;
 use crate::job::Pointers;
 use crate::sim::HostPath;
 use senesce_core::IoFailure;
+use senesce_core::environment::remedy_of_right;
 use senesce_volume::{ChangedSetting, ClaimedDevice};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -44,10 +45,7 @@ fn open_file(path: &Path) -> Result<File, ZonedError> {
 pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            let remedy = match rustix::process::geteuid().is_root() {
-                true => "even root was refused: this container or control group hides the drive",
-                false => "run as root",
-            };
+            let remedy = remedy_of_right("even root was refused: this container or control group hides the drive");
             ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: remedy.into() }
         }
         _ => ZonedError::Io(
