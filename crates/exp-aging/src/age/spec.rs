@@ -1,5 +1,6 @@
 //! The specification of `senesce age`, which its flags are parsed into.
 
+mod estimate;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -473,31 +474,8 @@ impl AgeSpec {
         if let Some(words) = self.limits.missed(summary) {
             plan.note(words);
         }
-        let (content, metadata) = self.bytes_to_write(summary);
-        plan.bytes_to_write = content + metadata;
-        plan.estimated_seconds = self.estimate_seconds(summary, content);
+        self.add_estimates(&mut plan, summary);
         plan
-    }
-
-    /// Returns the bytes of content and metadata to write. An overwrite in place or a punch also writes content that
-    /// was not written before, and a truncated file is longer at first.
-    fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
-        let changes = &summary.changes_expected;
-        match self.data {
-            Data::Write => {
-                let again = changes.bytes_overwritten + changes.bytes_punched;
-                (summary.bytes_created.0 + changes.bytes_truncated + again, 0)
-            }
-            _ => (changes.bytes_overwritten, (summary.creates + changes.all()) * 4096),
-        }
-    }
-
-    /// Assumes ext4 in memory if unknown, and 1 GiB of content per second; at least the time that the pace requires.
-    fn estimate_seconds(&self, summary: &Summary, content: u64) -> f64 {
-        let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
-        let operations = summary.t_end + summary.changes_expected.all();
-        let own = file_system.seconds_of_operations(operations) + content as f64 / 1e9;
-        self.pace().map_or(own, |pace| own.max(summary.t_end as f64 / pace))
     }
 }
 

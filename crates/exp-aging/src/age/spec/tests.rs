@@ -64,6 +64,20 @@ fn pace_bounds_the_estimated_time() {
 }
 
 #[test]
+fn content_for_a_disk_is_estimated_at_the_assumed_rate() {
+    let summary = age_spec(Data::Write, None).summary().unwrap();
+    let plan_on = |target: &str, data| {
+        let spec = AgeSpec { target: Some(target.parse().unwrap()), ..age_spec(data, None) };
+        described(&spec, &summary)
+    };
+    let (memory, disk) = (plan_on("memory:1G", Data::Write), plan_on("image:a.img,size=1G", Data::Write));
+    assert!(disk.estimated_seconds >= disk.bytes_to_write as f64 / estimate::DISK_RATE.0 as f64);
+    assert!(memory.estimated_seconds < disk.estimated_seconds);
+    assert_eq!(disk.notes.len(), memory.notes.len() + 1, "the rate is named");
+    assert_eq!(plan_on("image:a.img,size=1G", Data::Fallocate).notes, memory.notes, "no content is written");
+}
+
+#[test]
 fn plan_includes_bytes_written_by_changes() {
     let sizes = vec![SizeRow { bytes: Bytes::mib(1), weight: 1.0 }];
     let changes = vec![ChangeRow { bytes: Bytes::mib(1), truncations: 0.5, overwrites: 0.5, ..ChangeRow::default() }];
