@@ -1,6 +1,7 @@
 //! Examines this machine. Changes nothing except an image in memory.
 
 use crate::cold_self_test::cold_self_test;
+use senesce_core::environment::{USE_SUDO, is_root, remedy_of_right};
 use senesce_volume::trace::self_test;
 use senesce_volume::{BlockDevice, FileSystem, guardian};
 use std::path::Path;
@@ -20,6 +21,16 @@ pub struct Check {
     pub remedy: String,
 }
 
+impl Check {
+    /// Returns whether root may have what this user lacks.
+    pub fn lacks_root(&self) -> bool {
+        self.state == State::Missing && self.remedy == USE_SUDO
+    }
+}
+
+/// The check for the rights of root.
+pub const ROOT: &str = "root";
+
 const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "the guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
@@ -34,16 +45,16 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
 /// Checks the machine. `for_builds` are programs that compile a kernel, with their packages.
 pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
     // Without root, these can be missing or only invisible.
-    let as_root = |remedy| if is_root() { remedy } else { "run as root: sudo senesce doctor" };
-    let tracefs_remedy = as_root("mount -t tracefs tracefs /sys/kernel/tracing");
-    let cgroups_remedy = as_root("mount a cgroup hierarchy with the memory controller");
+    let tracefs_remedy = remedy_of_right("mount -t tracefs tracefs /sys/kernel/tracing");
+    let cgroups_remedy = remedy_of_right("mount a cgroup hierarchy with the memory controller");
+    let caches_remedy = remedy_of_right("run outside of a container that has /proc read-only");
     let mut checks = vec![
-        fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without root"),
+        fact(ROOT, "images, devices, cold caches", is_root(), "sudo senesce doctor; directories work without root"),
         fact("/dev/loop-control", "images", exists("/dev/loop-control"), "modprobe loop"),
         fact("tracefs", "block traces", tracefs(), tracefs_remedy),
         fact("/dev/fuse", "the tiered file system", exists("/dev/fuse"), "modprobe fuse"),
         fact("memory limits", "runs with --memory", cgroups(), cgroups_remedy),
-        fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), "run as root"),
+        fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), caches_remedy),
     ];
     checks.push(left_by_other_boots());
     checks.push(cold_reads());
@@ -85,8 +96,9 @@ fn cold_reads() -> Check {
         Ok(counted) => (State::Works, counted),
         Err(failure) => (State::Missing, failure.to_string()),
     };
-    let remedy = "run as root with loop devices and ext4; end the processes that keep mounts of senesce in other \
-                  mount namespaces";
+    let remedy = remedy_of_right(
+        "load loop devices and ext4; end the processes that keep mounts of senesce in other mount namespaces",
+    );
     Check { what: "self-test: cold read".into(), needed_for: "cold reads".into(), state, found, remedy: remedy.into() }
 }
 
@@ -126,10 +138,6 @@ fn exists(path: &str) -> bool {
     Path::new(path).exists()
 }
 
-fn is_root() -> bool {
-    senesce_core::environment::is_root()
-}
-
 fn tracefs() -> bool {
     ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"].iter().any(|path| exists(path))
         || (is_root() && kernel_knows("tracefs"))
@@ -151,7 +159,7 @@ fn block_traces() -> Check {
         }
         Err(error) => (State::Missing, error.to_string()),
     };
-    let remedy = "run as root with loop devices and tracefs; end other tracers (ls /sys/kernel/tracing/instances)";
+    let remedy = remedy_of_right("load loop devices and tracefs; end other tracers (ls /sys/kernel/tracing/instances)");
     Check {
         what: "self-test: block trace".into(),
         needed_for: "block traces".into(),

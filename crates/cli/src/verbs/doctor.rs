@@ -11,13 +11,12 @@ use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
 use conclusion::{Conclusion, KERNEL};
-use senesce_core::environment::is_root;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{self, Kernel};
 use senesce_guest::qemu::QEMU;
 use senesce_guest::uml;
-use senesce_runs::doctor::{Check, State, examine};
+use senesce_runs::doctor::{Check, ROOT, State, examine};
 use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
 use serde_json::json;
 use std::io::{self, Write};
@@ -54,7 +53,7 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
     let mut checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
     checks.push(kernels_with_virtual_time());
     let packaged = uml::packaged_programs();
-    checks.iter_mut().for_each(|check| explain(check, &packaged, is_root()));
+    checks.iter_mut().for_each(|check| explain(check, &packaged));
     let conclusion = Conclusion::of(&checks, &packaged);
     let mut out = crate::output::stdout();
     if as_json {
@@ -65,7 +64,7 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
         return writeln!(out, "{}", json!({"checks": list, "conclusion": conclusion}));
     }
     let limit = terminal_width().unwrap_or(TEXT_WIDTH);
-    write_checks(&mut out, &checks, limit)?;
+    write_checks(&mut out, &grouped(checks), limit)?;
     wrap(&conclusion.line(), limit).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
@@ -82,16 +81,23 @@ fn kernels_with_virtual_time() -> Check {
     Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
 }
 
-/// Adds what needs a check: a guest of QEMU, root, or only the kernel of this machine because guests have `packaged` programs.
-fn explain(check: &mut Check, packaged: &[String], is_root: bool) {
+/// Adds what needs a check: a guest of QEMU, or only the kernel of this machine because guests have `packaged` programs.
+fn explain(check: &mut Check, packaged: &[String]) {
     if check.what == QEMU {
         check.needed_for = "QEMU guest (optional)".into();
         check.remedy += "; the user-mode kernel does not need it";
-    } else if check.what.starts_with("self-test: ") && !is_root {
-        check.remedy = "needs root: sudo senesce doctor".into();
     } else if packaged.contains(&check.what) {
         check.remedy += " for this machine's kernel; a guest of senesce-kernel has its own";
     }
+}
+
+/// Moves the checks that only root can pass into the row of root.
+fn grouped(checks: Vec<Check>) -> Vec<Check> {
+    let (of_root, mut rows): (Vec<Check>, Vec<Check>) = checks.into_iter().partition(Check::lacks_root);
+    if let Some(root) = rows.iter_mut().find(|check| check.what == ROOT) {
+        of_root.iter().for_each(|check| root.needed_for += &format!(", {}", check.what));
+    }
+    rows
 }
 
 /// Writes one row for each check, and below a missing one its remedy.
@@ -143,22 +149,39 @@ fn print_leftovers(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::environment::USE_SUDO;
 
     #[test]
     fn explained_rows_name_the_need_and_the_remedy() {
-        let explained = |what: &str, is_root| {
+        let explained = |what: &str| {
             let (needed_for, remedy) = ("make xfs".to_string(), "apt-get install PACKAGE".to_string());
             let mut check =
                 Check { what: what.into(), needed_for, state: State::Missing, found: String::new(), remedy };
-            explain(&mut check, &["mkfs.xfs".into()], is_root);
+            explain(&mut check, &["mkfs.xfs".into()]);
             (check.needed_for, check.remedy)
         };
-        let (unchanged, install) = explained("git", false);
-        let (_, packaged) = explained("mkfs.xfs", true);
+        let (unchanged, install) = explained("git");
+        let (_, packaged) = explained("mkfs.xfs");
         assert!(packaged.starts_with(&install) && packaged != install);
-        assert_ne!(explained(QEMU, true).0, unchanged);
-        assert!(explained("self-test: cold read", false).1.starts_with("needs root"));
-        assert_eq!(explained("self-test: cold read", true).1, install);
+        assert_ne!(explained(QEMU).0, unchanged);
+        assert_eq!(explained("self-test: cold read").1, install);
+    }
+
+    #[test]
+    fn checks_that_lack_root_share_its_row() {
+        let check = |what: &str, remedy: &str| {
+            let (needed_for, remedy) = ("a feature".to_string(), remedy.to_string());
+            Check { what: what.into(), needed_for, state: State::Missing, found: String::new(), remedy }
+        };
+        let checks = [
+            check(ROOT, "sudo senesce doctor"),
+            check("tracefs", USE_SUDO),
+            check("git", "install"),
+            check("x", USE_SUDO),
+        ];
+        let rows = grouped(checks.to_vec());
+        let names: Vec<(&str, &str)> = rows.iter().map(|row| (row.what.as_str(), row.needed_for.as_str())).collect();
+        assert_eq!(names, [(ROOT, "a feature, tracefs, x"), ("git", "a feature")]);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The conclusion of `senesce doctor`: the features that are ready, and the missing checks of the others.
 
 use senesce_guest::qemu::QEMU;
-use senesce_runs::doctor::{Check, State};
+use senesce_runs::doctor::{Check, ROOT, State};
 use serde::Serialize;
 
-const ROOT: &str = "root";
 pub(super) const KERNEL: &str = "user-mode kernel";
 const IMAGES: &[&str] = &[ROOT, "/dev/loop-control", "mkfs.ext4"];
 
