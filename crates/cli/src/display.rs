@@ -36,7 +36,7 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool, tables: Tables) ->
 /// How the user gets another result than that of a complete run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rerun {
-    /// `--again`, which excludes `--out`.
+    /// `--again`.
     Again,
     /// Another `--out`, which every verb with a record has.
     OtherDirectory,

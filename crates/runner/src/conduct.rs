@@ -22,7 +22,7 @@ pub struct Conduct<'a> {
     pub out: Option<PathBuf>,
     /// Parent of run directories without `out`.
     pub runs: PathBuf,
-    /// Run again even if a result exists (only without `out`).
+    /// Run again even if a result exists. With `out`, a complete run there is refused, not replaced.
     pub again: bool,
     /// Path or serial number of a target that may be erased.
     pub erase: Option<String>,
@@ -101,7 +101,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
     if let Some(owner) = RunDirectory::owner_of_complete(&path, &plan) {
         how.progress.say(&format!("{} is a complete run of {owner}: it is shown, not changed", path.display()));
-        return outcome::<R>(path, State::WasDone);
+        return stored::<R>(path, how);
     }
     let needed = R::needs(spec).check();
     if !path.join("plan.toml").exists() {
@@ -110,7 +110,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     let here = Environment::capture();
     let directory = RunDirectory::open(&path, &plan, &here)?;
     if directory.is_finished() {
-        return outcome::<R>(path, State::WasDone);
+        return stored::<R>(path, how);
     }
     needed?;
     let mut context: Context<'_, R> = Context {
@@ -184,6 +184,18 @@ fn warn_of_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> 
 pub fn interrupted_words(path: &impl Display, starts_over: bool) -> String {
     let goes_on = if starts_over { "starts it over" } else { "continues it" };
     format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
+}
+
+/// Returns the result of a complete run, unless the user asked for another.
+fn stored<R: Run>(path: PathBuf, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+    if !how.again {
+        return outcome::<R>(path, State::WasDone);
+    }
+    let path = path.display();
+    Err(Failure::usage(format!(
+        "{path} holds a complete run, and --again does not replace it\n\
+         hint: name another --out, or remove the run first: senesce runs rm {path}"
+    )))
 }
 
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {

@@ -165,3 +165,18 @@ fn complete_run_of_another_user_is_shown_and_partial_one_refused() {
     std::fs::remove_file(run.join("summary.json")).unwrap();
     assert_eq!(play(directory.path()).unwrap_err().exit_code(), ExitCode::Refused);
 }
+
+#[test]
+fn run_is_repeated_only_in_a_directory_without_a_complete_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    let again = || {
+        let how = Conduct { again: true, ..Conduct::quietly(&run) };
+        conduct::<Count>(&spec(directory.path()), Seed(1), &how)
+    };
+    assert_eq!(again().unwrap().state, State::Done);
+    let before = Record::open(&run).unwrap().events.len();
+    assert_eq!(again().unwrap_err().exit_code(), ExitCode::Usage);
+    assert_eq!(Record::open(&run).unwrap().events.len(), before);
+    assert_eq!(play(directory.path()).unwrap().state, State::WasDone);
+}

@@ -66,7 +66,7 @@ struct Start {
     #[arg(long, short, value_name = "RUNDIR", help_heading = "Run")]
     out: Option<PathBuf>,
     /// Run again even if a result exists
-    #[arg(long, conflicts_with = "out", help_heading = "Run")]
+    #[arg(long, help_heading = "Run")]
     again: bool,
     /// Plan and measure without a target
     #[arg(long, conflicts_with = "record_order", help_heading = "Output")]
@@ -278,7 +278,7 @@ mod tests {
         for (line, rerun, added, excluded) in [
             ("senesce age memory:1G", Rerun::Again, " --again", ""),
             ("senesce age memory:1G", Rerun::Again, " --out other", ""),
-            ("senesce age memory:1G --out run", Rerun::OtherDirectory, "", " --again"),
+            ("senesce age memory:1G --out run", Rerun::OtherDirectory, " --again", ""),
             ("senesce age --resume run", Rerun::NewLimits, " --overwrites 5", " --again"),
             ("senesce age --resume run", Rerun::NewLimits, " --overwrites 5", " --out other"),
         ] {
