@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::text_table::wrap;
 use senesce_core::analysis::{Finding, Verdict};
 use senesce_core::text::visible_line;
-use senesce_core::{Analysis, ExitCode, Failure, Plan, Table, number_of};
+use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of};
 use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -155,7 +155,17 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }
+    show_owner(outcome);
     outcome.exit_code().into()
+}
+
+/// Shows the user who called sudo(8) how to own the new run.
+pub(crate) fn show_owner(outcome: &Outcome) {
+    if outcome.state != State::WasDone
+        && let Some(remedy) = RunDirectory::remedy_for_caller(&outcome.path)
+    {
+        eprintln!("hint: {remedy}");
+    }
 }
 
 pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {

@@ -10,6 +10,7 @@ mod format;
 mod new_file;
 
 pub use directory::{Obstacle, directory, obstacle};
+pub(crate) use folder::Caller;
 pub use folder::{Folder, UntrustedLink};
 pub use format::Format;
 pub use new_file::NewFile;

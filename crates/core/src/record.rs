@@ -83,12 +83,6 @@ impl RunDirectory {
         folder::check(path)
     }
 
-    /// Describes the owner of the complete run of `plan` in `path`, if this user may only read it. Such a run needs no lock: it is
-    /// shown and not changed. A run that another user than its owner and root may have put there is left out.
-    pub fn owner_of_complete(path: &Path, plan: &Plan) -> Option<String> {
-        shown::owner_of_complete(path, plan)
-    }
-
     /// Opens `path` for `plan`: starts a new run, or continues one with the same plan (possibly complete).
     ///
     /// # Errors

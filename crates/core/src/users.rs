@@ -8,11 +8,19 @@ pub(crate) fn user_words(number: u32) -> String {
     if number == 0 {
         return "root".into();
     }
-    let accounts = input::text(Path::new("/etc/passwd")).unwrap_or_default();
-    match user_name(&accounts, number) {
+    match user_name(&accounts(), number) {
         Some(name) => format!("user {number} ({name})"),
         None => format!("user {number}"),
     }
+}
+
+/// Returns the word by which commands know a user: the name, or else the number.
+pub(crate) fn login(number: u32) -> String {
+    user_name(&accounts(), number).map_or_else(|| number.to_string(), str::to_string)
+}
+
+fn accounts() -> String {
+    input::text(Path::new("/etc/passwd")).unwrap_or_default()
 }
 
 /// Finds the name of a user in the lines `NAME:PASSWORD:NUMBER:...` of passwd(5).

@@ -3,7 +3,7 @@
 mod text;
 
 use crate::Exit;
-use crate::display::{Rerun, begin_result, show_brief, show_record};
+use crate::display::{Rerun, begin_result, show_brief, show_owner, show_record};
 use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
@@ -179,7 +179,10 @@ impl Demo {
 /// Returns the exit code. The line of the report has the path of a complete run.
 fn ended(outcome: &Outcome) -> Exit {
     match outcome.state {
-        State::Done | State::WasDone => outcome.exit_code().into(),
+        State::Done | State::WasDone => {
+            show_owner(outcome);
+            outcome.exit_code().into()
+        }
         _ => show_record(outcome),
     }
 }

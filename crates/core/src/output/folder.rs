@@ -183,13 +183,13 @@ struct Walk {
 
 /// The user who called sudo(8).
 #[derive(Clone, Copy)]
-struct Caller {
-    user: u32,
-    group: u32,
+pub(crate) struct Caller {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
 impl Caller {
-    fn of_sudo() -> Option<Self> {
+    pub(crate) fn of_sudo() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse().ok();
         let caller = Self { user: number("SUDO_UID")?, group: number("SUDO_GID")? };
         (rustix::process::geteuid().is_root() && caller.user != 0).then_some(caller)

@@ -1,23 +1,40 @@
-//! Complete runs of other users: they are shown, never continued or changed.
+//! Runs that another user can only read: complete ones are shown, never continued or changed.
 
+use super::RunDirectory;
 use super::folder::RunFolder;
 use super::overview::Overview;
 use crate::machine::owner_here;
-use crate::output::{Folder, belongs_there};
+use crate::output::{Caller, Folder, belongs_there};
 use crate::plan::Plan;
-use crate::users::user_words;
+use crate::users::{login, user_words};
 use rustix::fs::{Access, AtFlags, Stat};
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const FILES: [&str; 4] = ["plan.toml", "env.json", "events.jsonl", "summary.json"];
 
-/// Describes the owner of the complete run of `plan` in `path`, if this user may only read it.
-pub(super) fn owner_of_complete(path: &Path, plan: &Plan) -> Option<String> {
-    let place = RunFolder::open(path).ok()?;
-    let owner = other_owner(place.folder())?;
-    let found = Overview::read_in(&place.within().ok()?, path).ok()?;
-    (!found.is_partial() && found.plan.differences(plan).is_empty()).then(|| user_words(owner))
+impl RunDirectory {
+    /// Describes the owner of the complete run of `plan` in `path`, if this user may only read it. Such a run needs no lock: it is
+    /// shown and not changed. A run that another user than its owner and root may have put there is left out.
+    pub fn owner_of_complete(path: &Path, plan: &Plan) -> Option<String> {
+        let place = RunFolder::open(path).ok()?;
+        let owner = other_owner(place.folder())?;
+        let found = Overview::read_in(&place.within().ok()?, path).ok()?;
+        (!found.is_partial() && found.plan.differences(plan).is_empty()).then(|| user_words(owner))
+    }
+
+    /// Returns how the user who called sudo(8) gets a run of root in a folder of this user, who can otherwise only read it.
+    pub fn remedy_for_caller(path: &Path) -> Option<String> {
+        remedy_for(Caller::of_sudo()?, path)
+    }
+}
+
+fn remedy_for(caller: Caller, run: &Path) -> Option<String> {
+    let owner = |path: &Path| Some(path.metadata().ok()?.uid());
+    let is_only_read = owner(run)? == 0 && owner(&run.join(".."))? == caller.user;
+    let path = run.display();
+    is_only_read.then(|| format!("the run belongs to root; to own it: sudo chown -R {}: {path}", login(caller.user)))
 }
 
 /// Returns the owner of a run that this user may not continue, if only root or the owner can have put it there.
@@ -37,7 +54,7 @@ fn other_owner(folder: &Folder) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Environment, RunDirectory, Seed};
+    use crate::{Environment, Seed};
     use std::collections::BTreeMap;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, lchown};
@@ -63,13 +80,13 @@ mod tests {
         run.append("sample", &1).unwrap();
         run.finish(&1).unwrap();
         drop(run);
-        let shown = || owner_of_complete(&path, &plan("1G")).is_some();
+        let shown = || RunDirectory::owner_of_complete(&path, &plan("1G")).is_some();
         assert!(!shown(), "own runs are opened with their lock");
         if !give_away(&path) {
             return eprintln!("files cannot be given away here");
         }
         assert!(shown());
-        assert!(owner_of_complete(&path, &plan("2G")).is_none(), "another plan");
+        assert!(RunDirectory::owner_of_complete(&path, &plan("2G")).is_none(), "another plan");
         let events = path.join("events.jsonl");
         for (changed, mode) in [(room.path(), 0o1777), (path.as_path(), 0o777), (events.as_path(), 0o666)] {
             let before = changed.metadata().unwrap().permissions();
@@ -82,5 +99,20 @@ mod tests {
         lchown(&events, Some(STRANGER), None).unwrap();
         fs::remove_file(path.join("summary.json")).unwrap();
         assert!(!shown(), "it is not complete");
+    }
+
+    #[test]
+    fn remedy_names_the_command_that_gives_a_run_to_the_caller_of_sudo() {
+        let room = tempfile::tempdir().unwrap();
+        let (theirs, run) = (room.path().join("theirs"), room.path().join("theirs/run"));
+        fs::create_dir_all(&run).unwrap();
+        let caller = Caller { user: STRANGER, group: STRANGER };
+        assert_eq!(remedy_for(caller, &run), None, "the folder does not belong to the caller");
+        if !rustix::process::geteuid().is_root() || lchown(&theirs, Some(STRANGER), None).is_err() {
+            return eprintln!("files cannot be given away here");
+        }
+        assert!(remedy_for(caller, &run).unwrap().contains("chown -R"));
+        lchown(&run, Some(STRANGER), None).unwrap();
+        assert_eq!(remedy_for(caller, &run), None, "the run belongs to the caller");
     }
 }
