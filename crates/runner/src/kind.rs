@@ -6,8 +6,10 @@ use crate::conduct::{Conduct, Outcome, conduct};
 use crate::recorded::Recorded;
 use crate::{Experiment, Run};
 use clap::{ArgMatches, Command};
+use senesce_core::environment::is_root;
 use senesce_core::record::RecordError;
-use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};
+use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record, Seed};
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 /// Any kind of run: reads its records, and runs plans from elsewhere.
@@ -71,6 +73,17 @@ fn not_empty(record: &Record) -> Result<(), Failure> {
     Err(RecordError::Damaged { path: record.path.join("events.jsonl"), line: 1, problem }.into())
 }
 
+/// Returns why the run cannot start on this machine, and what it would leave out.
+pub(crate) fn left_out<R: Run>(spec: &R::Spec, seed: Seed) -> Result<BTreeSet<String>, Failure> {
+    let mut notes: BTreeSet<String> = (R::SPECIAL.left_out)(spec).into_iter().collect();
+    notes.extend(R::needs(spec).check().err().map(|missing| format!("it cannot run here: {missing}")));
+    for planned in R::steps(spec, seed)? {
+        let lacking = (R::SPECIAL.step_needs)(spec, &planned.step).filter(|(needs, _)| !needs.are_met());
+        notes.extend(lacking.map(|(_, without)| without.to_string()));
+    }
+    Ok(notes)
+}
+
 impl<R: Run> RunKind for TypedKind<R> {
     fn kind(&self) -> &'static str {
         R::KIND
@@ -123,7 +136,11 @@ impl<R: Experiment> Reproducible for TypedKind<R> {
 
     fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure> {
         let (spec, seed) = read_arguments::<R>(level, chosen)?;
-        R::plan(&spec, seed)
+        let mut plan = R::plan(&spec, seed)?;
+        if !is_root() {
+            left_out::<R>(&spec, seed)?.into_iter().for_each(|words| plan.note(words));
+        }
+        Ok(plan)
     }
 
     fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure> {

@@ -10,6 +10,8 @@ type StepNeeds<R> = fn(&<R as Run>::Spec, &<R as Run>::Step) -> Option<(Needs, &
 pub struct Special<R: Run> {
     /// If the machine does not meet the needs, the step is left out.
     pub step_needs: StepNeeds<R>,
+    /// Returns what a run of this user leaves out of the plan of root, for `--dry-run`.
+    pub left_out: fn(&R::Spec) -> Option<String>,
     /// Called before each [`Run::next`] of an execution: records decisions that follow from the record so far, such as an
     /// interim analysis.
     pub before_next: fn(&R::Spec, &mut Context<'_, R>) -> Result<(), Failure>,
@@ -23,6 +25,7 @@ impl<R: Run> Special<R> {
     /// Nothing special: a run starts over if no step is done.
     pub const NONE: Self = Self {
         step_needs: |_, _| None,
+        left_out: |_| None,
         before_next: |_, _| Ok(()),
         starts_over: |_, recorded| !recorded.has_done_a_step(),
         not_measured: &[],

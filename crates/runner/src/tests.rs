@@ -180,3 +180,46 @@ fn run_is_repeated_only_in_a_directory_without_a_complete_run() {
     assert_eq!(Record::open(&run).unwrap().events.len(), before);
     assert_eq!(play(directory.path()).unwrap().state, State::WasDone);
 }
+
+/// Has a step that no machine can do.
+struct Lacking;
+
+impl Run for Lacking {
+    const KIND: &'static str = "lacking";
+    const SPECIAL: Special<Self> =
+        Special { step_needs: lacking, left_out: |_| Some("a drive".into()), ..Special::NONE };
+    type Spec = ();
+    type Event = NoEvent;
+    type Step = u32;
+
+    fn needs(_spec: &()) -> Needs {
+        Needs::default().and_memory(Bytes(u64::MAX - 1))
+    }
+
+    fn steps(_spec: &(), _seed: Seed) -> Result<Vec<Planned<u32>>, Failure> {
+        Ok((0..3).map(|step| Planned::new(step, "count", "-")).collect())
+    }
+
+    fn begin(_spec: &(), _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, _spec: &(), _step: &u32, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn analyse(_spec: &(), _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(Analysis::default())
+    }
+}
+
+fn lacking(_spec: &(), step: &u32) -> Option<(Needs, &'static str)> {
+    (*step > 0).then(|| (Needs::default().and_program("mkfs.none", "none-progs"), "counted to 1"))
+}
+
+#[test]
+fn plan_names_each_part_that_is_left_out_once() {
+    let notes: Vec<String> = kind::left_out::<Lacking>(&(), Seed(1)).unwrap().into_iter().collect();
+    assert_eq!((notes.len(), notes[0].as_str(), notes[1].as_str()), (3, "a drive", "counted to 1"));
+    assert!(notes[2].contains("memory"), "{notes:?}");
+}

@@ -11,7 +11,7 @@ use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Seed};
 use senesce_guest::GuestTime;
 use senesce_guest::carry::{GuestSpec, run_in_guest};
-use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run, Special};
 use senesce_runs::cold::NotCold;
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
     const KIND: &'static str = P::ID;
     const PUBLISHED: &'static str = P::PUBLISHED;
     const CLAIMS: &'static str = P::CLAIMS;
+    const SPECIAL: Special<Self> = Special { left_out: |spec| spec.common.left_out(), ..Special::NONE };
     type Spec = Spec<P::Parameters>;
     type Event = Event;
     type Step = Step;

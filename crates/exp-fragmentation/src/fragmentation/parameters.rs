@@ -3,6 +3,7 @@
 use super::models::Models;
 use super::volume::{self, VolumeSource};
 use clap::{Args, ValueEnum, value_parser};
+use senesce_core::environment::USE_SUDO;
 use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
 use senesce_volume::{FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -173,11 +174,13 @@ impl Common {
     }
 
     /// Checks where volumes are made. Without root nothing can be mounted: for a run with guests, a directory in the run directory
-    /// is used.
+    /// is used. A run without guests needs root, so its plan is that of root.
     pub(crate) fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
-            Target::Memory if !volume::mounting().are_met() => Ok(VolumeSource::Directory(None)),
+            Target::Memory if !self.guest.0.is_empty() && !volume::mounting().are_met() => {
+                Ok(VolumeSource::Directory(None))
+            }
             Target::Memory => made(TargetSpec::Memory { size: self.size.0 }),
             // A missing path is more likely a typing error than a request to fill the file system above it.
             Target::Said(TargetSpec::Directory(path)) if !path.is_dir() => Err(Failure::usage(format!(
@@ -196,6 +199,13 @@ impl Common {
             true => Err(Failure::usage("read-ahead: the list is empty; write KiB such as 128,0")),
             false => Ok(place),
         }
+    }
+
+    /// Describes the file systems that a run without root leaves out.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let names: Vec<&str> = self.fs.iter().map(|fs| fs.name()).collect();
+        let words = || format!("without root, a directory replaces fresh {}; {USE_SUDO}", names.join(", "));
+        matches!(self.place(), Ok(VolumeSource::Directory(None))).then(words)
     }
 
     /// Refuses a volume that mkfs would refuse.
@@ -272,6 +282,16 @@ mod tests {
         let common =
             Common { target: "/tmp".parse().unwrap(), size: Size(Bytes::mib(1)), ..Common::defaults(Level::Smoke) };
         assert_eq!(common.file_systems(&common.place().unwrap()), [volume::AS_FOUND]);
+    }
+
+    #[test]
+    fn plan_is_that_of_root_or_names_what_is_left_out() {
+        for level in [Level::Quick, Level::Paper] {
+            let common = Common::defaults(level);
+            let is_of_root = common.file_systems(&common.place().unwrap()).len() == common.fs.len();
+            assert_eq!(is_of_root, common.left_out().is_none());
+            assert!(is_of_root || !common.guest.0.is_empty());
+        }
     }
 
     #[test]
