@@ -76,8 +76,11 @@ pub(crate) struct Bench {
 impl Verb for Bench {
     const NAME: &'static str = "bench";
     const ABOUT: &'static str = "Measure a workload, file operations, or a cold read";
-    const EXAMPLES: &'static [&'static str] =
-        &["senesce bench DIR varmail --time 30s --reps 3", "senesce bench memory:1G cold-read", "senesce bench --list"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce bench DIR varmail --time 30s --reps 3",
+        "sudo senesce bench memory:1G cold-read",
+        "senesce bench --list",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.list {

@@ -29,7 +29,7 @@ pub(crate) struct Verify {
 impl Verb for Verify {
     const NAME: &'static str = "verify";
     const ABOUT: &'static str = "Check an aged file system against its record";
-    const EXAMPLES: &'static [&'static str] = &["senesce verify latest"];
+    const EXAMPLES: &'static [&'static str] = &["sudo senesce verify latest"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let found = verify(&self.run, self.layout.as_deref(), session.progress())?;

@@ -74,7 +74,7 @@ impl Verb for Zoned {
     const NAME: &'static str = "zoned";
     const ABOUT: &'static str = "Measure zoned drives; list, open, close, finish and reset zones";
     const EXAMPLES: &'static [&'static str] =
-        &["senesce zoned measure sim:zn540 --op append --bs 4k --qd 4", "senesce zoned list auto"];
+        &["senesce zoned measure sim:zn540 --op append --bs 4k --qd 4", "sudo senesce zoned list auto"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
