@@ -99,8 +99,8 @@ pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
 pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let plan = Plan { scale: how.scale, ..R::plan(spec, seed)? };
     let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
-    if let Some(owner) = RunDirectory::owner_of_complete(&path, &plan) {
-        how.progress.say(&format!("{} is a complete run of {owner}: it is shown, not changed", path.display()));
+    if RunDirectory::is_complete_of_root(&path, &plan) {
+        how.progress.say(&format!("{} is a complete run of root: it is shown, not changed", path.display()));
         return stored::<R>(path, how);
     }
     let needed = R::needs(spec).check();

@@ -151,7 +151,7 @@ fn only_run_with_a_finished_step_is_continued() {
 }
 
 #[test]
-fn complete_run_of_another_user_is_shown_and_partial_one_refused() {
+fn complete_run_of_a_user_gives_root_no_result() {
     let directory = tempfile::tempdir().unwrap();
     let run = directory.path().join("run");
     play(directory.path()).unwrap();
@@ -161,8 +161,6 @@ fn complete_run_of_another_user_is_shown_and_partial_one_refused() {
     if !is_root || all.any(|path| std::os::unix::fs::lchown(path, Some(65534), None).is_err()) {
         return eprintln!("files cannot be given away here");
     }
-    assert_eq!(play(directory.path()).unwrap().state, State::WasDone);
-    std::fs::remove_file(run.join("summary.json")).unwrap();
     assert_eq!(play(directory.path()).unwrap_err().exit_code(), ExitCode::Refused);
 }
 

@@ -113,7 +113,7 @@ fn other_format(found: &str) -> String {
 pub(super) fn remedy_of_owner(owner: u32) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!(
-            "to continue this run, repeat the command without sudo, as {}; to start another run, add --out DIR",
+            "only {} can continue this run; `senesce report RUN` shows it, and --out DIR starts another",
             user_words(owner)
         ),
         false => "to start another run, add --out DIR".into(),
