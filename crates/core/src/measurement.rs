@@ -57,6 +57,9 @@ pub struct Measurement {
     /// Whether the value is a time or a rate, if that does not follow from its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<bool>,
+    /// Digest of the layout from which the value follows, if it follows from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
     /// The value, in `unit`.
     pub value: Finite,
 }
@@ -84,6 +87,7 @@ impl Measurement {
             lead: false,
             seconds,
             timing,
+            layout: None,
             value,
         })
     }
@@ -104,6 +108,12 @@ impl Measurement {
     /// Marks the value as a time or rate of the machine, or as neither.
     pub fn timing(mut self, is_timing: bool) -> Self {
         self.timing = Some(is_timing);
+        self
+    }
+
+    /// Notes the digest of the layout from which the value follows.
+    pub fn of_layout(mut self, digest: Option<String>) -> Self {
+        self.layout = digest;
         self
     }
 

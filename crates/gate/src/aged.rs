@@ -60,6 +60,13 @@ pub struct Aged {
     pub mount_options: String,
 }
 
+impl Aged {
+    /// Returns a text that is the same for the same layout, also of the slow append; `None` without a digest.
+    pub fn layout(&self) -> Option<String> {
+        Some(format!("{}-{:016x}", self.digest.as_ref()?, self.append_extents.to_bits()))
+    }
+}
+
 /// How an image is aged.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageAging<'a> {

@@ -2,7 +2,7 @@
 //! and about equivalence (two one-sided tests, Schuirmann 1987, each at the level of one end).
 
 use crate::arm::{Unit, Untestable};
-use crate::ratio::{Interval, Ratio};
+use crate::ratio::{Interval, RESOLUTION, Ratio};
 use serde::{Deserialize, Serialize};
 
 /// Probability of any wrong statement in a family.
@@ -38,6 +38,8 @@ pub enum Verdict {
     Worse,
     /// The whole interval is inside the margin.
     Equivalent,
+    /// Both sides have the same layouts, so that their values are the same.
+    Identical,
     /// None of the other verdicts.
     Undecided {
         /// The smallest ratio, above 1 (or its inverse), that this run would have found with probability 0.8.
@@ -59,6 +61,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Equivalent => "equivalent",
+            Self::Identical => "identical",
             Self::Undecided { .. } => "undecided",
             Self::NotTestable { .. } => "not-testable",
         }
@@ -109,6 +112,12 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Decides sides with the same layouts: their ratio is exactly 1, also that of zeros.
+    pub fn identical() -> Self {
+        let interval = Interval::around(0.0, RESOLUTION, 0.0);
+        Self { interval: Some(interval), unit: Some(Unit::Image), verdict: Verdict::Identical }
+    }
+
     /// Returns the text for reports. [`Decision::text_at`] also names the margin.
     pub fn text(&self) -> String {
         self.text_with("")
@@ -277,6 +286,14 @@ mod tests {
         // A NaN margin decides nothing.
         let broken = Rule { margin: f64::NAN, ..rule };
         assert_eq!(read(&Interval { value: 0.5, low: 0.4, high: 0.6, confidence: 0.95 }, broken), None);
+    }
+
+    #[test]
+    fn identical_sides_have_a_ratio_of_one() {
+        let identical = Decision::identical();
+        let interval = identical.interval.unwrap();
+        assert!(interval.value == 1.0 && interval.low < 1.0 && interval.high < 1.0 + 2.0 * RESOLUTION);
+        assert!(!identical.verdict.is_difference() && !identical.verdict.is_too_noisy());
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub(super) fn measurements(examined: &ExaminedLayout) -> Vec<Measurement> {
         Some(Measurement::new(&metric, "s", Better::Lower, read.times.aged).ok()?.modelled())
     });
     let judged = |one: Measurement| if one.metric == LEAD { one.lead() } else { one.primary() };
-    of_layout.chain(of_reads).map(judged).collect()
+    of_layout.chain(of_reads).map(|one| judged(one).of_layout(examined.digest.clone())).collect()
 }
 
 #[cfg(test)]

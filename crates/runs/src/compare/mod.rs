@@ -3,6 +3,7 @@
 mod between_runs;
 mod comparable;
 mod drift;
+mod identical;
 mod kept;
 mod margin;
 mod present;
@@ -28,10 +29,10 @@ use senesce_stats::gate::{Gate, gate, gate_all};
 use senesce_stats::mean_of_means;
 use senesce_stats::ratio::Ratio;
 use senesce_stats::recorded::{COMPARISON_ERRORS, Metric, decide_recorded};
-use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, decide};
+use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, Verdict, decide};
 use serde_json::Value;
 use side::Side;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default)]
@@ -85,6 +86,11 @@ impl Row {
     /// Returns whether it has an interval, with or without a verdict.
     pub(crate) fn is_testable(&self) -> bool {
         self.decision.as_ref().is_some_and(|decision| decision.interval.is_some())
+    }
+
+    /// Returns whether it has an interval that another run could change.
+    fn is_uncertain(&self) -> bool {
+        self.is_testable() && self.decision.as_ref().is_some_and(|decision| decision.verdict != Verdict::Identical)
     }
 
     /// Returns the mean of the reference and that of the sample. They are geometric, so that the second over the first
@@ -186,8 +192,9 @@ pub fn compare(
     agree_on_directions(&sides[0].groups, &sides[1].groups)?;
     let margin = margin::of_plans(all.iter().map(|record| &record.plan));
     let how = (options, margin);
-    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, how, &between_runs);
-    if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_testable) {
+    let identical = sides[0].layout_values.shared_with(&sides[1].layout_values);
+    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, how, &between_runs, &identical);
+    if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_uncertain) {
         caveats.push(between_runs.assumed(&rows));
     }
     caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all, &rows)));
@@ -280,7 +287,8 @@ fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
 }
 
 fn rows(sample: &Groups, reference: &Groups, options: &Options, margin: f64) -> Vec<Row> {
-    compared_rows(sample, reference, Emulation::Nowhere, (options, margin), &BetweenRuns::default())
+    let (between_runs, identical) = (BetweenRuns::default(), BTreeSet::new());
+    compared_rows(sample, reference, Emulation::Nowhere, (options, margin), &between_runs, &identical)
 }
 
 fn compared_rows(
@@ -289,6 +297,7 @@ fn compared_rows(
     emulation: Emulation,
     (options, margin): (&Options, f64),
     between_runs: &BetweenRuns,
+    identical: &BTreeSet<Key>,
 ) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
@@ -311,7 +320,8 @@ fn compared_rows(
         let ((our_runs, sample), (runs, reference)) = (ours.map(units).unwrap_or_default(), units(groups));
         let (what, runs) = (what.clone(), [our_runs, runs]);
         let between_runs = between_runs.of_row(&what);
-        rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
+        let decision = identical.contains(key).then(Decision::identical);
+        rows.push(Row { what, sample, reference, runs, between_runs, decision, described, gate: None });
     }
     judge(&mut rows, options, margin);
     let name_unit = |row: &mut Row| match row.decision.as_mut().and_then(|decision| decision.unit.as_mut()) {
@@ -319,7 +329,7 @@ fn compared_rows(
         _ => {}
     };
     // A described metric gets its own interval.
-    for row in rows.iter_mut().filter(|row| row.described.is_some()) {
+    for row in rows.iter_mut().filter(|row| row.described.is_some() && row.decision.is_none()) {
         row.decision =
             direction(row.what.better).map(|direction| decide(&ratio(row), Rule { direction, margin }, FAMILY_ERROR));
     }
@@ -327,10 +337,11 @@ fn compared_rows(
     rows
 }
 
-/// Decides all rows that are not described, as one family.
+/// Decides all rows that are not described, as one family. Rows with identical layouts are decided already.
 fn judge(rows: &mut [Row], options: &Options, margin: f64) {
+    rows.iter_mut().filter(|row| row.decision.is_some()).for_each(|row| with_gate(row, options));
     let (mut judged, mut family) = (Vec::new(), Vec::new());
-    for row in rows.iter_mut().filter(|row| row.described.is_none()) {
+    for row in rows.iter_mut().filter(|row| row.described.is_none() && row.decision.is_none()) {
         let Some(direction) = direction(row.what.better) else { continue };
         family.push(Metric { ratio: ratio(row), rule: Rule { direction, margin }, is_lead: row.what.lead });
         judged.push(row);

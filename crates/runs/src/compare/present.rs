@@ -74,9 +74,13 @@ fn summary(comparison: &Comparison) -> String {
         None => String::new(),
     };
     let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
+    let identical = match count("identical") {
+        0 => String::new(),
+        several => format!(" {several} identical,"),
+    };
     format!(
-        "{environment} Of {} metrics compared{}: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
-         {described} without a verdict.{gate}",
+        "{environment} Of {} metrics compared{}: {} better, {} worse, {} equivalent,{identical} {} undecided, {} not \
+         testable; {described} without a verdict.{gate}",
         comparison.rows.len() - described,
         at_margin(comparison.margin),
         count("better"),

@@ -1,5 +1,6 @@
 //! One side of a comparison: its runs, each counted once, and their measurements.
 
+use super::identical::LayoutValues;
 use super::{Groups, groups_of};
 use crate::measurements;
 use senesce_core::{Failure, Measurement, Record};
@@ -15,7 +16,9 @@ pub(super) struct Side<'a> {
     /// Counted units: runs, or images if several runs with the same seed share an image.
     pub units: usize,
     pub caveats: Vec<String>,
+    pub layout_values: LayoutValues,
     identities: Vec<Identity>,
+    is_timed: bool,
 }
 
 /// Returns the start of a run (RFC 3339, UTC); none for imports without a date.
@@ -42,7 +45,9 @@ impl<'a> Side<'a> {
             identities.push(identity);
             measured.push(values);
         }
-        let (numbers, units) = numbered(&kept, &measured);
+        let is_timed = measured.iter().flatten().any(Measurement::is_timing);
+        let layout_values = LayoutValues::of(&kept, &measured);
+        let (numbers, units) = numbered(&kept, is_timed);
         if units < kept.len() {
             caveats.push(format!(
                 "the {} runs of the {name} age {units} seeds: runs with the same seed make the same image, and count as one",
@@ -50,15 +55,27 @@ impl<'a> Side<'a> {
             ));
         }
         let groups = groups_of(numbers.into_iter().zip(measured).collect::<Vec<(usize, Vec<Measurement>)>>())?;
-        Ok(Self { records: kept, groups, units, caveats, identities })
+        Ok(Self { records: kept, groups, units, caveats, layout_values, identities, is_timed })
     }
 
+    /// Returns caveats for the runs that both sides contain.
     pub(crate) fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
-            let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
+            let is_same = |(known, theirs): (&Identity, &&Record)| {
+                known.is_same_run(identity) && !self.is_repeated_by(other, record, theirs)
+            };
+            let same = other.identities.iter().zip(&other.records).position(is_same)?;
             Some(copy(record, other.records[same], "and both sides contain it: the gate cannot pass"))
         });
         pairs.collect()
+    }
+
+    /// Returns whether two runs with the same content are repetitions: they were started at different times, and layouts
+    /// without times do not differ from run to run.
+    fn is_repeated_by(&self, other: &Self, ours: &Record, theirs: &Record) -> bool {
+        let is_of_layouts = |side: &Self| !side.is_timed && side.layout_values != LayoutValues::default();
+        let dates = date(ours).zip(date(theirs));
+        is_of_layouts(self) && is_of_layouts(other) && dates.is_some_and(|(one, other)| one != other)
     }
 }
 
@@ -72,8 +89,7 @@ fn shown(path: &Path) -> String {
 
 /// Returns the number of each counted run, and the total. Runs that draw from the plan's seed and measure no times (an
 /// aging) are one image for each seed.
-fn numbered(records: &[&Record], measured: &[Vec<Measurement>]) -> (Vec<usize>, usize) {
-    let is_timed = measured.iter().flatten().any(Measurement::is_timing);
+fn numbered(records: &[&Record], is_timed: bool) -> (Vec<usize>, usize) {
     let (mut seeds, mut units): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);
     let mut next = || {
         units += 1;

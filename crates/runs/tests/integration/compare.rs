@@ -36,7 +36,12 @@ fn dated_run(directory: &Path, name: &str, values: &[f64], [kernel, target]: [&s
     recorded(&directory.join(name), measurements, [kernel, target], date)
 }
 
-fn recorded(path: &Path, measurements: Vec<Measurement>, [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
+pub fn recorded(
+    path: &Path,
+    measurements: Vec<Measurement>,
+    [kernel, target]: [&str; 2],
+    date: Option<&str>,
+) -> Record {
     let mut environment = Environment::default();
     if let Some(date) = date {
         environment.put("run.date", date);

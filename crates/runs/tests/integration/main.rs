@@ -4,4 +4,5 @@ mod altered_records;
 mod compare;
 mod comparison_table;
 mod history;
+mod identical_layouts;
 mod leading_metric;

@@ -1,0 +1,64 @@
+//! Comparisons of runs with identical layouts.
+
+use crate::compare::{REGISTRY, gate, recorded};
+use senesce_core::analysis::Better;
+use senesce_core::{ExitCode, Measurement, Record};
+use senesce_runs::compare::{Comparison, Options, compare};
+use std::path::Path;
+use std::slice::from_ref;
+
+/// Makes a run of five images, each with the discontinuities of its number and a layout of that name.
+fn run(directory: &Path, name: &str, layouts: [&str; 5], hour: u32) -> Record {
+    let one = |(image, layout): (u32, &str)| {
+        let value = 1000.0 / 7.0 * f64::from(image + 1);
+        let one = Measurement::new("discontinuities", "", Better::Lower, value).unwrap().under("fs", "ext4").primary();
+        Measurement { image, ..one.of_layout((!layout.is_empty()).then(|| layout.to_string())) }
+    };
+    let date = format!("2026-03-01T{hour:02}:00:00Z");
+    let values = (0..).zip(layouts).map(one).collect();
+    recorded(&directory.join(name), values, ["6.1", "memory:1G"], Some(&date))
+}
+
+const LAYOUTS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn versus(sample: &Record, reference: &Record, options: &Options) -> Comparison {
+    compare(&REGISTRY, from_ref(sample), from_ref(reference), options).unwrap()
+}
+
+fn words(found: &Comparison) -> Vec<&'static str> {
+    found.rows.iter().map(|row| row.judged().unwrap().verdict.word()).collect()
+}
+
+#[test]
+fn repetition_with_the_same_layouts_is_identical_and_passes_the_gate() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name, hour| run(directory.path(), name, LAYOUTS, hour);
+    let (base, again) = (run("base", 10), run("again", 11));
+    let found = versus(&again, &base, &gate());
+    assert_eq!(words(&found), ["identical"]);
+    assert_eq!((found.exit_code(), found.shares_runs), (ExitCode::Done, false));
+    assert!(!found.caveats.iter().any(|caveat| caveat.contains("--noise")), "{:?}", found.caveats);
+    assert_eq!(found.analysis().result["metrics"][0]["verdict"], "identical");
+    assert!(versus(&run("copy", 10), &base, &gate()).shares_runs, "a copy has the same date");
+}
+
+#[test]
+fn other_or_unknown_layouts_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", LAYOUTS, 10);
+    for (name, layouts) in [("other", ["a", "b", "c", "d", "x"]), ("unknown", ["a", "b", "c", "d", ""])] {
+        let found = versus(&run(directory.path(), name, layouts, 11), &base, &Options::default());
+        assert_ne!(words(&found), ["identical"], "{name}");
+    }
+    let unknown = ["one", "two"].map(|name| run(directory.path(), name, [""; 5], 11));
+    assert_ne!(words(&versus(&unknown[0], &unknown[1], &Options::default())), ["identical"]);
+}
+
+#[test]
+fn same_layouts_of_other_seeds_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", LAYOUTS, 10);
+    let mut other = run(directory.path(), "other", LAYOUTS, 11);
+    other.plan.seed = senesce_core::Seed(7);
+    assert_ne!(words(&versus(&other, &base, &Options::default())), ["identical"]);
+}
