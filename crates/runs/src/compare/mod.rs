@@ -1,11 +1,13 @@
 //! Compares runs: first the differences of their environments, then every metric under every condition.
 
+mod advice;
 mod between_runs;
 mod comparable;
 mod drift;
 mod identical;
 mod kept;
 mod margin;
+mod one_sided;
 mod present;
 mod settings;
 mod share;
@@ -193,12 +195,14 @@ pub fn compare(
     let margin = margin::of_plans(all.iter().map(|record| &record.plan));
     let how = (options, margin);
     let identical = sides[0].layout_values.shared_with(&sides[1].layout_values);
-    let rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, how, &between_runs, &identical);
+    let mut rows = compared_rows(&sides[0].groups, &sides[1].groups, emulation, how, &between_runs, &identical);
+    advice::give(&mut rows, &base.plan);
     if sides.iter().all(|side| side.units == 1) && rows.iter().any(Row::is_uncertain) {
         caveats.push(between_runs.assumed(&rows));
     }
     caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all, &rows)));
     caveats.extend(drift::caveats(&sides, &rows));
+    caveats.extend(one_sided::caveats(&sides));
     caveats.extend(rows.iter().filter_map(|row| lacking(row, &sides)));
     if rows.is_empty() {
         let nothing = "the runs do not share a metric under the same condition; nothing to compare";
@@ -325,7 +329,10 @@ fn compared_rows(
     }
     judge(&mut rows, options, margin);
     let name_unit = |row: &mut Row| match row.decision.as_mut().and_then(|decision| decision.unit.as_mut()) {
-        Some(unit) if *unit == Unit::Image && row.runs.iter().all(|runs| *runs > 1) => *unit = Unit::Run,
+        // Each aging is an image, and no quieter machine changes its layout.
+        Some(unit) if *unit == Unit::Image && row.what.layout.is_none() && row.runs.iter().all(|runs| *runs > 1) => {
+            *unit = Unit::Run
+        }
         _ => {}
     };
     // A described metric gets its own interval.
@@ -362,6 +369,7 @@ fn with_gate(row: &mut Row, options: &Options) {
 /// Returns the ratio of the sample to the reference. A single run also gets the variation between runs. It comes from
 /// the runs of the other side if there are several, but is at least the assumed one.
 fn ratio(row: &Row) -> Result<Ratio, Untestable> {
+    one_sided::of_both(row)?;
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);
     let several = match row.runs {

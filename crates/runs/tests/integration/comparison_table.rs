@@ -1,7 +1,8 @@
 //! The table of a comparison, and its note on single runs.
 
-use crate::compare::{BASE, run};
-use senesce_core::Record;
+use crate::compare::{BASE, recorded, run};
+use senesce_core::analysis::Better;
+use senesce_core::{Measurement, Record};
 use senesce_runs::compare::{Comparison, Options, compare};
 use serde_json::json;
 use std::slice::from_ref;
@@ -43,4 +44,23 @@ fn assumed_difference_of_runs_is_stated_only_with_an_interval() {
     };
     assert!(states_it(&BASE));
     assert!(!states_it(&BASE[..1]), "no metric is testable");
+}
+
+#[test]
+fn conditions_of_one_side_are_named_and_not_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str, other: &str| {
+        let one = |fs: &str, value: f64| {
+            Measurement::new("throughput", "1/s", Better::Higher, value).unwrap().under("fs", fs)
+        };
+        let values = ["ext4", other].into_iter().flat_map(|fs| BASE.map(|value| one(fs, value))).collect();
+        recorded(&directory.path().join(name), values, ["6.1", "memory:1G"], None)
+    };
+    let found = versus(&run("sample", "btrfs"), &run("base", "xfs"));
+    for (side, fs) in [("reference", "xfs"), ("sample", "btrfs")] {
+        let words = format!("only the {side} has fs={fs}, which is not compared");
+        assert!(found.caveats.contains(&words), "{words}: {:?}", found.caveats);
+    }
+    let verdicts = found.rows.iter().map(|row| row.judged().map(|decision| decision.verdict.word()));
+    assert_eq!(verdicts.filter(|verdict| *verdict == Some("not-testable")).count(), 1, "that of xfs");
 }
