@@ -6,9 +6,11 @@ use crate::metric::METRICS;
 use crate::run::{AgedStep, CompletedAgings, answer, judge_all};
 use crate::spec::GateSpec;
 use crate::words::{percent, sentence};
+use senesce_aging::execute::sets_commit_time;
 use senesce_core::analysis::{Analysis, Table};
 use senesce_core::{Finite, Measurement};
 use senesce_runner::Recorded;
+use senesce_study::spec::FileSystemSpec;
 use serde_json::{Value, json};
 
 pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
@@ -26,7 +28,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
         title: spec.name.clone(),
         summary: sentence(spec, &judged, failed.len()),
         tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
-        caveats: failed_sides(spec, recorded),
+        caveats: failed_sides(spec, recorded).into_iter().chain(unused_commit_time(spec)).collect(),
         result: result(spec, &agings, &judged, &failed),
         ..Analysis::default()
     }
@@ -38,6 +40,21 @@ fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
     let count = |side| failures.iter().filter(|(step, _)| step.is_some_and(|step| step.side == side)).count();
     let sides = spec.file_system.iter().enumerate().map(|(side, fs)| (&fs.name, count(side)));
     sides.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} agings of {name} failed")).collect()
+}
+
+/// Returns a caveat for sides that set the time between commits, if the commits come from the plan: in a guest without a pace, no
+/// time passes, so that no timer expires.
+pub(crate) fn unused_commit_time(spec: &GateSpec) -> Option<String> {
+    let commits_by_plan = spec.aging.operations_per_second.is_none() && spec.aging.command.is_empty();
+    let has_time = |fs: &&FileSystemSpec| sets_commit_time(&fs.mount) || sets_commit_time(&fs.after_mount);
+    let names: Vec<&str> = spec.file_system.iter().filter(has_time).map(|fs| fs.name.as_str()).collect();
+    (commits_by_plan && !spec.gate.host && !names.is_empty()).then(|| {
+        format!(
+            "commit= of {} has no effect here: the commits come from the plan; with operations_per_second in [aging] they come \
+             from the file system's timer",
+            names.join(" and ")
+        )
+    })
 }
 
 fn verdicts(spec: &GateSpec, judged: &[MetricVerdict]) -> Table {
@@ -108,4 +125,25 @@ pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Me
         values.filter_map(of).collect()
     };
     plain.flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::gate;
+
+    #[test]
+    fn commit_time_without_effect_is_a_caveat() {
+        assert_eq!(unused_commit_time(&gate(8)), None);
+        let mut spec = gate(8);
+        spec.file_system[1].mount = "noatime,commit=1".into();
+        assert!(
+            unused_commit_time(&spec).is_some_and(|words| words.starts_with("commit= of nodelalloc has no effect"))
+        );
+        spec.aging.operations_per_second = Some(10.0);
+        assert_eq!(unused_commit_time(&spec), None, "time passes");
+        spec.aging.operations_per_second = None;
+        spec.gate.host = true;
+        assert_eq!(unused_commit_time(&spec), None, "timers of the machine");
+    }
 }

@@ -1,6 +1,7 @@
 //! The result for the cover letter of a patch, and for test harnesses.
 
 use crate::Gate;
+use crate::analysis::unused_commit_time;
 use crate::judge::{MetricVerdict, Verdict};
 use crate::run::{CompletedAgings, GateAnswer, answer, judge_all};
 use crate::spec::GateSpec;
@@ -73,6 +74,9 @@ pub fn patch_text(record: &Record) -> Result<String, Failure> {
         let name = format!("{}{}", if one.primary { "* " } else { "  " }, one.metric);
         let (a, b) = (number(one.reference), number(one.variant));
         let _ = writeln!(text, "{name:<26}{a:>10}{b:>10}{change:>9}  {}", one.verdict.word());
+    }
+    if let Some(note) = unused_commit_time(&spec) {
+        let _ = writeln!(text, "\n{}", wrapped(&format!("note: {note}")));
     }
     Ok(text)
 }

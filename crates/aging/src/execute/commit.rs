@@ -16,6 +16,12 @@ pub(crate) fn commit(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::syncfs(directory)
 }
 
+/// Returns whether mount options or a mount command set the time between two commits of the file system's timer (`commit=` of ext4
+/// and btrfs).
+pub fn sets_commit_time(options: &str) -> bool {
+    options.split([',', ' ']).any(|option| option.starts_with("commit="))
+}
+
 fn deletes_later(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(FileSystem::of(directory)?.is_some_and(|known| known.entry().deletes_later))
 }
@@ -40,5 +46,20 @@ impl Deletes {
 
     pub(crate) fn finish(&self) -> Result<(), Errno> {
         finish_deletes_of_xfs(self.0.as_fd()).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commit_time_is_found_among_other_options() {
+        for options in ["commit=1", "noatime,commit=30", "mount -o remount,commit=1 $MNT", "mount -o commit=1 $MNT"] {
+            assert!(sets_commit_time(options), "{options}");
+        }
+        for options in ["", "noatime", "journal_async_commit", "data=journal,nobarrier"] {
+            assert!(!sets_commit_time(options), "{options}");
+        }
     }
 }

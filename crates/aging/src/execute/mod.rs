@@ -21,6 +21,7 @@ mod task;
 mod witness;
 mod work_unit;
 
+pub use commit::sets_commit_time;
 pub(crate) use content::Content;
 pub use directory::{DirectoryTarget, check};
 pub use pace::{Pace, SingleRankPace};

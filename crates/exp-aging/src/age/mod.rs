@@ -40,7 +40,7 @@ use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, ne
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
-use unrequested_commits::UnrequestedCommits;
+use unrequested_commits::{UnrequestedCommits, unused_commit_time};
 
 pub struct Age {
     course: ExtendedSpec,
@@ -151,6 +151,7 @@ impl Run for Age {
             caveats: caveats(spec, &found)
                 .into_iter()
                 .chain(clock_words(rehearsal.summary.clock, spec, unasked))
+                .chain(unused_commit_time(spec, rehearsal.summary.clock, has_virtual_clock))
                 .chain(has_random_addresses.then(|| RANDOM_ADDRESSES.into()))
                 .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
                 .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))

@@ -1,6 +1,8 @@
 //! Counts commits that the run did not request, over all of its parts. Each part continues where the previous one ended.
 
-use super::Event;
+use super::{AgeSpec, Event};
+use senesce_aging::Clock;
+use senesce_aging::execute::sets_commit_time;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnrequestedCommits {
@@ -67,11 +69,23 @@ impl UnrequestedCommits {
     }
 }
 
+/// Returns a caveat for a mount option that sets the time between commits, if only the plan commits: without a pace, no
+/// time passes on a virtual clock.
+pub(super) fn unused_commit_time(spec: &AgeSpec, clock: Clock, has_virtual_clock: bool) -> Option<String> {
+    let commits_by_plan = has_virtual_clock && !clock.is_none() && spec.pace().is_none();
+    (commits_by_plan && sets_commit_time(&spec.mount_options)).then(|| {
+        "the mount option commit= has no effect here: the commits come from the plan (--commit-share); with --time-scale \
+         they come from the file system's timer"
+            .into()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::events::{Checkpoint, tests};
+    use super::super::spec::tests::age_spec;
     use super::*;
-    use senesce_aging::Reconciliation;
+    use senesce_aging::{Data, Reconciliation};
 
     fn executed(unasked_commits: u64) -> Event {
         tests::executed("interrupt", unasked_commits)
@@ -127,5 +141,16 @@ mod tests {
         let killed = UnrequestedCommits::counted(&[Some(0)], 2);
         assert_eq!((killed, killed.commits()), (UnrequestedCommits::AtLeast(0), None));
         assert!(killed.caveat().unwrap().contains("0 times or more (the count of a part of the run was lost"));
+    }
+
+    #[test]
+    fn commit_time_without_effect_is_a_caveat() {
+        let spec = |options: &str, pace| AgeSpec { mount_options: options.into(), ..age_spec(Data::Write, pace) };
+        let has_caveat = |spec: &AgeSpec, clock, is_virtual| unused_commit_time(spec, clock, is_virtual).is_some();
+        assert!(has_caveat(&spec("noatime,commit=1", None), Clock::default(), true));
+        assert!(!has_caveat(&spec("noatime", None), Clock::default(), true));
+        assert!(!has_caveat(&spec("commit=1", None), Clock::default(), false), "timers of the machine");
+        assert!(!has_caveat(&spec("commit=1", None), Clock::NONE, true));
+        assert!(!has_caveat(&spec("commit=1", Some(10.0)), Clock::default(), true), "time passes");
     }
 }
