@@ -7,8 +7,8 @@ use clap::Args;
 use senesce_core::parameter::{names, real};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_gate::AgingSpec;
-use senesce_gate::aged::{Aged, ImageAging, age};
-use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob};
+use senesce_gate::aged::{Aged, ImageAging, age, estimated_seconds};
+use senesce_guest::carry::{AGING_LIMIT, GuestPool, GuestSpec, PoolJob, guests_at_a_time};
 use senesce_guest::installed;
 use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::guest::Guest;
@@ -204,8 +204,10 @@ fn planned(spec: &Spec, step: Step) -> Planned<Step> {
     let pace = if *rate > 0.0 { format!(", {rate}/s") } else { String::new() };
     let sham = if *sham { ", sham" } else { "" };
     let action = format!("age {fs} by {profile}{pace}, kernel {kernel}, seed {seed}{sham}");
-    // Measured: 60 MB of created files per second in a guest of 2026.
-    let seconds = 1.0 + spec.size.bytes() as f64 * spec.overwrites / 60e6;
+    // With the sham of the oldest kernel.
+    let of_seed = spec.profiles.len() * spec.rates.len() * spec.fs.len() * (spec.kernels.len() + 1);
+    let agings = spec.seeds as usize * of_seed;
+    let seconds = estimated_seconds(spec.size.0, spec.overwrites, agings, guests_at_a_time());
     Planned::new(step, action, "an image in memory").costing(Bytes(0), seconds)
 }
 

@@ -98,6 +98,13 @@ impl ImageAging<'_> {
     }
 }
 
+/// Estimates the seconds that each of `agings` adds to a run, of which `at_a_time` run in guests at the same time.
+pub fn estimated_seconds(size: Bytes, overwrites: f64, agings: usize, at_a_time: usize) -> f64 {
+    // Measured with ext4, XFS and btrfs on two processors (benches/results/gate.md): a start, and created bytes per second.
+    let one = 2.0 + size.0 as f64 * overwrites / 80e6;
+    one / at_a_time.min(agings).max(1) as f64
+}
+
 /// Makes, ages and measures an image in memory. With `sham`, a file is created and deleted before.
 ///
 /// # Errors
@@ -279,5 +286,18 @@ impl Counters {
     fn since(self, earlier: Self) -> Self {
         let commits = self.commits.zip(earlier.commits).map(|(now, before)| now.saturating_sub(before));
         Self { stat: self.stat.since(&earlier.stat), commits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agings_at_the_same_time_share_the_estimate() {
+        let seconds = |at_a_time| 24.0 * estimated_seconds(Bytes::mib(256), 2.0, 24, at_a_time);
+        assert!((60.0..120.0).contains(&seconds(2)), "one to two minutes on two processors: {}", seconds(2));
+        assert_eq!((seconds(1), seconds(0)), (2.0 * seconds(2), seconds(1)));
+        assert_eq!(seconds(100), seconds(24), "no more guests than agings");
     }
 }

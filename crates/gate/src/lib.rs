@@ -19,7 +19,7 @@ pub use words::{cases, patch_text};
 use run::{AgedStep, CompletedAgings, GateAnswer};
 use senesce_core::analysis::Analysis;
 use senesce_core::{Bytes, ExitCode, Failure, Measurement, Seed};
-use senesce_guest::carry::GuestPool;
+use senesce_guest::carry::{GuestPool, guests_at_a_time};
 use senesce_runner::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -91,7 +91,8 @@ fn planned(spec: &GateSpec, step: GateStep) -> Planned<GateStep> {
     let extension =
         if step.seed < spec.gate.pairs { String::new() } else { format!(", beyond {} pairs", spec.gate.pairs) };
     let action = format!("age {name}, seed {}{sham}{extension}", step.seed);
-    let bytes = spec.size.0 as f64 * spec.aging.overwrites;
-    // Measured: 60 MB of created files per second in a guest of 2026.
-    Planned::new(step, action, "an image in memory").costing(Bytes(0), 1.0 + bytes / 60e6)
+    let at_a_time = if spec.gate.host { 1 } else { guests_at_a_time() };
+    let agings = run::steps(spec.gate.max_pairs).count();
+    let seconds = aged::estimated_seconds(spec.size, spec.aging.overwrites, agings, at_a_time);
+    Planned::new(step, action, "an image in memory").costing(Bytes(0), seconds)
 }

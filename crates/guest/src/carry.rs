@@ -2,7 +2,7 @@
 
 mod pool;
 
-pub use pool::{GuestPool, PoolJob};
+pub use pool::{GuestPool, PoolJob, guests_at_a_time};
 
 use crate::{Drive, GuestOutcome, GuestRun, GuestTime, KeptFiles, kernel};
 use senesce_core::failure::failed;

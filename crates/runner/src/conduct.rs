@@ -238,7 +238,7 @@ fn all_steps<R: Run>(
     only: Option<&[Value]>,
     context: &mut Context<'_, R>,
 ) -> Result<usize, Failure> {
-    let (mut failed, mut pace): (Vec<R::Step>, Pace) = (Vec::new(), Pace::default());
+    let (mut failed, mut pace, mut begun): (Vec<R::Step>, Pace, usize) = (Vec::new(), Pace::default(), 0);
     loop {
         (R::SPECIAL.before_next)(spec, context)?;
         let mut left = R::next(spec, &context.recorded)?;
@@ -248,10 +248,12 @@ fn all_steps<R: Run>(
             return Ok(failed.len());
         }
         let total: f64 = left.iter().map(|planned| planned.seconds).sum();
-        let mut course = StepProgress { number: 0, count: left.len(), seconds_left: total, pace: &mut pace };
+        let count = begun + left.len();
+        let mut course = StepProgress { number: begun, count, seconds_left: total, pace: &mut pace };
         for planned in left {
             // An earlier step may have done it on another machine too.
             if context.recorded.is_done(&planned.step) {
+                course.skip(planned.seconds);
                 continue;
             }
             context.check_interrupt()?;
@@ -282,6 +284,7 @@ fn all_steps<R: Run>(
                 }
             }
         }
+        begun = count;
     }
 }
 

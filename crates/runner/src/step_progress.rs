@@ -64,6 +64,12 @@ impl StepProgress<'_> {
         self.pace.add(estimated, taken, together);
     }
 
+    /// Counts a step that is done already.
+    pub(crate) fn skip(&mut self, estimated: f64) {
+        self.number += 1;
+        self.seconds_left -= estimated;
+    }
+
     /// Returns the seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off
     /// tenfold.
     fn left(&self) -> f64 {

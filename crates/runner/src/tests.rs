@@ -6,6 +6,10 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{Progress, Record, RunDirectory};
 use serde::Deserialize;
 use std::path::Path;
+use std::sync::Mutex;
+
+/// Steps that the run asks for at a time.
+const BATCH: usize = 3;
 
 /// Measures the number of each of its steps, twice.
 struct Count;
@@ -25,6 +29,11 @@ impl Run for Count {
 
     fn steps(spec: &UpTo, _seed: Seed) -> Result<Vec<Planned<u32>>, Failure> {
         Ok((0..spec.steps).map(|step| Planned::new(step, "count", "-")).collect())
+    }
+
+    fn next(spec: &UpTo, recorded: &Recorded<Self>) -> Result<Vec<Planned<u32>>, Failure> {
+        let steps = Self::steps(spec, recorded.seed)?.into_iter();
+        Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).take(BATCH).collect())
     }
 
     fn begin(_spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
@@ -119,6 +128,25 @@ fn recovered_failure_outside_of_steps_is_dropped() {
     assert!(kept(&analyse::<Count>(&record).unwrap()));
     std::fs::remove_file(&stuck).unwrap();
     assert!(!kept(&play(directory.path()).unwrap().analysis));
+}
+
+/// Keeps the number of each step, and the number of all.
+#[derive(Default)]
+struct StepNumbers(Mutex<Vec<(usize, usize)>>);
+
+impl Progress for StepNumbers {
+    fn step(&self, number: usize, count: usize, _text: &str, _seconds_left: f64) {
+        self.0.lock().unwrap().push((number, count));
+    }
+}
+
+#[test]
+fn progress_continues_its_numbers_in_the_next_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let numbers = StepNumbers::default();
+    let how = Conduct { progress: &numbers, ..Conduct::quietly(&directory.path().join("run")) };
+    conduct::<Count>(&UpTo { steps: 5, ..spec(directory.path()) }, Seed(1), &how).unwrap();
+    assert_eq!(*numbers.0.lock().unwrap(), [(1, 3), (2, 3), (3, 3), (4, 5), (5, 5)]);
 }
 
 /// Interrupts during the step with this number, from 1.

@@ -18,6 +18,11 @@ pub struct PoolJob<R: Run> {
     pub spec: R::Spec,
 }
 
+/// Returns the number of guests that run at a time.
+pub fn guests_at_a_time() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 type EndedStep<R> = (<R as Run>::Step, Result<Vec<<R as Run>::Event>, Failure>);
 
 /// Guests of a run. Those still running at its end are waited for.
@@ -49,7 +54,7 @@ impl<R: Run<Step: Send, Event: Send>> GuestPool<R> {
         context: &mut Context<'_, R>,
     ) -> Result<(), Failure> {
         let open = R::next(spec, context.recorded())?;
-        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let processors = guests_at_a_time();
         context.run_together(processors.min(open.len()));
         let open = open.into_iter().map(|planned| planned.step);
         let mut waiting = std::iter::once(step.clone()).chain(open);
