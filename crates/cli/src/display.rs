@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::text_table::wrap;
 use senesce_core::analysis::{Finding, Verdict};
 use senesce_core::text::visible_line;
-use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of};
+use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of, significant};
 use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -221,21 +221,6 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Formats at most four significant digits, without an exponent if that is readable.
-pub(crate) fn significant(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let rounded = match magnitude {
-        4..=14 => format!("{value:.0}"),
-        -4..=3 => format!("{value:.*}", (3 - magnitude).max(0) as usize),
-        _ => format!("{value:.3e}"),
-    };
-    let exact = value.to_string();
-    if exact.len() < rounded.len() { exact } else { rounded }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,14 +251,5 @@ mod tests {
         let order = ["The long", "answer.", "the title", "The details.", "note: a caveat", "Cost"].map(place);
         assert!(order.is_sorted() && order[0] == 0, "{text}");
         assert!(!text.contains("Layout") && text.lines().all(|line| line.chars().count() <= TEXT_WIDTH), "{text}");
-    }
-
-    #[test]
-    fn numbers_have_at_most_four_digits() {
-        assert_eq!(significant(0.001234567), "0.001235");
-        assert_eq!(significant(1234567.0), "1234567");
-        assert_eq!(significant(12.0), "12");
-        assert_eq!(significant(0.57), "0.57");
-        assert_eq!(significant(0.0), "0");
     }
 }

@@ -1,7 +1,7 @@
 //! The rate of a phase, and its remaining time.
 
-use crate::display::significant;
 use senesce_core::progress::{KNOWN_SHARE, left};
+use senesce_core::significant;
 use std::time::{Duration, Instant};
 
 /// Time after which the rate of a long phase is known, whatever share is done.

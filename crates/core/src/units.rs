@@ -250,6 +250,21 @@ macro_rules! stored_as_text {
 
 stored_as_text!(Size, Span);
 
+/// Formats at most four significant digits. Integer parts of up to six digits, and integers of up to seven, stay whole.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let rounded = match magnitude {
+        4..=5 => format!("{value:.0}"),
+        -4..=3 => format!("{value:.*}", (3 - magnitude).max(0) as usize),
+        _ => format!("{value:.3e}"),
+    };
+    let exact = value.to_string();
+    if exact.len() <= rounded.len() { exact } else { rounded }
+}
+
 /// Formats a number with its noun: `1 run`, `2 runs`.
 pub fn number_of(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
@@ -269,6 +284,25 @@ mod tests {
         assert_eq!("4k".parse(), Ok(Bytes(4096)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
         assert_eq!("9223372036854775807".parse(), Ok(Bytes(MOST_BYTES)));
+    }
+
+    #[test]
+    fn numbers_have_at_most_four_significant_digits() {
+        for (value, expected) in [
+            (0.001234567, "0.001235"),
+            (0.57, "0.57"),
+            (12.0, "12"),
+            (0.0, "0"),
+            (37277.3334, "37277"),
+            (-123456.7, "-123457"),
+            (123456.0, "123456"),
+            (1234567.0, "1234567"),
+            (1234567.8, "1.235e6"),
+            (1.5e48, "1.500e48"),
+            (2.5e-7, "2.500e-7"),
+        ] {
+            assert_eq!(significant(value), expected);
+        }
     }
 
     #[test]

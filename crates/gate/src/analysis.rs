@@ -68,7 +68,7 @@ fn verdicts(spec: &GateSpec, judged: &[MetricVerdict]) -> Table {
     for one in judged {
         let name = format!("{}{}", if one.primary { "* " } else { "" }, one.metric);
         let change = one.ratio.map(|ratio| percent(ratio.value));
-        let interval = one.ratio.map(|ratio| format!("{} to {}", percent(ratio.low), percent(ratio.high)));
+        let interval = one.ratio.map(|ratio| ratio.ends_text(percent));
         table.row((name, one.verdict.word(), one.reference, one.variant, change, interval));
     }
     table

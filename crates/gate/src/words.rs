@@ -5,8 +5,8 @@ use crate::analysis::unused_commit_time;
 use crate::judge::{MetricVerdict, Verdict};
 use crate::run::{CompletedAgings, GateAnswer, answer, judge_all};
 use crate::spec::GateSpec;
-use senesce_core::Failure;
 use senesce_core::record::Record;
+use senesce_core::{Failure, significant};
 use senesce_report::junit::{Case, Status};
 use senesce_runner::{Recorded, Run, spec_of};
 use std::fmt::Write;
@@ -81,15 +81,6 @@ pub fn patch_text(record: &Record) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn significant(value: f64) -> String {
-    match value.abs() {
-        1000.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.3}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
 /// Wraps a text into lines of at most 72 characters.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
@@ -114,9 +105,9 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
     let case = |one: &MetricVerdict| {
-        let details = one.ratio.map_or_else(String::new, |ratio| {
-            format!("{} ({} to {})", percent(ratio.value), percent(ratio.low), percent(ratio.high))
-        });
+        let details = one
+            .ratio
+            .map_or_else(String::new, |ratio| format!("{} ({})", percent(ratio.value), ratio.ends_text(percent)));
         let status = match one.verdict {
             Verdict::Worse => Status::Failed(details.clone()),
             Verdict::NotTestable => Status::Skipped(one.verdict.word().into()),

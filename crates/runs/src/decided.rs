@@ -49,14 +49,13 @@ pub(crate) fn interval_fields(interval: Option<&Interval>) -> Map<String, Value>
     .collect()
 }
 
-/// Formats an interval: "0.812 to 0.934 (99.9 %)".
+/// Formats the interval of a ratio: "0.812 to 0.934 (99.9 %)", or "too wide to say (99.9 %)".
 pub fn interval_text(interval: &Interval) -> String {
-    format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
+    format!("{} ({:.1} %)", interval.ends_text(|end| format!("{end:.3}")), interval.confidence * 100.0)
 }
 
-/// Formats a ratio as a change: "-18.0 % (-20.7 to -15.2)".
+/// Formats a ratio as a change: "-18.0 % (-20.7 to -15.2)", or "-18.0 % (too wide to say)".
 pub fn change_text(interval: &Interval) -> String {
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let (low, high) = (percent(interval.low), percent(interval.high));
-    format!("{:+.1} % ({low:+.1} to {high:+.1})", percent(interval.value))
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    format!("{} % ({})", percent(interval.value), interval.ends_text(percent))
 }

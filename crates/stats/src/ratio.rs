@@ -13,6 +13,13 @@ use serde::{Deserialize, Serialize};
 /// significant digits are known to 0.1 %.
 pub const RESOLUTION: f64 = 0.001;
 
+/// Stands for the ends of an interval that carries no information.
+pub const TOO_WIDE: &str = "too wide to say";
+
+/// Half-width, in multiples of the estimate, and end, 1e6 %, above which the interval of a ratio carries no information.
+const MOST_HALF_WIDTHS: f64 = 1000.0;
+const MOST_RATIO: f64 = 1e4;
+
 /// A value with an interval that is wrong with a stated probability. All are finite, and low < value < high.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -37,6 +44,24 @@ impl Interval {
             high: power(log_value + reach),
             confidence: 1.0 - error,
         }
+    }
+
+    /// Returns whether the interval of a ratio carries information.
+    fn is_informative(&self) -> bool {
+        (self.high - self.low) / 2.0 <= MOST_HALF_WIDTHS * self.value && self.high <= MOST_RATIO
+    }
+
+    /// Formats the ends of a ratio, `0.812 to 0.934`, or returns [`TOO_WIDE`]. `end` formats one of them.
+    pub fn ends_text(&self, end: impl Fn(f64) -> String) -> String {
+        match self.is_informative() {
+            true => format!("{} to {}", end(self.low), end(self.high)),
+            false => TOO_WIDE.into(),
+        }
+    }
+
+    /// Returns the ends of a ratio for a figure; NaN if it is too wide, because it would hide all others.
+    pub fn drawn_ends(&self) -> (f64, f64) {
+        if self.is_informative() { (self.low, self.high) } else { (f64::NAN, f64::NAN) }
     }
 
     /// Returns whether `value` is in the interval; both ends belong to it.
@@ -260,6 +285,20 @@ mod tests {
         let other = ratio(&[5.5; 5], &[5.0; 5], Mean::Geometric);
         assert!(!other.interval(0.05).contains(1.0) && other.p(1.0) == 0.0 && other.probability_above_one() == 1.0);
         assert!(other.with_resolution(0.2).interval(0.05).contains(1.0));
+    }
+
+    #[test]
+    fn interval_without_information_has_no_ends() {
+        let text = |low: f64, value: f64, high: f64| {
+            let interval = Interval { value, low, high, confidence: 0.95 };
+            assert_eq!(interval.drawn_ends().1.is_nan(), interval.ends_text(|_| String::new()) == TOO_WIDE);
+            interval.ends_text(|end| format!("{end:.1}"))
+        };
+        assert_eq!(text(0.5, 1.0, 2.0), "0.5 to 2.0");
+        assert_eq!(text(1e-40, 1.0, 1999.0), "0.0 to 1999.0");
+        assert_eq!(text(1e-40, 1.0, 2001.0), TOO_WIDE, "over a thousand times the value");
+        assert_eq!(text(5000.0, 9000.0, 10_001.0), TOO_WIDE, "over 1e6 %");
+        assert_eq!(text(1e-48, 1.0, 1e48), TOO_WIDE);
     }
 
     #[test]

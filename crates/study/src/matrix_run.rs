@@ -11,7 +11,7 @@ use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
 use crate::subject::{Subject, SubjectMeasurement};
 use crate::trial;
 use senesce_aging::Data;
-use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed, significant};
 use senesce_devmodel::DeviceModel;
 use senesce_guest::carry::NotDone;
 use senesce_runner::{Context, Run};
@@ -103,7 +103,10 @@ impl Matrix {
         };
         let facts = ready.as_ref().map_err(|reason| failed(reason))?;
         let event = one(&self.spec, images, facts, id, context)?;
-        let first = event.metrics.first().map_or_else(String::new, |one| format!("{:.4} {}", one.value, one.unit));
+        let first = event
+            .metrics
+            .first()
+            .map_or_else(String::new, |one| format!("{} {}", significant(one.value.get()), one.unit));
         context.progress.say(&format!("{}: {first}", run_text(&self.spec, id)));
         context.record(Event::Run(event));
         Ok(())

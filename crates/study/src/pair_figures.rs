@@ -26,7 +26,7 @@ fn figure(index: usize, results: &Results, metric: &str) -> Figure {
     let mut ratios = Series::new("ratio", Mark::Measured, Vec::new());
     for (place, interval) in of.iter().filter_map(|answer| answer.decision.interval).enumerate() {
         ratios.points.push((place as f64, interval.value));
-        ratios.intervals.push((interval.low, interval.high));
+        ratios.intervals.push(interval.drawn_ends());
     }
     ratios.labels = of.iter().map(|answer| answer.decision.verdict.word().to_string()).collect();
     let systems = of.iter().flat_map(|answer| [answer.question.sample.fs, answer.question.reference.fs]).collect();

@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::arguments::{self, Eligible};
-use crate::display::{Rerun, print_plan, show_brief, significant};
+use crate::display::{Rerun, print_plan, show_brief};
 use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};

@@ -12,7 +12,7 @@ use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
-use senesce_core::{Failure, Plan, Record, Span};
+use senesce_core::{Failure, Plan, Record, Span, significant};
 use senesce_report::junit::{self, Case, Status};
 use senesce_report::{ktap, markdown};
 use senesce_runner::Conduct;
@@ -196,10 +196,8 @@ fn case(row: &Row, undecided: WhenUndecided) -> Case {
     let interval = row.decision.as_ref().and_then(|decision| decision.interval);
     let interval = interval.map_or_else(String::new, |interval| {
         let confidence = interval.confidence * 100.0;
-        format!(
-            ", ratio {:.4} ({confidence:.1} % interval {:.4} to {:.4})",
-            interval.value, interval.low, interval.high
-        )
+        let ends = interval.ends_text(significant);
+        format!(", ratio {} ({confidence:.1} % interval {ends})", significant(interval.value))
     });
     Case {
         class: row.what.metric.clone(),

@@ -261,7 +261,7 @@ fn print_markdown(table: &Table) -> Result<(), Failure> {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let cell = |value: &serde_json::Value| match value {
         serde_json::Value::Number(number) if number.is_f64() => {
-            crate::display::significant(number.as_f64().unwrap_or(f64::NAN))
+            senesce_core::significant(number.as_f64().unwrap_or(f64::NAN))
         }
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -150,7 +150,8 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
         for cell in cells.iter().filter(|cell| cell.id.state == state && cell.has_bar()) {
             let Some(ratio) = results.age_of(cell).and_then(|decision| decision.interval) else { continue };
             one.points.push((cell.id.fs as f64, percent(ratio.value)));
-            one.intervals.push((percent(ratio.low), percent(ratio.high)));
+            let (low, high) = ratio.drawn_ends();
+            one.intervals.push((percent(low), percent(high)));
         }
         all.push(one);
     }

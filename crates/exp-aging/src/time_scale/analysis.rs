@@ -40,6 +40,15 @@ struct Interval {
     high: f64,
 }
 
+impl Interval {
+    /// Formats `1.02 (0.98 to 1.06)`.
+    fn text(&self) -> String {
+        let Self { ratio: value, low, high } = *self;
+        let whole = senesce_stats::Interval { value, low, high, confidence: 1.0 - ERROR };
+        format!("{value:.2} ({})", whole.ends_text(|end| format!("{end:.2}")))
+    }
+}
+
 /// Results of the rates of one profile on one file system.
 #[derive(Debug, Serialize)]
 struct RateAnswer {
@@ -251,9 +260,7 @@ fn table(cells: &[Cell]) -> Table {
         let head = value.with_unit();
         rows =
             rows.column(head, move |cell: &Cell| cell.values[index]).column("over the slowest", move |cell: &Cell| {
-                cell.ratios[index].map_or(Value::Null, |ratio| {
-                    json!(format!("{:.2} ({:.2} to {:.2})", ratio.ratio, ratio.low, ratio.high))
-                })
+                cell.ratios[index].map_or(Value::Null, |ratio| json!(ratio.text()))
             });
     }
     rows.column("equal to the slowest", |cell| match cell.equal {

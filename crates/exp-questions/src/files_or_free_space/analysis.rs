@@ -164,7 +164,7 @@ fn figures(spec: &Spec, effects: &[Effect]) -> Vec<Figure> {
         let points: Vec<_> =
             own.filter_map(|effect| Some((effect.size_over_extent?, effect.interval.as_ref()?))).collect();
         Series {
-            intervals: points.iter().map(|(_, interval)| (interval.low, interval.high)).collect(),
+            intervals: points.iter().map(|(_, interval)| interval.drawn_ends()).collect(),
             ..Series::new(aging, Mark::Measured, points.iter().map(|(over, one)| (*over, one.value)).collect())
         }
     };

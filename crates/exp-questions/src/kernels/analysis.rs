@@ -104,7 +104,7 @@ impl Comparison {
     fn change(&self) -> String {
         self.interval.map_or_else(String::new, |interval| {
             let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-            format!("{} % ({} to {})", percent(interval.value), percent(interval.low), percent(interval.high))
+            format!("{} % ({})", percent(interval.value), interval.ends_text(percent))
         })
     }
 }
@@ -346,7 +346,7 @@ fn figures(spec: &Spec, cells: &[Cell<'_>], kernels: &[String]) -> Vec<Figure> {
             let shown: Vec<(usize, Interval)> =
                 cells.iter().enumerate().filter_map(|(at, cell)| Some((at, ratio(cell)?))).collect();
             Series {
-                intervals: shown.iter().map(|(_, interval)| (interval.low, interval.high)).collect(),
+                intervals: shown.iter().map(|(_, interval)| interval.drawn_ends()).collect(),
                 ..Series::new(
                     release(kernel),
                     Mark::Measured,

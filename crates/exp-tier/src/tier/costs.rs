@@ -96,7 +96,7 @@ impl Costs {
         let mut table = Table::new("ratio", "Ratios within a round, compared together", &columns);
         for cost in &self.all {
             let cells = |ratio: &Option<MedianEstimate>, decision: &Decision| {
-                let interval = decision.interval.map(|one| format!("{:.2} to {:.2}", one.low, one.high));
+                let interval = decision.interval.map(|one| one.ends_text(|end| format!("{end:.2}")));
                 [json!(ratio.map(|ratio| ratio.value)), json!(interval), json!(decision.text())]
             };
             let (ours, again) = (cells(&cost.ratio, &cost.decision), cells(&cost.again, &cost.again_decision));

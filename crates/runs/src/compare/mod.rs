@@ -23,6 +23,7 @@ use comparable::{comparable, mixed};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
+use senesce_core::order::ByNumbers;
 use senesce_core::{Failure, Measurement, Record};
 use senesce_runner::Registry;
 use senesce_stats::arm::{Arm, Mean, Unit, Untestable};
@@ -341,6 +342,10 @@ fn compared_rows(
             direction(row.what.better).map(|direction| decide(&ratio(row), Rule { direction, margin }, FAMILY_ERROR));
     }
     rows.iter_mut().for_each(name_unit);
+    rows.sort_by_cached_key(|row| {
+        let what = &row.what;
+        (ByNumbers(what.metric.clone()), what.unit.clone(), ByNumbers(what.condition_text()))
+    });
     rows
 }
 

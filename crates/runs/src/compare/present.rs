@@ -189,7 +189,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         let mut ours = Series::new("ratio to reference", Mark::Measured, Vec::new());
         for (index, (_, ratio)) in valid.iter().enumerate() {
             ours.points.push((index as f64, ratio.value));
-            ours.intervals.push((ratio.low, ratio.high));
+            ours.intervals.push(ratio.drawn_ends());
         }
         let level =
             Series::new("no change", Mark::Predicted, (0..valid.len()).map(|index| (index as f64, 1.0)).collect());

@@ -2,8 +2,9 @@
 
 use super::{ListedRun, MeasuredRun, State};
 use rayon::prelude::*;
-use senesce_core::Measurement;
 use senesce_core::analysis::Better;
+use senesce_core::order::ByNumbers;
+use senesce_core::{Measurement, significant};
 use senesce_runner::{Digest, repetitions};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
@@ -74,7 +75,7 @@ impl MetricHistory {
 
     pub(crate) fn change_text(&self, change: &ChangePoint) -> String {
         if change.before == 0.0 {
-            return format!("changed from 0 to {}", change.after);
+            return format!("changed from 0 to {}", significant(change.after));
         }
         let share = change.after / change.before - 1.0;
         let is_worse = match self.better {
@@ -134,7 +135,9 @@ impl MetricHistories {
                 }
             }
         }
-        let groups: Vec<_> = groups.into_iter().collect();
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        let setting = |key: &Key| [&key.kind, &key.setting, &key.host, &key.metric, &key.unit].map(String::clone);
+        groups.sort_by_cached_key(|(key, _)| (setting(key), ByNumbers(key.condition.clone())));
         let courses =
             groups.into_par_iter().map(|(key, (first, points))| MetricHistory::found(key, first, points)).collect();
         Self { courses, unread, partial, undated, copies }

@@ -64,3 +64,19 @@ fn conditions_of_one_side_are_named_and_not_compared() {
     let verdicts = found.rows.iter().map(|row| row.judged().map(|decision| decision.verdict.word()));
     assert_eq!(verdicts.filter(|verdict| *verdict == Some("not-testable")).count(), 1, "that of xfs");
 }
+
+#[test]
+fn rows_sort_by_the_numbers_in_their_conditions() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str, factor: f64| {
+        let one = |round: u32, value: f64| {
+            let one = Measurement::new("throughput", "1/s", Better::Higher, factor * value).unwrap();
+            one.under("round", round.to_string())
+        };
+        let values = [10, 1, 2].into_iter().flat_map(|round| BASE.map(|value| one(round, value))).collect();
+        recorded(&directory.path().join(name), values, ["6.1", "memory:1G"], None)
+    };
+    let found = versus(&run("sample", 0.5), &run("base", 1.0));
+    let rounds: Vec<&str> = found.rows.iter().map(|row| row.what.condition["round"].as_str()).collect();
+    assert_eq!(rounds, ["1", "2", "10"]);
+}

@@ -3,6 +3,7 @@
 use super::table::TABLE;
 use super::{Results, Spec};
 use senesce_core::analysis::*;
+use senesce_core::order::ByNumbers;
 use senesce_core::{Analysis, Measurement};
 use senesce_runner::Recorded;
 use serde_json::json;
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 
 type Metric<'a> = (&'a str, &'a str);
 
-type Conditions<'a> = BTreeMap<String, Vec<&'a Measurement>>;
+type Conditions<'a> = BTreeMap<ByNumbers, Vec<&'a Measurement>>;
 
 pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
     let mut metrics: BTreeMap<Metric<'_>, Conditions<'_>> = BTreeMap::new();
     for one in recorded.measurements() {
         let conditions = metrics.entry((&one.metric, &one.unit)).or_default();
-        conditions.entry(one.condition_text()).or_default().push(one);
+        conditions.entry(ByNumbers(one.condition_text())).or_default().push(one);
     }
     let count = recorded.measurements().count();
     let measurer = if spec.format == TABLE { "another program" } else { &spec.format };
@@ -52,7 +53,7 @@ fn table(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>) -> Table {
             let values = values(of);
             table.row((
                 metric,
-                condition,
+                &condition.0,
                 values.len(),
                 values.iter().copied().reduce(f64::min),
                 senesce_stats::median(&values),
@@ -78,7 +79,7 @@ fn figure(index: usize, spec: &Spec, (metric, unit): Metric<'_>, conditions: &Co
         device: format!("the machine on which {} ran", spec.format),
         better: conditions.values().flatten().next().map_or(Better::Neither, |one| one.better),
         kind: FigureKind::Scatter {
-            x: Axis::categories("", conditions.keys().cloned().collect()),
+            x: Axis::categories("", conditions.keys().map(|condition| condition.0.clone()).collect()),
             y: Axis::linear(&format!("{metric}{unit}")),
             series: vec![Series::new("value", Mark::Measured, points)],
         },
