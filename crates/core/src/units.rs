@@ -265,9 +265,17 @@ pub fn significant(value: f64) -> String {
     if exact.len() <= rounded.len() { exact } else { rounded }
 }
 
-/// Formats a number with its noun: `1 run`, `2 runs`.
-pub fn number_of(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+/// Formats a number with its noun: `1 run`, `2 runs`, `2 entries`.
+pub fn number_of<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) { format!("{count} {noun}") } else { format!("{count} {}", plural(noun)) }
+}
+
+fn plural(noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
 }
 
 #[cfg(test)]
@@ -284,6 +292,13 @@ mod tests {
         assert_eq!("4k".parse(), Ok(Bytes(4096)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
         assert_eq!("9223372036854775807".parse(), Ok(Bytes(MOST_BYTES)));
+    }
+
+    #[test]
+    fn nouns_have_the_number_of_their_count() {
+        assert_eq!([0, 1, 2].map(|count: usize| number_of(count, "run")), ["0 runs", "1 run", "2 runs"]);
+        let two = |noun: &str| number_of(2u64, noun);
+        assert_eq!(["entry", "day", "process", "batch"].map(two), ["2 entries", "2 days", "2 processes", "2 batches"]);
     }
 
     #[test]

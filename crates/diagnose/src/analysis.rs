@@ -3,7 +3,7 @@
 use crate::estimate::Prognosis;
 use crate::headroom::CreatableFiles;
 use crate::twin::FAILED;
-use senesce_core::{Analysis, Bytes, Rows, Table};
+use senesce_core::{Analysis, Bytes, Rows, Table, number_of};
 use serde_json::json;
 
 const ROWS: usize = 20;
@@ -44,7 +44,10 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     }
     let advice = &found.defragmenter;
     notes.extend(
-        advice.immovable.iter().map(|(reason, files)| format!("{files} files in pieces cannot be moved: {reason}")),
+        advice
+            .immovable
+            .iter()
+            .map(|(reason, files)| format!("{} in pieces cannot be moved: {reason}", number_of(*files, "file"))),
     );
     let breaks = &found.breaks;
     let counts = [
@@ -58,8 +61,8 @@ fn caveats(found: &Prognosis) -> Vec<String> {
 
 fn reading(found: &Prognosis) -> Table {
     let title = format!(
-        "Reading {} files ({}{}) once in {} order on the modelled drive {}",
-        found.files,
+        "Reading {} ({}{}) once in {} order on the modelled drive {}",
+        number_of(found.files, "file"),
         Bytes(found.bytes),
         match found.unwritten.bytes {
             0 => String::new(),

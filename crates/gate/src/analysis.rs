@@ -8,7 +8,7 @@ use crate::spec::GateSpec;
 use crate::words::{percent, sentence};
 use senesce_aging::execute::sets_commit_time;
 use senesce_core::analysis::{Analysis, Table};
-use senesce_core::{Finite, Measurement};
+use senesce_core::{Finite, Measurement, number_of};
 use senesce_runner::Recorded;
 use senesce_study::spec::FileSystemSpec;
 use serde_json::{Value, json};
@@ -39,7 +39,10 @@ fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
     let failures = recorded.failures();
     let count = |side| failures.iter().filter(|(step, _)| step.is_some_and(|step| step.side == side)).count();
     let sides = spec.file_system.iter().enumerate().map(|(side, fs)| (&fs.name, count(side)));
-    sides.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} agings of {name} failed")).collect()
+    sides
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} of {name} failed", number_of(count, "aging")))
+        .collect()
 }
 
 /// Returns a caveat for sides that set the time between commits, if the commits come from the plan: in a guest without a pace, no

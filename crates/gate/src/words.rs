@@ -6,7 +6,7 @@ use crate::judge::{MetricVerdict, Verdict};
 use crate::run::{CompletedAgings, GateAnswer, answer, judge_all};
 use crate::spec::GateSpec;
 use senesce_core::record::Record;
-use senesce_core::{Failure, significant};
+use senesce_core::{Failure, number_of, significant};
 use senesce_report::junit::{Case, Status};
 use senesce_runner::{Recorded, Run, spec_of};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub(crate) fn sentence(spec: &GateSpec, judged: &[MetricVerdict], failed: usize)
         GateAnswer::Worse => {
             format!("{variant} ages worse than {reference}, by more than {effect} %: {}.", names(Verdict::Worse))
         }
-        GateAnswer::NoVerdict if failed > 0 => format!("No verdict: {failed} agings failed."),
+        GateAnswer::NoVerdict if failed > 0 => format!("No verdict: {} failed.", number_of(failed, "aging")),
         GateAnswer::NoVerdict => format!("No verdict: {} cannot be compared.", names(Verdict::NotTestable)),
         GateAnswer::NotWorse if judged.iter().any(|one| one.verdict == Verdict::Identical) => {
             format!("{variant} ages like {reference}: both layouts of every pair are identical.")
@@ -60,12 +60,12 @@ pub fn patch_text(record: &Record) -> Result<String, Failure> {
     let judged = judge_all(&spec, &agings);
     let [reference, variant] = [0, 1].map(|side| spec.file_system[side].name.as_str());
     let mut text = format!(
-        "{}\n\nA: {reference}\nB: {variant}\n{} pairs of agings, {} of {}, {} overwrites\n\n",
+        "{}\n\nA: {reference}\nB: {variant}\n{} of agings, {} of {}, {}\n\n",
         wrapped(&sentence(&spec, &judged, failed)),
-        agings.pairs().count(),
+        number_of(agings.pairs().count(), "pair"),
         spec.size,
         spec.aging.profile,
-        spec.aging.overwrites,
+        number_of(spec.aging.overwrites, "overwrite"),
     );
     let _ = writeln!(text, "{:<26}{:>10}{:>10}{:>9}  verdict", "metric (* decides)", "A", "B", "B/A - 1");
     for one in &judged {

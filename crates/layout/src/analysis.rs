@@ -4,7 +4,7 @@ use crate::free::FreeSpace;
 use crate::map::{self, LayoutMap};
 use crate::score::Discontinuities;
 use crate::summary::{FileLayout, LayoutSummary};
-use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Rows, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Rows, Series, Table, number_of};
 use serde_json::{Value, json};
 
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
@@ -85,8 +85,8 @@ fn discontinuities(found: &Discontinuities) -> Table {
 }
 
 fn free_space(free: &FreeSpace) -> Table {
-    let title =
-        format!("Free space: {} blocks of {} bytes in {} extents", free.free_blocks, free.block_size, free.extents);
+    let blocks = number_of(free.free_blocks, "block");
+    let title = format!("Free space: {blocks} of {} bytes in {}", free.block_size, number_of(free.extents, "extent"));
     Rows::of(&free.buckets)
         .column("size (KiB), from", |bucket| bucket.from_bytes >> 10)
         .column("below", |bucket| bucket.to_bytes >> 10)

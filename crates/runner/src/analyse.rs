@@ -6,7 +6,7 @@ use crate::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
 use senesce_core::analysis::score_json;
 use senesce_core::measurement::Seconds;
-use senesce_core::{Analysis, Failure, Finding, Level, Record};
+use senesce_core::{Analysis, Failure, Finding, Level, Record, number_of};
 use serde_json::json;
 
 /// Makes the analysis of the record's kind, with the facts of environment and run, and the failures.
@@ -28,7 +28,8 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
             },
         );
         let reasons: Vec<String> = reasons.collect();
-        caveats.push(format!("{} failed and are not in the results: {}", failures.len(), reasons.join("; ")));
+        let failed = number_of(failures.len(), "failure");
+        caveats.push(format!("{failed}, not in the results: {}", reasons.join("; ")));
     }
     analysis.caveats.splice(0..0, caveats);
     let mut findings = decide_claims::<R>(&spec, &recorded, record)?;

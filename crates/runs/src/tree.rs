@@ -1,9 +1,9 @@
 //! Trees of files: listed in directory order, copied whole.
 
 use rand::Rng;
-use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::{Failure, number_of};
 use senesce_runner::interrupted;
 use senesce_volume::mount_points_below;
 use std::collections::{BTreeSet, HashSet};
@@ -35,9 +35,8 @@ impl Tree {
     pub fn without(&self, root: &Path) -> Option<String> {
         let first = root.join(self.closed.first()?);
         Some(format!(
-            "measured without unreadable parts of the tree: {} files or directories, the first is {}; root can read \
-             them",
-            self.closed.len(),
+            "measured without {} of the tree, the first is {}; root can read them",
+            number_of(self.closed.len(), "unreadable part"),
             first.display()
         ))
     }

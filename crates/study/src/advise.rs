@@ -4,7 +4,7 @@ use crate::adaptive::MOST;
 use crate::answer::needed_text;
 use crate::entries::WorkloadSpec;
 use crate::ready::ReadyWorkload;
-use senesce_core::{Bytes, Rows, Span, Table};
+use senesce_core::{Bytes, Rows, Span, Table, number_of};
 use senesce_stats::verdict::{MARGIN, at_margin};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -187,7 +187,7 @@ pub fn sentences(result: &Value) -> Vec<String> {
             true => "; give a larger --max-time",
             false => ", whatever the budget",
         };
-        said.push(format!("{} comparisons are undecided: {}{advice}.", open.len(), would_decide(&open)));
+        said.push(format!("Undecided: {}; {}{advice}.", number_of(open.len(), "comparison"), would_decide(&open)));
     }
     said
 }

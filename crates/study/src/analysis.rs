@@ -64,8 +64,10 @@ fn caveats(results: &Results) -> Vec<String> {
             ""
         };
         format!(
-            "{} runs were done in the guest on kernel {} ({}){emulated}",
-            cells.runs, cells.kernel, cells.accelerator
+            "{} done in the guest on kernel {} ({}){emulated}",
+            number_of(cells.runs, "run"),
+            cells.kernel,
+            cells.accelerator
         )
     }));
     if results.guests.len() > 1 {
@@ -81,7 +83,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     let asked = (results.spec.repetitions * results.spec.images) as usize;
     if asked < senesce_stats::arm::LEAST_VALUES {
-        caveats.push(format!("{asked} values per cell: too few for any verdict"));
+        caveats.push(format!("{} per cell: too few for any verdict", number_of(asked, "value")));
     }
     if !results.remade.is_empty() {
         let name = |id: &crate::matrix::ImageId| {
@@ -110,7 +112,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     let (done, planned) = results.progress;
     if done < planned {
-        caveats.push(format!("{done} of {planned} runs are done"));
+        caveats.push(format!("done: {done} of {}", number_of(planned, "run")));
     }
     caveats
 }
@@ -121,9 +123,9 @@ fn summary(results: &Results) -> String {
         return answer::sentence(results);
     }
     format!(
-        "{} Of {} comparisons, corrected together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
+        "{} Of {}, corrected together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
         answer::sentence(results),
-        results.answers.len(),
+        number_of(results.answers.len(), "comparison"),
         count("better"),
         count("worse"),
         count("equivalent"),

@@ -66,9 +66,12 @@ fn is_tested(answers: &[Answer]) -> bool {
 
 fn interrupted_text(results: &Results) -> String {
     let done = results.progress.0 - results.failed.len();
-    let runs = if results.spec.until_decided { format!("{done}") } else { format!("{done} of {}", results.progress.1) };
+    let runs = match results.spec.until_decided {
+        true => number_of(done, "run"),
+        false => format!("{done} of {}", number_of(results.progress.1, "run")),
+    };
     let few = if is_tested(&results.answers) { "" } else { ", too few for a comparison" };
-    format!("interrupted: {runs} runs were measured and are kept{few}; the same command continues the study.")
+    format!("interrupted: {runs} measured and kept{few}; the same command continues the study.")
 }
 
 fn is_measured(metric: &str) -> bool {
@@ -150,13 +153,13 @@ fn inconclusive(answers: &[&Answer]) -> String {
     }
     if open.is_empty() {
         return format!(
-            "no difference was found: {tested} of {} comparisons are equivalent, and the others cannot be tested",
-            answers.len()
+            "no difference was found ({tested} of {} equivalent), and the others cannot be tested",
+            number_of(answers.len(), "comparison")
         );
     }
     let (count, all) = (open.len(), answers.len());
     let needed = needed_text(open.iter().map(|(_, needed)| *needed));
-    let undecided = format!("no difference was found: {count} of {all} comparisons are undecided");
+    let undecided = format!("no difference was found ({count} of {} undecided)", number_of(all, "comparison"));
     if verdicts().any(Verdict::is_too_noisy) {
         return format!(
             "{undecided}, and the runs are too noisy: {needed}, so use a quieter machine, or a modelled metric"

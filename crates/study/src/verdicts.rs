@@ -5,7 +5,7 @@ use crate::command::process::NO_END;
 use crate::questions::{CellId, Question, error_each, questions};
 use crate::results::{Cell, FailedRun};
 use crate::spec::{StateKind, StudySpec};
-use senesce_core::Measurement;
+use senesce_core::{Measurement, number_of};
 use senesce_runs::decided::direction;
 use senesce_stats::pairwise::{Class, OrderChange, Pair, Pairwise, grouped, probability_of_change};
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
@@ -62,14 +62,14 @@ impl CensoredRuns {
 
     fn text(self) -> String {
         let no_space = format!(
-            "{} runs of a cell ran out of space, so only the slower runs remain: make the images larger or the \
+            "{} of a cell ran out of space, so only the slower runs remain: make the images larger or the \
              workload smaller",
-            self.no_space
+            number_of(self.no_space, "run")
         );
         let no_end = format!(
-            "{} runs of a cell did not end within their timeout, so only the faster runs remain: raise the timeout or \
+            "{} of a cell did not end within the timeout, so only the faster runs remain: raise the timeout or \
              make the workload smaller",
-            self.no_end
+            number_of(self.no_end, "run")
         );
         match (self.no_space, self.no_end) {
             (_, 0) => no_space,

@@ -13,7 +13,7 @@ use crate::mount::Mount;
 use crate::setting::ChangedSetting;
 use crate::spec::TargetSpec;
 use senesce_core::virtual_time::await_work_after_mount;
-use senesce_core::{Bytes, Environment};
+use senesce_core::{Bytes, Environment, number_of};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -271,8 +271,9 @@ impl<D: TargetDirectory> MountedTarget<D> {
         match self.log.gaps() {
             0 => None,
             gaps => Some(format!(
-                "the kernel log overflowed {gaps} times while it was read: messages may be lost, including warnings \
-                 about this target"
+                "the kernel log overflowed {} while it was read: messages may be lost, including warnings about this \
+                 target",
+                number_of(gaps, "time")
             )),
         }
     }

@@ -13,7 +13,7 @@ use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::{CaptureOptions, Profile, capture};
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, ExitCode, Failure, Peers};
+use senesce_core::{Bytes, ExitCode, Failure, Peers, number_of};
 use senesce_exp_aging::age::{self, AgeSpec, Limits, check_target, plan_only, profile_hash, resume, run_by_ranks};
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
@@ -149,8 +149,8 @@ fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn P
     };
     let locality = profile.locality.map_or("not measured".into(), |locality| format!("{locality:.2}"));
     progress.say(&format!(
-        "profile of {} files, {}, in {}: fullness {fullness:.2}, temporal locality {locality}",
-        captured.files,
+        "profile of {}, {}, in {}: fullness {fullness:.2}, temporal locality {locality}",
+        number_of(captured.files, "file"),
         Bytes(captured.bytes),
         path.display()
     ));

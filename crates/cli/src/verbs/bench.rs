@@ -10,7 +10,7 @@ use crate::session::{Session, runs_directory};
 use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{ExitCode, Failure, Progress, Seed};
+use senesce_core::{ExitCode, Failure, Progress, Seed, number_of};
 use senesce_exp_aging::age::words;
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::bench::{self, Spec, Subject, results};
@@ -202,11 +202,12 @@ impl Bench {
             writeln!(out, "{value:#}").map_err(output_failed)?;
             return Ok(ExitCode::Done.into());
         }
-        writeln!(out, "{}: valid, {} threads", workload.name, workload.thread_count()).map_err(output_failed)?;
+        writeln!(out, "{}: valid, {}", workload.name, number_of(workload.thread_count(), "thread"))
+            .map_err(output_failed)?;
         for set in filesets {
             let megabytes = set.bytes as f64 / 1_048_576.0;
-            writeln!(out, "  {}: {} files, {} directories, {megabytes:.3} MB", set.name, set.files, set.directories)
-                .map_err(output_failed)?;
+            let (files, directories) = (number_of(set.files, "file"), number_of(set.directories, "directory"));
+            writeln!(out, "  {}: {files}, {directories}, {megabytes:.3} MB", set.name).map_err(output_failed)?;
         }
         for (name, value) in &workload.variables {
             writeln!(out, "  ${name} = {value}").map_err(output_failed)?;

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::output::Format;
-use senesce_core::{ExitCode, Failure, Seed};
+use senesce_core::{ExitCode, Failure, Seed, number_of};
 use senesce_devmodel::simulate::Before;
 use senesce_devmodel::ssd::alignment::measure_alignment;
 use senesce_devmodel::{DeviceModel, Options, Outcome, Pacing, measure};
@@ -139,8 +139,8 @@ impl Simulate {
 
 /// Formats a few lines for readers, without values that do not apply.
 fn text_of(outcome: &Outcome) -> String {
-    let mut lines =
-        vec![format!("modelled on {}: {} requests in {:.6} s", outcome.device, outcome.requests, outcome.seconds)];
+    let requests = number_of(outcome.requests, "request");
+    let mut lines = vec![format!("modelled on {}: {requests} in {:.6} s", outcome.device, outcome.seconds)];
     let mut line = |name: &str, text: Option<String>| lines.extend(text.map(|text| format!("  {name:<22}{text}")));
     line("rate", outcome.mib_per_s.map(|rate| format!("{rate:.1} MiB/s")));
     for (name, latency) in [("read", &outcome.read), ("write", &outcome.write), ("discard and flush", &outcome.other)] {
@@ -149,7 +149,8 @@ fn text_of(outcome: &Outcome) -> String {
             name,
             latency.as_ref().map(|one| {
                 let (mean, p99, most) = (us(one.mean_ns), us(one.p99_ns as f64), us(one.max_ns as f64));
-                format!("{} requests: mean {mean:.1} us, 99 % below {p99:.1} us, at most {most:.1} us", one.count)
+                let requests = number_of(one.count, "request");
+                format!("{requests}: mean {mean:.1} us, 99 % below {p99:.1} us, at most {most:.1} us")
             }),
         );
     }

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Rows};
+use senesce_core::{Bytes, ExitCode, Failure, Rows, number_of};
 use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::store::stats::{StoreStats, stats};
@@ -171,12 +171,12 @@ fn print<T: Serialize>(report: &T, json: bool, show: fn(&T)) -> Result<(), Failu
 fn show_commit(report: &CommitReport) {
     let rate = report.bytes as f64 / report.elapsed_seconds.max(1e-9) / f64::from(1 << 20);
     println!(
-        "snapshot {}: {} files, {} in {} objects; new: {} objects, {}",
+        "snapshot {}: {}, {} in {}; new: {}, {}",
         report.snapshot,
-        report.files,
+        number_of(report.files, "file"),
         Bytes(report.bytes),
-        report.objects,
-        report.new_objects,
+        number_of(report.objects, "object"),
+        number_of(report.new_objects, "object"),
         Bytes(report.new_bytes)
     );
     println!(
@@ -190,7 +190,7 @@ fn show_commit(report: &CommitReport) {
         println!("slow: {:.3} ms, {} at {:.3} s, {}", slow.write_ms, Bytes(slow.bytes), slow.at_seconds, slow.object);
     }
     if report.damaged_objects > 0 {
-        eprintln!("stored {} damaged objects again", report.damaged_objects);
+        eprintln!("stored {} again", number_of(report.damaged_objects, "damaged object"));
     }
     for pack in &report.damaged_packs {
         eprintln!("moved a damaged pack to {}; its intact objects were copied", pack.display());
@@ -211,9 +211,9 @@ fn show_commit(report: &CommitReport) {
 
 fn show_checkout(report: &CheckoutReport) {
     println!(
-        "snapshot {}: wrote {} files, {} in {:.3} s",
+        "snapshot {}: wrote {}, {} in {:.3} s",
         report.snapshot,
-        report.files,
+        number_of(report.files, "file"),
         Bytes(report.bytes),
         report.elapsed_seconds
     );
@@ -233,10 +233,10 @@ fn show_checkout(report: &CheckoutReport) {
 
 fn show_verify(report: &VerifyReport) {
     println!(
-        "{} objects, {}, {} snapshots in {:.3} s: {}",
-        report.objects,
+        "{}, {}, {} in {:.3} s: {}",
+        number_of(report.objects, "object"),
         Bytes(report.bytes),
-        report.snapshots,
+        number_of(report.snapshots, "snapshot"),
         report.elapsed_seconds,
         if report.is_sound() { "sound" } else { "damaged" }
     );
@@ -267,18 +267,18 @@ fn staged(bytes: u64) -> String {
 fn show_stats(report: &StoreStats) {
     println!("hash {}, chunker {}, scheme {}", report.hash, report.chunker, report.scheme);
     println!(
-        "{} snapshots of {} in {} objects of {}; deduplication {}",
-        report.snapshots,
+        "{} of {} in {} of {}; deduplication {}",
+        number_of(report.snapshots, "snapshot"),
         Bytes(report.snapshot_bytes),
-        report.objects,
+        number_of(report.objects, "object"),
         Bytes(report.object_bytes),
         report.deduplication.map_or("-".into(), |ratio| format!("{ratio:.2}"))
     );
     println!(
-        "{} packs; {} loose objects in {} directories (the occupancy law expects {:.0}); {} on disk",
-        report.packs,
-        report.loose_objects,
-        report.loose_directories,
+        "{}; {} in {} (the occupancy law expects {:.0}); {} on disk",
+        number_of(report.packs, "pack"),
+        number_of(report.loose_objects, "loose object"),
+        number_of(report.loose_directories, "directory"),
         report.loose_directories_expected,
         Bytes(report.disk_bytes)
     );

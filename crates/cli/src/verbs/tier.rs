@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_core::{Bytes, ExitCode, Failure, number_of};
 use senesce_tierfs::pair::MakeRequest;
 use senesce_tierfs::serve::{AllowedFeatures, Memory, MountRequest, default_threads};
 use senesce_tierfs::{Latency, Mode, Options, Promotion, background, pair, serve};
@@ -294,16 +294,16 @@ fn check_pair(nvm: &Path, cold: &Path, json: bool) -> Result<bool, Failure> {
             eprintln!("damaged: {problem}");
         }
         if report.more_problems > 0 {
-            eprintln!("and {} more problems", report.more_problems);
+            eprintln!("and {}", number_of(report.more_problems, "more problem"));
         }
         let state = if report.clean { "cleanly unmounted" } else { "not unmounted cleanly" };
         eprintln!(
-            "{state}; {} inodes, {} blocks of files in memory, {} cold; {} problems, {} damaged blocks",
-            report.inodes,
-            report.resident_blocks,
+            "{state}; {}, {} of files in memory, {} cold; {}, {}",
+            number_of(report.inodes, "inode"),
+            number_of(report.resident_blocks, "block"),
             report.cold_blocks,
-            report.problems.len() as u64 + report.more_problems,
-            report.damaged_blocks.len()
+            number_of(report.problems.len() as u64 + report.more_problems, "problem"),
+            number_of(report.damaged_blocks.len(), "damaged block")
         );
     }
     Ok(report.is_sound())

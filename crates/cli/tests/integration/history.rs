@@ -82,7 +82,7 @@ fn pages_have_all_runs_and_a_broken_one_is_listed_with_its_reason() {
     let text = page("history.html");
     assert!(text.contains("median between changes") && text.contains("run-01"), "a figure and the list");
     let ended = succeeds(directory.path(), "report nightly --site public");
-    assert!(stderr(&ended).contains("1 of 16 runs have no page"), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("without a page: 1 of 16 runs"), "{}", stderr(&ended));
     let index = page("public/index.html");
     assert!(index.contains("href=\"run-01.html\"") && index.contains("summary.json"), "{index}");
     assert!(page("public/run-01.html").contains("href=\"index.html\""), "the link back");

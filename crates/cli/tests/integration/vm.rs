@@ -272,7 +272,7 @@ fn study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     let of_guest = read("run/guest/run/events.jsonl");
     assert_eq!(of_guest.matches("\"kind\":\"done\"").count(), 8, "{of_guest}");
     succeeds(directory.path(), "report run");
-    assert!(read("run/report.html").contains("8 runs were done in the guest on kernel"), "the numbers are marked");
+    assert!(read("run/report.html").contains("8 runs done in the guest on kernel"), "the numbers are marked");
 }
 
 /// One small job per subject: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.

@@ -35,7 +35,7 @@ use recorded_aging::RecordedAging;
 use run::Start;
 use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{Clock, Data};
-use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table, number_of};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
@@ -246,13 +246,16 @@ fn fullness_words(reached: f64, requested: f64) -> String {
 fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
     let summary = &rehearsal.summary;
     let planned = format!(
-        "{} files, {} operations, {:.1} overwrites of {}.",
-        summary.files, summary.t_end, summary.overwrites, summary.capacity
+        "{}, {}, {:.1} overwrites of {}.",
+        number_of(summary.files, "file"),
+        number_of(summary.t_end, "operation"),
+        summary.overwrites,
+        summary.capacity
     );
     let Some(executed) = found.executed else {
         let reached = found.reached.map_or_else(
             || "Not started.".to_string(),
-            |reached| format!("{} operations were done by its last checkpoint.", reached.operation),
+            |reached| format!("Its last checkpoint was after {}.", number_of(reached.operation, "operation")),
         );
         return format!(
             "Planned: {planned} The execution has not ended, so its final state was not measured. {reached}"
@@ -265,10 +268,10 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
     let digest = found.layout.and_then(|examined| examined.digest.as_ref());
     let digest = digest.map_or(String::new(), |digest| format!(" Layout digest: {digest}."));
     format!(
-        "Planned: {planned} Stopped by {} with {} files after {} operations {time}; fullness {:.1} %.{digest}",
+        "Planned: {planned} Stopped by {} with {} after {} {time}; fullness {:.1} %.{digest}",
         executed.stopped_by,
-        executed.measures.files_live,
-        executed.measures.operations,
+        number_of(executed.measures.files_live, "file"),
+        number_of(executed.measures.operations, "operation"),
         executed.measures.fullness.end * 100.0
     )
 }

@@ -3,6 +3,7 @@
 use super::{AgeSpec, Event};
 use senesce_aging::Clock;
 use senesce_aging::execute::sets_commit_time;
+use senesce_core::number_of;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnrequestedCommits {
@@ -57,9 +58,10 @@ impl UnrequestedCommits {
     pub(crate) fn caveat(self) -> Option<String> {
         let times = match self {
             Self::Unknown | Self::Of(0) => return None,
-            Self::Of(commits) => format!("{commits} times"),
+            Self::Of(commits) => number_of(commits, "time"),
             Self::AtLeast(commits) => {
-                format!("{commits} times or more (the count of a part of the run was lost when it was killed)")
+                let times = number_of(commits, "time");
+                format!("{times} or more (the count of a part of the run was lost when it was killed)")
             }
         };
         Some(format!(

@@ -4,7 +4,7 @@ use super::arm::Arm;
 use super::image::{ImageState, SurvivingFiles};
 use super::{ImageHistory, Spec};
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
-use senesce_core::{Measurement, Rows};
+use senesce_core::{Measurement, Rows, number_of};
 use senesce_stats::{mean, standard_deviation, student};
 use serde::Serialize;
 use serde_json::json;
@@ -196,7 +196,8 @@ pub(super) fn analyse(spec: &Spec, images: &[ImageHistory]) -> Analysis {
     let mut caveats = Vec::new();
     if without > 0 {
         caveats.push(format!(
-            "{without} images are left out, because no control had the same layout before the treatment"
+            "left out: {}, because no control had the same layout before the treatment",
+            number_of(without, "image")
         ));
     }
     Analysis {

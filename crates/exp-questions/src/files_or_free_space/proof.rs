@@ -5,6 +5,7 @@ use super::Aging;
 use super::LayoutAge::{Aged, Young};
 use super::contrast::{Block, Factor, MARGIN};
 use super::work::{FreeSpaceSummary, MeasuredState};
+use senesce_core::number_of;
 use senesce_stats::{Verdict, mean};
 use serde::Serialize;
 
@@ -58,7 +59,7 @@ pub(super) fn prove<'a>((aging, blocks, missing): (Aging, Vec<Block<'a>>, usize)
     let seeds = blocks.len() + missing;
     let mut reasons = Vec::new();
     if missing > 0 {
-        reasons.push(format!("{missing} seeds lack a state"));
+        reasons.push(format!("a state is missing for {}", number_of(missing, "seed")));
     }
     let failed: Vec<(u32, &str)> =
         blocks.iter().filter_map(|block| Some((block.seed, differs_where_held(block)?))).collect();

@@ -59,7 +59,7 @@ fn zone_changed_between_reports_may_have_any_intermediate_pointer() {
     };
     assert_eq!(problems(&[(0, 64)]), "");
     assert!(problems(&[(0, 63)]).contains("first in zone 0"), "one block was never seen");
-    assert!(problems(&[(1, 64)]).contains("the write pointers of 1 zones"));
+    assert!(problems(&[(1, 64)]).contains("the write pointers of 1 zone "));
 }
 
 fn recording(drives: Vec<TracedDrive>) -> TracedDrives {
@@ -159,7 +159,7 @@ fn zone_pointers_of_model_and_guest_are_compared() {
     // One write more than the guest recorded, and one that the drive refuses.
     let stated =
         |after, requests| timed(vec![zoned(after)], &[trace(requests)], &[(Host::None, 0.0)])[0].problems.join("; ");
-    assert!(stated(&[(0, 608)], requests.clone()).contains("the write pointers of 1 zones"));
+    assert!(stated(&[(0, 608)], requests.clone()).contains("the write pointers of 1 zone "));
     let mut gap = requests;
     gap[10].sector += 8;
     let problems = stated(&[(0, 640)], gap);

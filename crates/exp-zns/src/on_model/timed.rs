@@ -4,7 +4,7 @@ use super::commands::{Commands, commands};
 use super::drives::{simulated, unequal_zones};
 use super::recording::TracedDrives;
 use senesce_core::failure::failed;
-use senesce_core::{Failure, Seed, input};
+use senesce_core::{Failure, Seed, input, number_of};
 use senesce_volume::BlockTrace;
 use senesce_zoned::ZonedDevice;
 use senesce_zoned::replay::{OperationTotals, Replayed, replay};
@@ -99,8 +99,8 @@ fn one(
         let unequal = unequal_zones(&mut device, zones)?;
         if let Some(first) = unequal.first() {
             problems.push(format!(
-                "the write pointers of {} zones differ from the guest's at the end, first in zone {first}",
-                unequal.len()
+                "the write pointers of {} differ from the guest's at the end, first in zone {first}",
+                number_of(unequal.len(), "zone")
             ));
         }
     }

@@ -4,7 +4,7 @@ use super::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used, used};
 use super::values::{Values, parts};
 use senesce_core::failure::Classify;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Environment, ExitCode, Failure, Seed, Silent};
+use senesce_core::{Environment, ExitCode, Failure, Seed, Silent, number_of};
 use senesce_zoned::job::{ActorResult, Job, JobResult};
 use senesce_zoned::run::{DeviceName, RunOptions};
 use senesce_zoned::session::Session;
@@ -208,7 +208,7 @@ impl DeviceValues {
             let words = "it is neither the published drive nor its model: published values are for context only";
             caveats.push(format!("{}: {words}", self.device));
         }
-        caveats.extend(self.warnings.iter().map(|(text, count)| format!("{text} ({count} points)")));
+        caveats.extend(self.warnings.iter().map(|(text, count)| format!("{text} ({})", number_of(*count, "point"))));
         caveats
     }
 

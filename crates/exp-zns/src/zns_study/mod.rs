@@ -12,7 +12,7 @@ pub use text::{bandwidth_log, operations};
 
 use files::{ArtifactFile, above, walk};
 use gathered::GatheredTree;
-use senesce_core::{Analysis, Environment, ExitCode, Failure};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, number_of};
 use senesce_runner::{Imported, ImportedRun, Recorded, import};
 use senesce_runs::import::{ImportedFile, Importer};
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,10 @@ impl Importer for ZnsStudyImport {
         let is_empty = !events.iter().any(|event| matches!(event, Event::Point(_)));
         if is_empty && results == 0 {
             return Err(Failure::usage(format!(
-                "{}: none of its {} files is a result of the study; fio results are files \
+                "{}: {} found, but no result of the study; fio results are files \
                  ENGINE/DEVICE/FORMAT/OP/<bs>bs/<zones>zone/<qd>.json, others are lines of op,ns",
                 source.display(),
-                skipped
+                number_of(skipped, "file")
             )));
         }
         let mut environment = Environment::default();

@@ -164,7 +164,7 @@ fn tree_without_results_is_refused() {
     let temporary = tempfile::tempdir().unwrap();
     write(temporary.path(), "notes.txt", "nothing here\n");
     let error = ZnsStudyImport.import(temporary.path(), &temporary.path().join("run")).unwrap_err();
-    assert!(error.to_string().contains("none of its 1 files"), "{error}");
+    assert!(error.to_string().contains("1 file found"), "{error}");
 }
 
 /// Checks that a point measured twice is two repetitions. Logs of two runs, and of reads and writes, are not added up.

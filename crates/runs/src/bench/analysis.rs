@@ -3,7 +3,7 @@
 use super::ranks::RankRepetitions;
 use super::{MeasuredColdRead, Results};
 use senesce_core::heartbeat::LostTime;
-use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Rows, Series, Table};
+use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Rows, Series, Table, number_of};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
 
@@ -87,10 +87,10 @@ fn summary(result: &BenchResult) -> String {
         _ => {
             let mean = |of: fn(&Repetition) -> f64| valid.iter().map(|r| of(r)).sum::<f64>() / valid.len() as f64;
             format!(
-                "{:.0} operations/s, {:.1} MB/s on average over {} repetition(s) of {:.1} s.",
+                "{:.0} operations/s, {:.1} MB/s on average over {} of {:.1} s.",
                 mean(|r| r.ops_per_second),
                 mean(|r| r.mb_per_second),
-                valid.len(),
+                number_of(valid.len(), "repetition"),
                 mean(|r| r.seconds)
             )
         }

@@ -2,7 +2,7 @@
 
 use super::{Options, Row};
 use senesce_core::circumstances::lost_to_others;
-use senesce_core::{Measurement, Record};
+use senesce_core::{Measurement, Record, number_of};
 use serde_json::Value;
 
 /// Two runs of the same plan on dedicated hardware differ by at most this share.
@@ -108,5 +108,5 @@ pub(super) fn unknown(records: &[&Record], rows: &[Row]) -> Option<String> {
     let watched = records.iter().filter(|record| record.environment.0.contains_key("run.during.busy_percent"));
     let count = watched.filter(|record| lost_to_others(&record.environment).is_none()).count();
     (count > 0 && has_times(rows))
-        .then(|| format!("{count} of these runs have no record of CPU contention: nothing is added for it"))
+        .then(|| format!("{} without a record of CPU contention: nothing is added for it", number_of(count, "run")))
 }

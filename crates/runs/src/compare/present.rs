@@ -2,8 +2,8 @@
 
 use super::{Comparison, Row};
 use crate::decided::{fields_at, interval_fields, interval_text};
-use senesce_core::Rows;
 use senesce_core::analysis::*;
+use senesce_core::{Rows, number_of};
 use senesce_stats::gate::Gate;
 use senesce_stats::verdict::at_margin;
 use serde_json::{Value, json};
@@ -79,9 +79,9 @@ fn summary(comparison: &Comparison) -> String {
         several => format!(" {several} identical,"),
     };
     format!(
-        "{environment} Of {} metrics compared{}: {} better, {} worse, {} equivalent,{identical} {} undecided, {} not \
+        "{environment} Of {} compared{}: {} better, {} worse, {} equivalent,{identical} {} undecided, {} not \
          testable; {described} without a verdict.{gate}",
-        comparison.rows.len() - described,
+        number_of(comparison.rows.len() - described, "metric"),
         at_margin(comparison.margin),
         count("better"),
         count("worse"),

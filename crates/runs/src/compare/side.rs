@@ -3,7 +3,7 @@
 use super::identical::LayoutValues;
 use super::{Groups, groups_of};
 use crate::measurements;
-use senesce_core::{Failure, Measurement, Record};
+use senesce_core::{Failure, Measurement, Record, number_of};
 use senesce_runner::Identity;
 use senesce_runner::Registry;
 use serde_json::Value;
@@ -50,8 +50,9 @@ impl<'a> Side<'a> {
         let (numbers, units) = numbered(&kept, is_timed);
         if units < kept.len() {
             caveats.push(format!(
-                "the {} runs of the {name} age {units} seeds: runs with the same seed make the same image, and count as one",
-                kept.len()
+                "the {} runs of the {name} age {}: runs with the same seed make the same image, and count as one",
+                kept.len(),
+                number_of(units, "seed")
             ));
         }
         let groups = groups_of(numbers.into_iter().zip(measured).collect::<Vec<(usize, Vec<Measurement>)>>())?;

@@ -6,7 +6,7 @@ use super::{Comparison, Options, Row, comparable, groups_of, margin, rows, setti
 use crate::decided::direction;
 use crate::measurements;
 use rand::Rng;
-use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
+use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed, number_of};
 use senesce_runner::Registry;
 use senesce_runner::{Conduct, State};
 use senesce_stats::arm::LEAST_VALUES;
@@ -57,7 +57,7 @@ pub fn compare_until_decided(
     }
     let Some([base, first]) = last else { return Err(Failure::usage("--max-time leaves no time for a single round")) };
     let mut caveats = comparable(&[&first, &base], options)?;
-    caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
+    caveats.push(format!("measured here: {}, one run of each side in turn", number_of(course.rounds(), "round")));
     caveats.extend(same_images([reference, sample]));
     let rows = course.rows(options);
     caveats.extend(share::caveat(&rows, options.fail_on_regression));

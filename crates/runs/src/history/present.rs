@@ -2,8 +2,8 @@
 
 use super::metric_history::LEAST_POINTS;
 use super::{BaselineComparison, ListedRun, MetricHistories, MetricHistory, State, baseline};
-use senesce_core::Rows;
 use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Rows, number_of};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -153,7 +153,7 @@ fn summary(entries: &[ListedRun], courses: &MetricHistories) -> String {
         0 => String::new(),
         count => format!(", {count} of them in a guest"),
     };
-    let (entries, hosts) = (counted(entries.len(), "run"), counted(machines(entries).len(), "machine"));
+    let (entries, hosts) = (number_of(entries.len(), "run"), number_of(machines(entries).len(), "machine"));
     format!("{entries}{span} on {hosts}{guests}. {}", changes_text(courses))
 }
 
@@ -169,22 +169,19 @@ fn changes_text(courses: &MetricHistories) -> String {
         );
     }
     let changed = courses.courses.iter().filter(|course| !course.changes.is_empty()).count();
-    let (searched, by_chance) = (counted(courses.searched(), "course"), courses.false_alarms());
+    let (searched, by_chance) = (number_of(courses.searched(), "history"), courses.false_alarms());
     format!(
-        "The level changed in {changed} of the {searched} sufficiently long histories; if nothing had changed, at \
+        "The level changed in {changed} of {searched} with enough runs; if nothing had changed, at \
          most {by_chance:.1} would show a change."
     )
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn caveats(entries: &[ListedRun], courses: &MetricHistories) -> Vec<String> {
     let mut caveats = Vec::new();
     if let Some((first, why)) = courses.unread.first() {
         let name = entries[*first].name();
-        caveats.push(format!("{} could not be read; the first is {name}: {why}", counted(courses.unread.len(), "run")));
+        caveats
+            .push(format!("{} could not be read; the first is {name}: {why}", number_of(courses.unread.len(), "run")));
     }
     let left_out = [
         (&courses.partial, "not complete"),
@@ -193,7 +190,7 @@ fn caveats(entries: &[ListedRun], courses: &MetricHistories) -> Vec<String> {
     ];
     for (left_out, why) in left_out {
         if let Some(first) = left_out.first() {
-            let (count, name) = (counted(left_out.len(), "run"), entries[*first].name());
+            let (count, name) = (number_of(left_out.len(), "run"), entries[*first].name());
             caveats.push(format!("not in any history, because {why}: {count}, the first of which is {name}"));
         }
     }
@@ -202,7 +199,7 @@ fn caveats(entries: &[ListedRun], courses: &MetricHistories) -> Vec<String> {
         caveats.push(format!(
             "dated by the time of their file, which copying may change, so their order may be wrong: {}, the first of \
              which is {}",
-            counted(by_file.len(), "run"),
+            number_of(by_file.len(), "run"),
             first.name()
         ));
     }
@@ -284,7 +281,10 @@ fn caption(entries: &[ListedRun], course: &MetricHistory) -> String {
     let mut words: Vec<String> = course.changes.iter().map(change).collect();
     words.extend(course.drift_text().map(|drift| format!("Since the last change it {drift}.")));
     if course.points.len() < LEAST_POINTS {
-        words.push(format!("{} runs are too few to detect a change; {LEAST_POINTS} are needed.", course.points.len()));
+        words.push(match course.points.len() {
+            1 => format!("One run is too few to detect a change; {LEAST_POINTS} are needed."),
+            few => format!("{few} runs are too few to detect a change; {LEAST_POINTS} are needed."),
+        });
     } else if words.is_empty() {
         words.push(format!("No change was found (false-alarm rate: {:.0} % per history).", FALSE_ALARM * 100.0));
     }

@@ -1,31 +1,32 @@
 //! A summary of a trace in words, tables and figures.
 
 use super::Summary;
-use senesce_core::Rows;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Rows, number_of};
 use serde_json::json;
 
 pub(super) fn text_of(summary: &Summary) -> String {
     if !summary.is_valid() {
         return format!(
-            "The trace of {} is not valid ({}): {} requests were recorded, and nothing is concluded from them.",
+            "The trace of {} is not valid ({}): {} recorded, and nothing is concluded from them.",
             summary.device,
             summary.reasons().join("; "),
-            summary.measures.requests
+            number_of(summary.measures.requests, "request")
         );
     }
     let layout = &summary.measures.layout;
     match layout.score {
         Some(score) => format!(
-            "{} requests on {}; {:.1} MiB were read with {} discontinuities: dynamic layout score {score:.4}.",
-            summary.measures.requests,
+            "{} on {}; {:.1} MiB were read with {}: dynamic layout score {score:.4}.",
+            number_of(summary.measures.requests, "request"),
             summary.device,
             layout.blocks_read * 4096.0 / (1 << 20) as f64,
-            layout.discontinuities
+            number_of(layout.discontinuities, "discontinuity")
         ),
         None => format!(
-            "{} requests on {}; no reads, so it has no layout score.",
-            summary.measures.requests, summary.device
+            "{} on {}; no reads, so it has no layout score.",
+            number_of(summary.measures.requests, "request"),
+            summary.device
         ),
     }
 }

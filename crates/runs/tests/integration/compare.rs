@@ -331,7 +331,7 @@ fn cpu_contention_widens_single_runs() {
     assert_eq!(found(&busy, &several), ("worse", false), "several runs show it themselves");
     let untold = [with_facts(&quiet[0], json!({"run.during.others_percent": null, "run.during.busy_percent": 50.0}))];
     let caveats = compare(&REGISTRY, &quiet[1..], &untold, &Options::default()).unwrap().caveats.join("\n");
-    assert!(caveats.contains("1 of these runs have no record"), "{caveats}");
+    assert!(caveats.contains("1 run without a record of CPU contention"), "{caveats}");
 }
 
 #[test]

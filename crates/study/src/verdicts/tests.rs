@@ -212,7 +212,7 @@ fn cell_whose_fast_runs_filled_the_volume_gets_no_verdict() {
     assert_eq!(reason.exit_code(), ExitCode::RunFailed);
     let said = of_the_cell(&spec, &whole, &[FailedRun { id, reason: reason.to_string() }]);
     assert_eq!(said.len(), 4, "its age and its three pairs");
-    assert!(said.iter().all(|message| message.contains("1 runs of a cell ran out of space")), "{said:?}");
+    assert!(said.iter().all(|message| message.contains("1 run of a cell ran out of space")), "{said:?}");
     let reason = format!("sh job: it failed with exit code 1{SAID}write /elsewhere: No space left on device (ENOSPC)");
     assert!(censored(&[FailedRun { id, reason }]).is_empty(), "another device was full");
 }
@@ -228,10 +228,7 @@ fn cell_whose_slow_runs_timed_out_gets_no_verdict() {
     };
     let said = of_the_cell(&spec, &whole, &[slow(0), slow(1)]);
     assert_eq!(said.len(), 4, "its age and its three pairs");
-    assert!(
-        said.iter().all(|message| message.contains("2 runs of a cell did not end within their timeout")),
-        "{said:?}"
-    );
+    assert!(said.iter().all(|message| message.contains("2 runs of a cell did not end within the timeout")), "{said:?}");
     let full = FailedRun { id: id(2), reason: "write /x: No space left on device (ENOSPC)".into() };
     let both = of_the_cell(&spec, &whole, &[slow(0), full]);
     assert!(both[0].contains("ran out of space") && both[0].contains("did not end"), "{}", both[0]);

@@ -8,8 +8,8 @@ use super::packed::BlockTrace;
 use super::request::{Operation, Request};
 use crate::error::TargetError;
 use pattern::Field;
-use senesce_core::input;
 use senesce_core::machine::memory_available;
+use senesce_core::{input, number_of};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -128,7 +128,8 @@ fn choose(devices: &BTreeMap<String, u64>, wanted: Option<&str>, path: &Path) ->
     let shown = || {
         let mut all: Vec<_> = devices.iter().collect();
         all.sort_by_key(|(_, requests)| std::cmp::Reverse(**requests));
-        let some: Vec<String> = all.iter().take(10).map(|(name, count)| format!("{name} ({count} requests)")).collect();
+        let some: Vec<String> =
+            all.iter().take(10).map(|(name, count)| format!("{name} ({})", number_of(**count, "request"))).collect();
         let more = if all.len() > 10 { format!(" and {} more", all.len() - 10) } else { String::new() };
         format!("{}{more}", some.join(", "))
     };

@@ -2,6 +2,7 @@
 
 use super::packed::BlockTrace;
 use crate::error::TargetError;
+use senesce_core::number_of;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
@@ -63,8 +64,8 @@ pub enum Problem {
 impl Display for Problem {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lost { events } => write!(out, "the kernel's buffers lost {events} events"),
-            Self::Undecoded { events } => write!(out, "{events} events could not be read"),
+            Self::Lost { events } => write!(out, "the kernel's buffers lost {}", number_of(*events, "event")),
+            Self::Undecoded { events } => write!(out, "{} could not be read", number_of(*events, "event")),
             Self::Uncounted { kernel, found } => {
                 write!(out, "the kernel counted {kernel} events that were read, but its pages contained {found}")
             }
@@ -92,7 +93,7 @@ impl Display for Problem {
                 "{requests} issued requests have no completion: the device was busy at the end, or the trace is \
                  incomplete"
             ),
-            Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
+            Self::Failed { requests } => write!(out, "{} ended with an error", number_of(*requests, "request")),
             Self::Unwitnessed { reason } => write!(out, "the trace could not be cross-checked: {reason}"),
         }
     }

@@ -163,10 +163,11 @@ fn answer(stated: &Score, documents: usize) -> String {
     let of_model = count(Verdict::ModelAgrees) + count(Verdict::ModelDiffers);
     let [undecided, untestable, not_run] = [Verdict::Undecided, Verdict::NotTestable, Verdict::NotRun].map(count);
     format!(
-        "{} of {} statements of {documents} documents are decided: {supported} supported, {not} not supported. {of_model} test only a \
+        "{} of {} of {} are decided: {supported} supported, {not} not supported. {of_model} test only a \
          model. {} are open: {undecided} undecided, {untestable} not testable here, {not_run} not run.",
         supported + not,
-        stated.claims(),
+        number_of(stated.claims(), "statement"),
+        number_of(documents, "document"),
         undecided + untestable + not_run,
     )
 }

@@ -4,7 +4,7 @@ use crate::Exit;
 use crate::output::Output;
 use crate::registry::REGISTRY;
 use senesce_core::output::{self, Format};
-use senesce_core::{ExitCode, Failure, Record};
+use senesce_core::{ExitCode, Failure, Record, number_of};
 use senesce_report::site::{self, PageNames, SiteEntry};
 use senesce_runs::history::{self, ListedRun};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub(crate) fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Resul
     super::print_written(&index);
     let missing = listed.iter().filter(|line| line.page.is_empty()).count();
     if missing > 0 {
-        eprintln!("senesce: {missing} of {} runs have no page; the index lists the reasons", listed.len());
+        let runs = number_of(listed.len(), "run");
+        eprintln!("senesce: without a page: {missing} of {runs}; the index lists the reasons");
     }
     let has_some = missing < listed.len();
     Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::Exit;
 use clap::{Args, ValueEnum};
-use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_core::{Bytes, ExitCode, Failure, number_of};
 use senesce_volume::TargetSpec;
 use senesce_volume::snapshot::{RollbackReport, Scope, Snapshots, Verify};
 use serde_json::json;
@@ -73,7 +73,8 @@ pub(crate) fn text_of(report: &RollbackReport) -> String {
     let restored = match report.method.as_str() {
         "unchanged" => "no differences, nothing was restored".to_string(),
         method => {
-            format!("{} bytes in {} ranges restored by {method}", report.restored_bytes, report.extents)
+            let ranges = number_of(report.extents, "range");
+            format!("{} bytes in {ranges} restored by {method}", report.restored_bytes)
         }
     };
     format!(

@@ -3,8 +3,8 @@
 use super::ParsedResults;
 use crate::import::printable;
 use crate::import::rules::{self, Rule, rule};
-use senesce_core::Measurement;
 use senesce_core::analysis::Better;
+use senesce_core::{Measurement, number_of};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ fn add(outcome: &Outcome, first: usize, found: &mut ParsedResults) {
     let has_failed = |index: usize| outcome.exit_codes.get(index).is_some_and(|code| *code != Some(0));
     let failed = (0..outcome.exit_codes.len()).filter(|index| has_failed(*index)).count();
     if failed > 0 {
-        found.caveats.push(format!("'{command}' failed {failed} times: these times do not count"));
+        found.caveats.push(format!("'{command}' failed {}: failures do not count", number_of(failed, "time")));
     }
     let mut put = |metric: &str, unit: &str, value: f64, repetition: usize, primary: bool| {
         if let Ok(one) = Measurement::new(metric, unit, Better::Lower, value) {

@@ -7,8 +7,8 @@ use super::printed::PrintedNumber;
 use crate::import::rules;
 use crate::import::{Complaint, printable};
 use evidence::{Evidence, all_rules};
-use senesce_core::Measurement;
 use senesce_core::analysis::Better;
+use senesce_core::{Measurement, number_of};
 use std::collections::BTreeMap;
 
 /// Columns of a result row after its operation, in order (`PrintReducedResult` of IOR).
@@ -199,7 +199,10 @@ fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<
             let wanted = test.options.get("repetitions").and_then(|text| text.parse::<usize>().ok());
             if let Some(wanted) = wanted.filter(|wanted| rows.len() < *wanted) {
                 let count = rows.len();
-                found.caveats.push(format!("IOR stopped early: it has {count} of {wanted} repetitions of {operation}"));
+                found.caveats.push(format!(
+                    "IOR stopped early: it has {count} of {} of {operation}",
+                    number_of(wanted, "repetition")
+                ));
             }
             if total.is_some_and(|total| total.numbers.is_none()) {
                 found

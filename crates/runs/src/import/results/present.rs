@@ -4,7 +4,7 @@ use super::table::TABLE;
 use super::{Results, Spec};
 use senesce_core::analysis::*;
 use senesce_core::order::ByNumbers;
-use senesce_core::{Analysis, Measurement};
+use senesce_core::{Analysis, Measurement, number_of};
 use senesce_runner::Recorded;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
     let measurer = if spec.format == TABLE { "another program" } else { &spec.format };
     Analysis {
         title: format!("{}: {}", spec.format, spec.source),
-        summary: format!("{count} values that {measurer} measured."),
+        summary: format!("{} that {measurer} measured.", number_of(count, "value")),
         figures: figures(&metrics, spec),
         tables: vec![table(&metrics)],
         findings: Vec::new(),

@@ -8,7 +8,7 @@ use super::{ParsedResults, record};
 use crate::import::{Importer, Options, printable, read_text};
 use map::Map;
 use senesce_core::analysis::Better;
-use senesce_core::{Failure, Measurement};
+use senesce_core::{Failure, Measurement, number_of};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -124,7 +124,7 @@ fn left_out(rows: &Rows, found: &mut ParsedResults) {
     }
     let shown: Vec<String> = rows.left_out.iter().take(SHOWN_LINES).cloned().collect();
     let (count, more) = (rows.left_out.len(), if rows.left_out.len() > SHOWN_LINES { ", ..." } else { "" });
-    found.caveats.push(format!("{count} lines are not rows of the table: {}{more}", shown.join(", ")));
+    found.caveats.push(format!("not rows of the table: {} ({}{more})", number_of(count, "line"), shown.join(", ")));
 }
 
 fn undirected(found: &mut ParsedResults) {

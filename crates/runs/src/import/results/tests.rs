@@ -46,7 +46,7 @@ fn times_of_commands_that_failed_do_not_count() {
     let found = (HYPERFINE.read)(&hyperfine(2.0, [0, 1, 0])).unwrap();
     assert_eq!(values(&found, "time").len(), 2);
     assert!(values(&found, "user time, mean").is_empty());
-    assert!(found.caveats[0].contains("failed 1 times"), "{:?}", found.caveats);
+    assert!(found.caveats[0].contains("failed 1 time:"), "{:?}", found.caveats);
 }
 
 #[test]

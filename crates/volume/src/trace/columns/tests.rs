@@ -59,7 +59,7 @@ fn invalid_line_is_refused_with_its_number() {
 #[test]
 fn one_of_several_devices_is_chosen() {
     let two = format!("{MSR}128166372003061630,hm,1,Read,512,512,9\n128166372003061631,hm,0,Read,0,512,9\n");
-    assert!(read(&two, "msr", None).unwrap_err().contains("hm.0 (3 requests), hm.1 (1 requests)"));
+    assert!(read(&two, "msr", None).unwrap_err().contains("hm.0 (3 requests), hm.1 (1 request)"));
     assert_eq!(read(&two, "msr", Some("hm.1")).unwrap().trace.len(), 1);
     let first = read(&two, "msr", Some("hm.0")).unwrap();
     assert_eq!(first.trace.len(), 3);
