@@ -67,6 +67,11 @@ pub(crate) fn newest(runs: &Path, eligible: Eligible) -> Result<PathBuf, String>
     newest.ok_or_else(|| format!("no {} in {}\nhint: {}", eligible.plural, runs.display(), eligible.hint))
 }
 
+/// Returns the most recently written of the eligible runs, if it was written after `begun`.
+pub(crate) fn newest_since(runs: &Path, eligible: Eligible, begun: SystemTime) -> Option<PathBuf> {
+    newest(runs, eligible).ok().filter(|path| changed(path) >= Some(begun))
+}
+
 fn begins(path: &Path, text: &str) -> bool {
     let name = name(path);
     name.starts_with(text) || name.rsplit_once('-').is_some_and(|(_, hash)| hash.starts_with(text))
@@ -196,6 +201,10 @@ mod tests {
         write_run(&at("bench-4"), &bench, false, 4);
         assert_eq!(latest(Eligible::ANY), Ok(at("bench-4")));
         assert_eq!(latest(Eligible::AGINGS), Ok(at("age-3")));
+        let since = |seconds| {
+            newest_since(directory.path(), Eligible::AGINGS, SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        };
+        assert_eq!((since(3), since(4)), (Some(at("age-3")), None));
     }
 
     #[test]

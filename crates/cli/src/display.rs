@@ -6,9 +6,10 @@ use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
 use senesce_core::analysis::{Finding, Verdict};
+use senesce_core::resume::continue_with;
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of, significant};
-use senesce_runner::{Outcome, State, interrupted_words};
+use senesce_runner::{Outcome, State};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -143,15 +144,14 @@ const MOST_REASONS: usize = 3;
 pub(crate) fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
-        State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
+        State::Interrupted => eprintln!("senesce: {}", outcome.interrupted_words()),
         State::Failed(count) => {
             eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
             for (reason, steps) in group_similar(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {steps}: {}", visible_line(reason));
             }
-            eprintln!(
-                "hint: the same command repeats only the failed steps; stop other load first if it was the cause"
-            );
+            eprintln!("hint: stop other load first if it was the cause; only the failed steps are repeated");
+            eprintln!("hint: {}", continue_with(&outcome.continued_by));
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }

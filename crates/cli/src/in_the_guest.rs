@@ -3,23 +3,27 @@
 mod shares;
 
 use crate::Exit;
-use crate::session::Session;
+use crate::arguments::{Eligible, newest_since};
+use crate::session::{Session, runs_directory};
 use clap::{ArgMatches, FromArgMatches};
 use senesce_core::Record;
 use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
+use senesce_core::resume::{self, continue_with, same_command};
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_exp_aging::age::{AgeSpec, spec_of_run};
+use senesce_exp_aging::age::{AgeSpec, RESUME, spec_of_run};
 use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, GuestTime, KeptFiles};
 use senesce_volume::TargetSpec;
 pub(crate) use shares::Shares;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-/// Runs the arguments of this process, without `--vm`, in a guest. Files below `--out` or `./senesce-runs` stay on the host.
-pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
+/// Runs the arguments of this process, without `--vm` (which may be `given`), in a guest. Files below `--out` or
+/// `./senesce-runs` stay on the host.
+pub fn run(verb: &str, arguments: &ArgMatches, given: bool, session: &Session) -> Result<Exit, Failure> {
     check(verb, arguments)?;
     let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
@@ -50,26 +54,33 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         time_limit: None,
     };
     session.clear();
+    let begun = SystemTime::now();
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
-    let outcome = outcome.map_err(|error| match aging {
-        Some(_) => resumable(error.into(), arguments),
-        None => interrupted(error.into(), "the same command continues it, or starts it again"),
+    let outcome = outcome.map_err(|error| {
+        let eligible = if aging.is_some() { Eligible::AGINGS } else { Eligible::ANY };
+        let written = newest_since(&runs_directory(), eligible, begun);
+        interrupted(error.into(), &continued_by(aging.is_some(), given, arguments, written.as_deref()))
     })?;
     Ok(Exit::Command(outcome.exit_status))
 }
 
-fn resumable(failure: Failure, arguments: &ArgMatches) -> Failure {
-    let named = ["resume", "out"].into_iter().find_map(|id| arguments.get_one::<PathBuf>(id));
-    let hint = match named {
-        Some(run) => format!("senesce age --resume {} continues it", run.display()),
-        None => "senesce age --resume RUN continues it (senesce runs list shows the path)".into(),
-    };
-    interrupted(failure, &hint)
+/// Returns the command that continues a run whose guest was ended. `written`: the run that the guest wrote in `./senesce-runs`.
+fn continued_by(is_aging: bool, given: bool, arguments: &ArgMatches, written: Option<&Path>) -> String {
+    let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
+    let path = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());
+    let named = ["resume", "out"].into_iter().find_map(path).map(PathBuf::as_path);
+    match named.or(written) {
+        Some(run) if is_aging => {
+            let verb = if given { format!("--vm {RESUME}") } else { RESUME.into() };
+            resume::command(&verb, run)
+        }
+        _ => same_command(written.filter(|_| named.is_none())),
+    }
 }
 
-fn interrupted(failure: Failure, hint: &str) -> Failure {
+fn interrupted(failure: Failure, command: &str) -> Failure {
     match failure.exit_code() {
-        code @ ExitCode::Interrupted => Failure::new(code, format!("{failure}\nhint: {hint}")),
+        code @ ExitCode::Interrupted => Failure::new(code, format!("{failure}\nhint: {}", continue_with(command))),
         _ => failure,
     }
 }
@@ -274,6 +285,27 @@ mod tests {
             let aging = aging(verb, arguments).unwrap();
             assert_eq!((aging.needs_virtual_time(), aging.spec.commits_by_plan()), (needs, may), "{words:?}");
         }
+    }
+
+    #[test]
+    fn ended_guest_has_a_command_that_continues_its_run() {
+        let written = Path::new("senesce-runs/x-1");
+        let continued = |words: &[&str], written: Option<&Path>| {
+            let words = [&["senesce"], words].concat();
+            let matches = crate::command().try_get_matches_from(words).unwrap();
+            let (verb, arguments) = matches.subcommand().unwrap();
+            continued_by(verb == "age", matches.get_flag(crate::IN_A_GUEST), arguments, written)
+        };
+        let age = ["age", "image:a.img,size=1G"];
+        let named = [&age[..], &["--out", "run"]].concat();
+        assert_eq!(continued(&age, Some(written)), "senesce age --resume senesce-runs/x-1");
+        assert_eq!(continued(&named, Some(written)), "senesce age --resume run");
+        assert_eq!(continued(&["age", "--resume", "run"], None), "senesce age --resume run");
+        assert_eq!(continued(&[&["--vm"], &named[..]].concat(), None), "senesce --vm age --resume run");
+        assert_eq!(continued(&age, None), same_command(None), "it has no record");
+        let zoned = ["zoned", "measure", "auto", "--op", "append"];
+        assert_eq!(continued(&zoned, Some(written)), same_command(Some(written)));
+        assert_eq!(continued(&[&zoned[..], &["--out", "run"]].concat(), Some(written)), same_command(None));
     }
 
     #[test]

@@ -116,8 +116,9 @@ fn main() -> std::process::ExitCode {
         return code(failure.exit_code());
     }
     let needs_guest = || !verbs::demo::is_stored(name, arguments) && in_the_guest::is_needed(name, arguments, &session);
-    if matches.get_flag(IN_A_GUEST) || needs_guest() {
-        return ended(in_the_guest::run(name, arguments, &session), &session);
+    let given = matches.get_flag(IN_A_GUEST);
+    if given || needs_guest() {
+        return ended(in_the_guest::run(name, arguments, given, &session), &session);
     }
     let found = (verb.run)(arguments, &session).map_err(|failure| in_the_guest::hinted(name, failure));
     ended(found.map_err(|failure| image_hint::hinted(name, failure)), &session)

@@ -28,6 +28,7 @@ pub mod progress;
 pub mod prometheus;
 pub mod published;
 pub mod record;
+pub mod resume;
 pub mod rows;
 pub mod seed;
 pub mod text;

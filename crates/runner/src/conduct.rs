@@ -7,12 +7,12 @@ use crate::step_progress::{Pace, StepProgress};
 use crate::{Planned, Run};
 use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::{Interrupt, set_last_words};
+use senesce_core::resume::{self, continue_with};
 use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Level, Peers, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -72,8 +72,10 @@ pub struct Outcome {
     pub state: State,
     /// The exit code if the run is done.
     pub verdict: ExitCode,
-    /// Whether the same command starts it over if it was interrupted.
+    /// Whether it starts over if it was interrupted.
     pub starts_over: bool,
+    /// The command that continues it.
+    pub continued_by: String,
     /// Why steps failed, and the number of steps; the most frequent reason first.
     pub reasons: Vec<(String, usize)>,
 }
@@ -85,6 +87,11 @@ impl Outcome {
             State::Failed(_) => ExitCode::RunFailed,
             State::Interrupted => ExitCode::Interrupted,
         }
+    }
+
+    /// Returns the message for a run that the user interrupted.
+    pub fn interrupted_words(&self) -> String {
+        interrupted_words(&self.path, self.starts_over, &self.continued_by)
     }
 }
 
@@ -125,7 +132,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         together: 1,
     };
     let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
-    set_last_words(&interrupted_words(&path.display(), starts_over));
+    set_last_words(&interrupted_words(&path, starts_over, &continued_by::<R>(&path, how)));
     warn_of_changes(&here, &mut context)?;
     let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
@@ -151,10 +158,11 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     let mut directory = context.directory;
     directory.sync()?;
     let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
-    let outcome = match outcome::<R>(path, state) {
+    let outcome = match outcome::<R>(path, state, how) {
         // It was interrupted before there was anything to analyse.
         Err(_) if state == State::Interrupted => {
-            let words = interrupted_words(&directory.path().display(), starts_over);
+            let path = directory.path();
+            let words = interrupted_words(path, starts_over, &continued_by::<R>(path, how));
             return Err(Failure::new(ExitCode::Interrupted, words));
         }
         other => other?,
@@ -180,16 +188,15 @@ fn warn_of_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> 
     }
 }
 
-/// Returns the message for a run that the user interrupted.
-pub fn interrupted_words(path: &impl Display, starts_over: bool) -> String {
-    let goes_on = if starts_over { "starts it over" } else { "continues it" };
-    format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
+fn interrupted_words(path: &Path, starts_over: bool, command: &str) -> String {
+    let over = if starts_over { ", but the run starts over" } else { "" };
+    format!("interrupted; the record {} is kept{over}\nhint: {}", path.display(), continue_with(command))
 }
 
 /// Returns the result of a complete run, unless the user asked for another.
 fn stored<R: Run>(path: PathBuf, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     if !how.again {
-        return outcome::<R>(path, State::WasDone);
+        return outcome::<R>(path, State::WasDone, how);
     }
     let path = path.display();
     Err(Failure::usage(format!(
@@ -198,12 +205,21 @@ fn stored<R: Run>(path: PathBuf, how: &Conduct<'_>) -> Result<Outcome, Failure> 
     )))
 }
 
-fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
+/// Returns the command that continues the run in `path`.
+fn continued_by<R: Run>(path: &Path, how: &Conduct<'_>) -> String {
+    match R::SPECIAL.resumed_by {
+        Some(verb) => resume::command(verb, path),
+        None => resume::same_command(how.out.is_none().then_some(path)),
+    }
+}
+
+fn outcome<R: Run>(path: PathBuf, state: State, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let (spec, recorded) = (spec_of::<R>(&record)?, Recorded::of(&record)?);
     let (verdict, starts_over) = (R::exit_code(&spec, &recorded), (R::SPECIAL.starts_over)(&spec, &recorded));
     let reasons = counted(recorded.failures().into_iter().map(|(_, reason)| reason));
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, reasons })
+    let continued_by = continued_by::<R>(&path, how);
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, continued_by, reasons })
 }
 
 /// Counts each reason, the most frequent first.

@@ -20,7 +20,7 @@ mod step_progress;
 mod tests;
 
 pub use analyse::{analyse, spec_of};
-pub use conduct::{Conduct, Outcome, State, conduct, default_path, interrupted_words, new_plan};
+pub use conduct::{Conduct, Outcome, State, conduct, default_path, new_plan};
 pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
 pub use identity::{Digest, Identity, repetitions};

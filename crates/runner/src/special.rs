@@ -17,6 +17,8 @@ pub struct Special<R: Run> {
     pub before_next: fn(&R::Spec, &mut Context<'_, R>) -> Result<(), Failure>,
     /// Whether the same command starts an interrupted run from the beginning instead of continuing it.
     pub starts_over: fn(&R::Spec, &Recorded<R>) -> bool,
+    /// Verb that continues a run by its directory, such as `age --resume`; `None`: the command of the run.
+    pub resumed_by: Option<&'static str>,
     /// Entries of the result whose numbers are not measurements of the run, at any depth: the machine, a requested length.
     pub not_measured: &'static [&'static str],
 }
@@ -28,6 +30,7 @@ impl<R: Run> Special<R> {
         left_out: |_| None,
         before_next: |_, _| Ok(()),
         starts_over: |_, recorded| !recorded.has_done_a_step(),
+        resumed_by: None,
         not_measured: &[],
     };
 }

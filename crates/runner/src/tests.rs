@@ -3,6 +3,7 @@
 use super::*;
 use senesce_core::analysis::Better;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::resume::{continue_with, same_command};
 use senesce_core::{Progress, Record, RunDirectory};
 use serde::Deserialize;
 use std::path::Path;
@@ -172,10 +173,22 @@ fn only_run_with_a_finished_step_is_continued() {
         let how = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&run) };
         let outcome = conduct::<Count>(&spec(directory.path()), Seed(1), &how).unwrap();
         assert_eq!(outcome.state, State::Interrupted);
-        interrupted_words(&"run", outcome.starts_over)
+        let words = outcome.interrupted_words();
+        assert!(words.ends_with(&format!("\nhint: {}", continue_with(&same_command(None)))), "{words}");
+        outcome.starts_over
     };
-    assert!(ended_after(0).ends_with("the same command with --out run starts it over"));
-    assert!(ended_after(1).ends_with("the same command with --out run continues it"));
+    assert!(ended_after(0));
+    assert!(!ended_after(1));
+}
+
+#[test]
+fn command_that_continues_names_the_default_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let quiet = Conduct::quietly(directory.path());
+    let how = Conduct { out: None, runs: directory.path().into(), ..quiet };
+    let outcome = conduct::<Count>(&spec(directory.path()), Seed(1), &how).unwrap();
+    assert_eq!(outcome.continued_by, same_command(Some(&outcome.path)));
+    assert!(outcome.continued_by.contains(" --out "));
 }
 
 #[test]

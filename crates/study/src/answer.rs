@@ -71,7 +71,7 @@ fn interrupted_text(results: &Results) -> String {
         false => format!("{done} of {}", number_of(results.progress.1, "run")),
     };
     let few = if is_tested(&results.answers) { "" } else { ", too few for a comparison" };
-    format!("interrupted: {runs} measured and kept{few}; the same command continues the study.")
+    format!("interrupted: {runs} measured and kept{few}.")
 }
 
 fn is_measured(metric: &str) -> bool {

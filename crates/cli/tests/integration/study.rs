@@ -117,7 +117,7 @@ fn interrupted_study_reports_how_to_continue() {
     crate::common::interrupt(&child);
     let ended = child.wait_with_output().expect("wait");
     assert_eq!(ended.status.code(), Some(130), "{}", stderr(&ended));
-    assert!(stderr(&ended).contains("continues it"), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("\nhint: continue with: "), "{}", stderr(&ended));
     let result = json(&ended);
     assert_eq!(result["interrupted"], true, "{result}");
     assert!(result["answer"].as_str().unwrap().starts_with("interrupted: "), "{result}");

@@ -296,7 +296,8 @@ impl<'a, 'b> Watch<'a, 'b> {
         let now = Instant::now();
         let seconds = self.execution.seconds_before + now.duration_since(self.begun).as_secs_f64();
         self.sampled = Some((now, completed));
-        space::watch((self.execution.free)(), self.execution.writes, completed, self.execution.len)?;
+        let position = (completed, self.execution.len);
+        space::watch(self.context.path(), (self.execution.free)(), self.execution.writes, position)?;
         self.estimate(completed, seconds);
         let begun = Instant::now();
         if begun >= self.measure_at {

@@ -35,12 +35,16 @@ use recorded_aging::RecordedAging;
 use run::Start;
 use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{Clock, Data};
+use senesce_core::resume::{self, continue_with};
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table, number_of};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
 use unrequested_commits::{UnrequestedCommits, unused_commit_time};
+
+/// The verb that continues an aging by its run directory.
+pub const RESUME: &str = "age --resume";
 
 pub struct Age {
     course: ExtendedSpec,
@@ -81,6 +85,7 @@ impl Run for Age {
 
     const SPECIAL: Special<Self> = Special {
         starts_over: |spec, recorded| !run::Start::of(spec, recorded).continues,
+        resumed_by: Some(RESUME),
         not_measured: NOT_MEASURED,
         ..Special::NONE
     };
@@ -131,8 +136,8 @@ impl Run for Age {
     fn analyse(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let found = RecordedAging::of(recorded.events());
         let rehearsal = found.rehearsal.ok_or_else(|| {
-            let words =
-                format!("{} ended before its plan was made; run the same command again", recorded.path.display());
+            let hint = continue_with(&resume::command(RESUME, &recorded.path));
+            let words = format!("{} ended before its plan was made\nhint: {hint}", recorded.path.display());
             Failure::new(ExitCode::RunFailed, words)
         })?;
         let (executed, examined) = (found.executed, found.layout);
@@ -329,10 +334,7 @@ fn compressed_words(ended: Option<&ExecutionEnd>) -> &'static str {
             "compressed: the layout is proven equal to that of a full aging on the measured volumes (senesce help \
              compressed-aging), not on this one"
         }
-        None => {
-            "compressed and not complete: an intermediate layout was never compared with that of a full aging; \
-             continue with --resume"
-        }
+        None => "compressed and not complete: an intermediate layout was never compared with that of a full aging",
     }
 }
 

@@ -3,6 +3,7 @@
 use super::events::Rehearsal;
 use super::extended_spec::ExtendedSpec;
 use super::parts::{PartState, WholePlan};
+use senesce_core::resume::{continue_with, same_command};
 use senesce_core::{ExitCode, Failure, Progress};
 use senesce_sys::clock::thread_cpu_time;
 use serde::{Deserialize, Serialize};
@@ -37,10 +38,9 @@ pub(crate) fn rehearse(
             planner.skip_to((reached + BETWEEN_LOOKS).min(len));
             progress.position(done * len + planner.operations_done(), "");
             if stop() {
-                return Err(Failure::new(
-                    ExitCode::Interrupted,
-                    "interrupted while planning; run the same command again",
-                ));
+                let hint = continue_with(&same_command(None));
+                let words = format!("interrupted while planning\nhint: {hint}");
+                return Err(Failure::new(ExitCode::Interrupted, words));
             }
             if planner.operations_done() == reached {
                 break;

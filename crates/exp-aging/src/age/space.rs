@@ -1,8 +1,10 @@
 //! Checks the space that a plan needs before the first file, and watches it during the execution.
 
+use super::RESUME;
 use super::events::Rehearsal;
 use super::spec::AgeSpec;
 use senesce_aging::{AgingError, Data, Interleaved, Summary};
+use senesce_core::resume::{self, continue_with};
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_volume::FileSystem;
 use std::path::Path;
@@ -73,14 +75,21 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 const SLACK: u64 = 64 << 20;
 const RESERVE: u64 = 256 << 20;
 
-pub(crate) fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
+/// Stops the aging in `run` before the host has no space for its image.
+pub(crate) fn watch(
+    run: &Path,
+    free: Option<Bytes>,
+    needed: Option<Bytes>,
+    (operation, len): (u64, u64),
+) -> Result<(), Failure> {
     let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
     match free {
         Some(free) if free.0 < reserve => Err(Failure::new(
             ExitCode::RunFailed,
             format!(
                 "stopped after operation {operation} of {len}: {free} are left for the image to grow into \
-                 (in memory, or in the file system that holds it); make space and continue with --resume"
+                 (in memory, or in the file system that holds it); make space\nhint: {}",
+                continue_with(&resume::command(RESUME, run))
             ),
         )),
         _ => Ok(()),
@@ -137,10 +146,11 @@ pub(super) mod tests {
     #[test]
     fn run_stops_before_the_host_is_full() {
         let needed = Some(Bytes::gib(4));
-        assert!(watch(None, needed, 1, 2).is_ok());
-        assert!(watch(Some(Bytes::gib(1)), needed, 1, 2).is_ok());
-        let stopped = watch(Some(Bytes::mib(200)), needed, 17, 20).unwrap_err();
-        assert!(stopped.to_string().contains("operation 17 of 20") && stopped.to_string().contains("--resume"));
-        assert!(watch(Some(Bytes::mib(200)), Some(Bytes::mib(100)), 1, 2).is_ok());
+        let watch = |free, needed, position| watch(Path::new("run"), free, needed, position);
+        assert!(watch(None, needed, (1, 2)).is_ok());
+        assert!(watch(Some(Bytes::gib(1)), needed, (1, 2)).is_ok());
+        let stopped = watch(Some(Bytes::mib(200)), needed, (17, 20)).unwrap_err().to_string();
+        assert!(stopped.contains("operation 17 of 20") && stopped.ends_with(" --resume run"), "{stopped}");
+        assert!(watch(Some(Bytes::mib(200)), Some(Bytes::mib(100)), (1, 2)).is_ok());
     }
 }

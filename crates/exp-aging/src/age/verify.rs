@@ -1,12 +1,13 @@
 //! `senesce verify`: compares a target with its record.
 
-use super::Age;
 use super::events::Event;
 use super::extended_spec::ExtendedSpec;
 use super::final_layout::with_digest;
 use super::run::last_checkpoint;
+use super::{Age, RESUME};
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
+use senesce_core::resume::{self, continue_with};
 use senesce_core::{Failure, Progress, Record};
 use senesce_layout::Layout;
 use senesce_runner::{Recorded, spec_of};
@@ -52,8 +53,8 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
     let course = ExtendedSpec::of(&spec_of::<Age>(&record)?, recorded.events());
     let spec = &course.spec;
     if !execution_ended(&recorded) {
-        let remedy = format!("its execution has not ended; continue it with senesce age --resume {}", path.display());
-        return Err(words(&remedy));
+        let hint = continue_with(&resume::command(RESUME, path));
+        return Err(words(&format!("its execution has not ended\nhint: {hint}")));
     }
     let position = last_checkpoint(&recorded).map_or(0, |checkpoint| checkpoint.operation);
     let target = match &spec.target {

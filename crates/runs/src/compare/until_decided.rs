@@ -6,6 +6,7 @@ use super::{Comparison, Options, Row, comparable, groups_of, margin, rows, setti
 use crate::decided::direction;
 use crate::measurements;
 use rand::Rng;
+use senesce_core::resume::{continue_with, same_command};
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed, number_of};
 use senesce_runner::Registry;
 use senesce_runner::{Conduct, State};
@@ -127,7 +128,7 @@ fn run_once(
     match outcome.state {
         State::Interrupted => Err(Failure::new(
             ExitCode::Interrupted,
-            "interrupted; the rounds so far are kept, the same command continues the comparison",
+            format!("interrupted; the rounds so far are kept\nhint: {}", continue_with(&same_command(None))),
         )),
         State::Failed(_) => Err(Failure::new(
             ExitCode::RunFailed,

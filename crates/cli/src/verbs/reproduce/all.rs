@@ -10,6 +10,7 @@ use clap::{ArgMatches, Command as Arguments};
 use rustix::process::{Pid, Signal, kill_process};
 use senesce_core::analysis::{Score, Table};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::resume::{continue_with, same_command};
 use senesce_core::{ExitCode, Failure, Level, Plan, Record, Span};
 use senesce_runner::{Reproducible, default_path};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ enum Outcome {
     Done,
     /// The estimate exceeds the remaining time.
     TooLong,
-    /// The time ended or a signal came; the same command continues it.
+    /// The time ended or a signal came.
     Stopped,
     /// Requirement that this machine does not meet.
     Missing(String),
@@ -73,6 +74,9 @@ pub(super) fn run(chosen: &ArgMatches, session: &Session) -> Result<Exit, Failur
         }
     }
     present(&lines, chosen.get_flag("json"))?;
+    if lines.iter().any(|line| line.outcome == Outcome::Stopped) {
+        eprintln!("hint: {}", continue_with(&same_command(None)));
+    }
     Ok(exit_code(&lines, &interrupt).into())
 }
 
@@ -203,7 +207,7 @@ impl Outcome {
             Self::WasDone => ("done before", ""),
             Self::Done => ("done", ""),
             Self::TooLong => ("does not fit into the time", ""),
-            Self::Stopped => ("stopped", "the same command continues it"),
+            Self::Stopped => ("stopped", "not complete"),
             Self::Missing(reason) => ("not possible here", reason),
             Self::Failed(reason) => ("failed", reason),
             Self::Planned => ("would run", ""),
