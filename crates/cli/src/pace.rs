@@ -1,6 +1,7 @@
 //! The rate of a phase, and its remaining time.
 
-use senesce_core::progress::{KNOWN_SHARE, left};
+use senesce_core::machine::time_is_virtual;
+use senesce_core::progress::KNOWN_SHARE;
 use senesce_core::significant;
 use std::time::{Duration, Instant};
 
@@ -33,20 +34,20 @@ impl Pace {
         self.total > 0
     }
 
-    /// Formats rate and remaining time: `85 MiB/s, 40 s left` for the unit ` MiB`. Empty in the first second.
+    /// Formats rate and remaining time: `85 MiB/s, 40 s left` for the unit ` MiB`. Empty in the first second, and in
+    /// virtual time: only a pace and timers move that clock, not the work.
     pub(crate) fn words(&self, unit: &str) -> String {
-        self.words_after(self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()), unit)
+        self.words_after(self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()), unit, time_is_virtual())
     }
 
-    fn words_after(&self, elapsed: Duration, unit: &str) -> String {
-        // Work takes no virtual time; only a pace and timers do.
-        if elapsed < Duration::from_secs(1) {
+    fn words_after(&self, elapsed: Duration, unit: &str, is_virtual: bool) -> String {
+        if is_virtual || elapsed < Duration::from_secs(1) {
             return String::new();
         }
         let rate = significant(self.worked() as f64 / elapsed.as_secs_f64());
         let left = match self.seconds_left(elapsed) {
             _ if self.done >= self.total => String::new(),
-            Some(seconds) => format!(", {} {}", duration(seconds), left()),
+            Some(seconds) => format!(", {} left", duration(seconds)),
             None => ", estimating the time left".into(),
         };
         format!("{rate}{unit}/s{left}")
@@ -95,11 +96,17 @@ mod tests {
 
     #[test]
     fn words_have_no_remaining_time_at_the_end_or_without_a_total() {
-        let words = |pace: Pace| pace.words_after(Duration::from_secs(10), " files");
+        let words = |pace: Pace| pace.words_after(Duration::from_secs(10), " files", false);
         assert_eq!(words(pace(0, 100, 100)), "10 files/s");
         assert_eq!(words(pace(0, 100, 0)), "10 files/s");
         assert_eq!(words(pace(0, 100, 200)), "10 files/s, 10 s left");
-        assert_eq!(pace(0, 100, 200).words_after(Duration::ZERO, " files"), "", "in virtual time");
+        assert_eq!(pace(0, 100, 200).words_after(Duration::ZERO, " files", false), "");
         assert_eq!([100.0, 5400.0].map(duration), ["2 min", "1.5 h"]);
+    }
+
+    #[test]
+    fn virtual_time_has_no_rate() {
+        // The waits for ticks of the kernel add up to seconds.
+        assert_eq!(pace(0, 100, 200).words_after(Duration::from_secs(10), " MiB", true), "");
     }
 }

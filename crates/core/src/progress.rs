@@ -14,17 +14,12 @@ pub trait Progress: Send + Sync {
 
     /// Starts step `number` of `count`; all remaining steps take about `seconds_left` (0: unknown).
     fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
-        let left = if seconds_left > 0.0 { format!(", about {seconds_left:.0} s {}", left()) } else { String::new() };
+        let left = if seconds_left > 0.0 { format!(", about {seconds_left:.0} s left") } else { String::new() };
         self.phase(&format!("{number} of {count}: {text}{left}"), 0, "");
     }
 
     /// Shows a message that stays on the screen: a warning, or an automatic choice.
     fn say(&self, _message: &str) {}
-}
-
-/// Returns `left`, after a remaining time, and whose time that is.
-pub fn left() -> &'static str {
-    if crate::machine::time_is_virtual() { "of virtual time left" } else { "left" }
 }
 
 /// Discards everything.

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::{Planned, Run};
+use senesce_core::machine::time_is_virtual;
 use senesce_core::progress::KNOWN_SHARE;
 
 pub(crate) struct StepProgress<'a> {
@@ -71,10 +72,10 @@ impl StepProgress<'_> {
     }
 
     /// Returns the seconds left at the pace of the steps so far. 0 while that is unknown: an estimate can be off
-    /// tenfold.
+    /// tenfold. Virtual time is not that of the user.
     fn left(&self) -> f64 {
         let done = self.pace.estimated();
-        let is_known = done >= KNOWN_SHARE * (done + self.seconds_left);
+        let is_known = done >= KNOWN_SHARE * (done + self.seconds_left) && !time_is_virtual();
         self.pace.factor().filter(|_| is_known).map_or(0.0, |factor| self.seconds_left * factor)
     }
 

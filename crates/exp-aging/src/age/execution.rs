@@ -279,8 +279,10 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
     }
 
+    /// Reports the duration of the whole execution, as soon as it is known. A virtual clock does not measure it.
     fn estimate(&mut self, completed: u64, seconds: f64) {
-        if self.estimate.is_some() || completed < self.execution.fill.max(self.execution.from) {
+        let is_filling = completed < self.execution.fill.max(self.execution.from);
+        if self.estimate.is_some() || is_filling || time_is_virtual() {
             return;
         }
         let (begun, from) = *self.filled.get_or_insert((seconds, completed));
