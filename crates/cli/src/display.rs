@@ -9,7 +9,7 @@ use senesce_core::analysis::{Finding, Verdict};
 use senesce_core::resume::continue_with;
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of, significant};
-use senesce_runner::{Outcome, State};
+use senesce_runner::{Outcome, State, group_by_reason};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -123,19 +123,15 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
     Some(format!("claims: {}", words.collect::<Vec<_>>().join(", ")))
 }
 
-/// Joins reasons that differ only in numbers and paths, and keeps the first.
-fn group_similar(reasons: &[(String, usize)]) -> Vec<(&str, usize)> {
-    let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
-    let mut groups: Vec<(Vec<&str>, &str, usize)> = Vec::new();
-    for (reason, steps) in reasons {
-        let words: Vec<&str> = reason.split_whitespace().filter(is_word).collect();
-        match groups.iter_mut().find(|(known, ..)| *known == words) {
-            Some((.., count)) => *count += steps,
-            None => groups.push((words, reason, *steps)),
-        }
-    }
-    groups.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
-    groups.into_iter().map(|(_, reason, count)| (reason, count)).collect()
+/// Counts the failed steps by reason, as `2 steps: no space`; the most frequent reason first.
+fn failed_steps(reasons: &[(String, usize)]) -> Vec<String> {
+    let groups = group_by_reason(reasons.iter().map(|(reason, steps)| (reason.as_str(), *steps)));
+    let mut groups: Vec<(usize, &str)> =
+        groups.into_iter().map(|(reason, steps)| (steps.iter().sum(), reason)).collect();
+    groups.sort_by_key(|(steps, _)| std::cmp::Reverse(*steps));
+    let words =
+        |(steps, reason): (usize, &str)| format!("{}: {}", number_of(steps, "step"), reason.replace('\n', "; "));
+    groups.into_iter().map(words).collect()
 }
 
 /// Maximum number of printed reasons; the record has all.
@@ -147,8 +143,8 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         State::Interrupted => eprintln!("senesce: {}", outcome.interrupted_words()),
         State::Failed(count) => {
             eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
-            for (reason, steps) in group_similar(&outcome.reasons).iter().take(MOST_REASONS) {
-                eprintln!("  {steps}: {}", visible_line(reason));
+            for words in failed_steps(&outcome.reasons).iter().take(MOST_REASONS) {
+                eprintln!("  {}", visible_line(words));
             }
             eprintln!("hint: stop other load first if it was the cause; only the failed steps are repeated");
             eprintln!("hint: {}", continue_with(&outcome.continued_by));
@@ -226,10 +222,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_that_differ_in_numbers_are_joined() {
-        let lost = |seconds: &str| format!("the host gave the processors to other guests (steal) for {seconds} s");
-        let reasons = [("no space".to_string(), 2), (lost("0.067"), 1), (lost("0.1"), 2)];
-        assert_eq!(group_similar(&reasons), [(lost("0.067").as_str(), 3), ("no space", 2)]);
+    fn failed_steps_are_counted_by_reason() {
+        let reasons =
+            [("no space\nhint: free some".to_string(), 1), ("lost 0.067 s".into(), 1), ("lost 1 s".into(), 2)];
+        assert_eq!(failed_steps(&reasons), ["3 steps: lost 0.067 s", "1 step: no space; hint: free some"]);
     }
 
     #[test]

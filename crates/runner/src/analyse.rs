@@ -1,6 +1,6 @@
 //! Analyses a record of any kind and adds the environment and the claims.
 
-use crate::conduct::counted;
+use crate::reasons::group_by_reason;
 use crate::recorded::Recorded;
 use crate::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
@@ -21,13 +21,14 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     caveats.extend(recorded.caveats());
     let failures = recorded.failures();
     if !failures.is_empty() {
-        let reasons = counted(failures.iter().filter_map(|(_, reason)| reason.lines().next())).into_iter().map(
-            |(reason, count)| match count {
-                1 => reason,
-                _ => format!("{reason} ({count} times)"),
-            },
-        );
-        let reasons: Vec<String> = reasons.collect();
+        let first_lines = failures.iter().filter_map(|(_, reason)| Some((reason.lines().next()?, ())));
+        let words = |(reason, times): (&str, Vec<()>)| match times.len() {
+            1 => reason.to_string(),
+            count => format!("{reason} ({count} times)"),
+        };
+        let mut groups = group_by_reason(first_lines);
+        groups.sort_by_key(|(_, times)| std::cmp::Reverse(times.len()));
+        let reasons: Vec<String> = groups.into_iter().map(words).collect();
         let failed = number_of(failures.len(), "failure");
         caveats.push(format!("{failed}, not in the results: {}", reasons.join("; ")));
     }

@@ -2,6 +2,7 @@
 
 use crate::analyse::{analyse, spec_of};
 use crate::context::{Context, interrupted};
+use crate::reasons::counted;
 use crate::recorded::{Common, DoneStep, FailedStep, Recorded, RecordedEvent};
 use crate::step_progress::{Pace, StepProgress};
 use crate::{Planned, Run};
@@ -12,7 +13,7 @@ use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Level, Peers, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -222,15 +223,6 @@ fn outcome<R: Run>(path: PathBuf, state: State, how: &Conduct<'_>) -> Result<Out
     Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, continued_by, reasons })
 }
 
-/// Counts each reason, the most frequent first.
-pub(crate) fn counted<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
-    let mut counts: Vec<(String, usize)> = counts.into_iter().map(|(reason, count)| (reason.into(), count)).collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts
-}
-
 fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {
     let mut session = R::begin(spec, context)?;
     context.keep_pending()?;
@@ -360,15 +352,4 @@ pub fn default_path(runs: &Path, plan: &Plan, again: bool) -> PathBuf {
         return first;
     }
     (2..).map(|number| runs.join(format!("{base}-{number}"))).find(|path| !path.exists()).unwrap_or(first)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_are_counted_and_the_most_frequent_is_first() {
-        let reasons = counted(["no space", "steal", "steal"].into_iter());
-        assert_eq!(reasons, [("steal".to_string(), 2), ("no space".into(), 1)]);
-    }
 }

@@ -2,11 +2,13 @@
 
 use crate::answer;
 use crate::figures;
+use crate::matrix::RunId;
 use crate::results::{Cell, Results};
 use crate::spec::StateKind;
 use senesce_core::analysis::*;
 use senesce_core::machine::has_no_real_times;
 use senesce_core::{Rows, number_of};
+use senesce_runner::group_by_reason;
 use senesce_runs::decided::{change_text, interval_text};
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
@@ -287,22 +289,26 @@ fn variation_percent(cell: &Cell) -> Option<f64> {
 }
 
 fn failed_table(results: &Results) -> Table {
-    let mut table = Table::new("failed", "Failed runs", &["file system", "state", "workload", "runs", "reason"]);
-    let mut counts: BTreeMap<(usize, usize, usize, &str), u64> = BTreeMap::new();
-    for failure in &results.failed {
-        let on = failure.id.on;
-        *counts.entry((on.fs, on.state, failure.id.workload, &failure.reason)).or_default() += 1;
-    }
-    for ((fs, state, workload, reason), count) in counts {
-        table.row((
-            &results.spec.file_system[fs].name,
-            &results.spec.state[state].name,
-            &results.spec.workload[workload].name,
-            count,
-            reason,
-        ));
+    let title = "Failed runs, by reason (those that differ only in numbers are one)";
+    let mut table = Table::new("failed", title, &["runs", "reason", "cells"]);
+    let mut groups = group_by_reason(results.failed.iter().map(|failure| (failure.reason.as_str(), failure.id)));
+    groups.sort_by_key(|(_, runs)| std::cmp::Reverse(runs.len()));
+    for (reason, runs) in groups {
+        table.row((runs.len(), reason.replace('\n', "; "), cells_text(results, &runs)));
     }
     table
+}
+
+/// Names the cells of runs, and if they are several, the number of runs of each.
+fn cells_text(results: &Results, runs: &[RunId]) -> String {
+    let mut counts: BTreeMap<(usize, usize, usize), usize> = BTreeMap::new();
+    runs.iter().for_each(|run| *counts.entry((run.on.fs, run.on.state, run.workload)).or_default() += 1);
+    let cell = |(cell, count): (&(usize, usize, usize), &usize)| {
+        let (fs, state, workload) = results.spec.names(*cell);
+        let count = if counts.len() > 1 { format!(" ({count})") } else { String::new() };
+        format!("{fs} / {state} / {workload}{count}")
+    };
+    counts.iter().map(cell).collect::<Vec<_>>().join(", ")
 }
 
 fn result(results: &Results) -> Value {

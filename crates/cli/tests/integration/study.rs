@@ -132,7 +132,7 @@ fn failed_cell_is_recorded_and_the_rest_continues() {
     let result = json(&output);
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(2), &Value::from(2)));
     assert_eq!(result["interrupted"], false);
-    assert!(stderr(&output).lines().any(|line| line.starts_with("  2: ")), "the reason: {}", stderr(&output));
+    assert!(stderr(&output).lines().any(|line| line.starts_with("  2 steps: ")), "the reason: {}", stderr(&output));
     assert!(printed(directory.path(), "report run --format text").contains("Failed runs"));
 }
 

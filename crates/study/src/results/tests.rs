@@ -76,6 +76,23 @@ fn study_without_a_successful_run_has_no_measured_cell() {
 }
 
 #[test]
+fn failed_runs_are_grouped_by_reason() {
+    let spec = StudySpec::parse("t", STUDY).unwrap();
+    let failed = |fs, reason: &str| {
+        PastEvent::Failed(FailedRun { id: event(fs, false, 1.0, 1.0).id, reason: reason.into() }, 1.0)
+    };
+    let past = [failed(0, "no space"), failed(0, "lost 0.1 s"), failed(1, "lost 0.2 s"), failed(1, "lost 0.3 s")];
+    let results = Results::gather(spec, &past, Vec::new(), Vec::new());
+    let tables = crate::analysis_of(&results).tables;
+    let failed = tables.iter().find(|table| table.id == "failed").unwrap();
+    let expected = serde_json::json!([
+        [3, "lost 0.1 s", "ext4 / fresh / webserver (1), xfs / fresh / webserver (2)"],
+        [1, "no space", "ext4 / fresh / webserver"],
+    ]);
+    assert_eq!(serde_json::json!(failed.rows), expected);
+}
+
+#[test]
 fn single_cell_is_reported_without_counts_of_comparisons() {
     let spec = StudySpec::parse("t", &STUDY.replace(", { kind = \"xfs\" }", "")).unwrap();
     let results = Results::gather(spec, &[PastEvent::Run(event(0, false, 1.0, 1.0))], Vec::new(), Vec::new());

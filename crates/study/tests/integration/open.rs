@@ -46,10 +46,16 @@ pub fn temporary_directory() -> TemporaryDirectory {
     TemporaryDirectory { directory: tempfile::tempdir().expect("a temporary directory"), _alone }
 }
 
-fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
+/// Returns a part of the name of each failed cell (0: file system, 1: state, 2: workload) with the reason.
+fn reasons(outcome: &Outcome, part: usize) -> Vec<(String, String)> {
     let failed = outcome.analysis.tables.iter().find(|table| table.id == "failed").expect("failed runs");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    failed.rows.iter().map(|row| (text(&row[column]), text(&row[4]))).collect()
+    let named = |row: &Vec<Value>| -> Vec<(String, String)> {
+        let cells = text(&row[2]);
+        let name = |cell: &str| cell.split(" (").next()?.split(" / ").nth(part).map(str::to_string);
+        cells.split(", ").filter_map(name).map(|name| (name, text(&row[1]))).collect()
+    };
+    failed.rows.iter().flat_map(named).collect()
 }
 
 #[test]
