@@ -1,12 +1,13 @@
-//! Formats tables within a width: words are wrapped inside their columns; if that is not enough, each row becomes a list.
+//! Formats tables within a width. A column that is equal in all rows is named once, words are wrapped inside their columns, and
+//! wide tables are split; if that is not enough, each row becomes a list.
 
+mod part;
+
+use part::Part;
 use std::io::{self, Write};
 
 /// Spaces between columns, and before the first one.
 pub(crate) const GAP: usize = 2;
-
-/// A wider column of words is not narrowed further.
-const NARROWEST: usize = 10;
 
 /// Writes a table of at most `limit` characters per line; `None`: unlimited.
 pub(crate) fn write(
@@ -16,43 +17,46 @@ pub(crate) fn write(
     numeric: &[bool],
     limit: Option<usize>,
 ) -> io::Result<()> {
-    let limit = limit.unwrap_or(usize::MAX);
-    match fit(heads, rows, numeric, limit) {
-        Some(widths) => {
-            write_row(out, heads, numeric, &widths)?;
-            rows.iter().try_for_each(|row| write_row(out, row, numeric, &widths))
+    let (whole, limit) = (Part::of(heads, rows, numeric), limit.unwrap_or(usize::MAX));
+    if let Some(widths) = whole.unwrapped(limit) {
+        return whole.write(out, &widths);
+    }
+    let (part, constants) = whole.without_constants();
+    if !constants.is_empty() {
+        let words = format!("in all rows: {}", constants.join(", "));
+        for line in wrap(&words, limit.saturating_sub(GAP).max(1)) {
+            writeln!(out, "{}{line}", " ".repeat(GAP))?;
         }
-        None => rows.iter().try_for_each(|row| write_list(out, heads, row, limit)),
     }
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn total(widths: &[usize]) -> usize {
-    widths.iter().map(|width| width + GAP).sum()
-}
-
-/// Computes the width of each column: columns of words shrink, the widest first; numbers do not.
-pub(crate) fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
-    let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index)).map(|cell| length(cell)).max();
-    let natural = |index: usize| cells(index).unwrap_or(0).max(length(&heads[index]));
-    let mut widths: Vec<usize> = (0..heads.len()).map(natural).collect();
-    let least = |index: usize| match numeric[index] {
-        true => heads[index].split(' ').map(length).max().unwrap_or(0).max(cells(index).unwrap_or(0)),
-        false => widths[index].min(NARROWEST),
+    let Some(parts) = part.split(limit) else {
+        return part.rows.iter().try_for_each(|row| write_list(out, &part.heads, row, limit));
     };
-    let least: Vec<usize> = (0..heads.len()).map(least).collect();
-    if total(&least) > limit {
-        return None;
+    for (number, (part, widths)) in parts.iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        part.write(out, widths)?;
     }
-    while total(&widths) > limit {
-        let widest =
-            (0..widths.len()).filter(|index| widths[*index] > least[*index]).max_by_key(|index| widths[*index])?;
-        widths[widest] -= 1;
+    Ok(())
+}
+
+/// Returns the columns that a text takes. Colours (ECMA-48, SGR) take none.
+pub(crate) fn length(text: &str) -> usize {
+    let (mut count, mut characters) = (0, text.chars());
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => {
+                let _ = characters.find(char::is_ascii_alphabetic);
+            }
+            _ => count += 1,
+        }
     }
-    Some(widths)
+    count
+}
+
+/// Computes the width of each column within the limit, if that is possible.
+pub(crate) fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
+    Part::of(heads, rows, numeric).fit(limit)
 }
 
 pub(crate) fn write_row(out: &mut impl Write, cells: &[String], numeric: &[bool], widths: &[usize]) -> io::Result<()> {
@@ -89,12 +93,12 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         let mut rest: Vec<char> = word.chars().collect();
         let line = lines.last_mut().expect("there is one");
         let blank = usize::from(!line.is_empty());
-        if length(line) + blank + rest.len() <= width {
+        if length(line) + blank + length(word) <= width {
             *line += &" ".repeat(blank);
             line.extend(rest);
             continue;
         }
-        while rest.len() > width {
+        while length(word) > width && rest.len() > width {
             let behind = rest.split_off(width);
             lines.push(rest.into_iter().collect());
             rest = behind;
@@ -139,16 +143,37 @@ mod tests {
 
     #[test]
     fn rows_become_lists_if_columns_do_not_fit() {
-        let narrow = text(Some(30));
-        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        let narrow = text(Some(22));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 22), "{narrow}");
         assert!(narrow.starts_with("  metric: throughput\n"), "{narrow}");
         assert!(narrow.contains("  verdict: undecided\n"), "{narrow}");
+    }
+
+    #[test]
+    fn parts_of_a_table_follow_each_other() {
+        let narrow = text(Some(26));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 26), "{narrow}");
+        let (first, second) = narrow.split_once("\n\n").unwrap();
+        assert!(first.starts_with("  metric") && second.starts_with("  metric"), "{narrow}");
+        assert!(first.contains("1234567") && second.contains("undecided"), "{narrow}");
+    }
+
+    #[test]
+    fn common_values_are_named_once() {
+        let heads = ["run", "kind", "seed"].map(str::to_string);
+        let row = |run: &str| [run, "bench", "42"].map(str::to_string).to_vec();
+        let mut out = Vec::new();
+        write(&mut out, &heads, &[row("one"), row("two")], &[false, false, true], Some(16)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines, ["in all rows:", "kind bench,", "seed 42", "run", "one", "two"]);
     }
 
     #[test]
     fn words_longer_than_a_line_are_broken() {
         assert_eq!(wrap("a bcdefghi", 4), ["a", "bcde", "fghi"]);
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("\u{1b}[33m WARN\u{1b}[0m two", 8), ["\u{1b}[33m WARN\u{1b}[0m", "two"]);
         assert_eq!(wrap("", 4), [""]);
     }
 }

@@ -128,6 +128,22 @@ impl Decision {
         self.text_with(&at_margin(margin))
     }
 
+    /// Returns the text for a table whose title names the margin: `undecided: 3.2 % detectable, 24 repetitions needed`.
+    pub fn short_text(&self) -> String {
+        let Verdict::Undecided { detectable, repetitions_needed } = &self.verdict else { return self.text() };
+        let units = self.units();
+        let found = match self.verdict.is_too_noisy() {
+            true => "too noisy".to_string(),
+            false => format!("{:.1} % detectable", (detectable - 1.0) * 100.0),
+        };
+        let needed = match repetitions_needed {
+            Some(needed) if *needed > PRACTICAL_UNITS => format!("more than {PRACTICAL_UNITS} {units} needed"),
+            Some(needed) => format!("{needed} {units} needed"),
+            None => format!("no number of {units} is enough"),
+        };
+        format!("undecided: {found}, {needed}")
+    }
+
     fn text_with(&self, at: &str) -> String {
         match &self.verdict {
             Verdict::Undecided { repetitions_needed, .. } if self.verdict.is_too_noisy() => {
@@ -272,6 +288,16 @@ mod tests {
             assert!(text.contains(part) && text.contains("at the margin of 2 %"), "{text}");
             assert!(!text.contains("5691") && !text.contains("3240"), "{text}");
         }
+    }
+
+    #[test]
+    fn short_text_has_the_change_and_the_number_that_decides() {
+        let short = |verdict| Decision { interval: None, unit: None, verdict }.short_text();
+        let undecided = |detectable, repetitions_needed| short(Verdict::Undecided { detectable, repetitions_needed });
+        assert_eq!(undecided(1.032, Some(24)), "undecided: 3.2 % detectable, 24 repetitions needed");
+        assert_eq!(undecided(1.1, None), "undecided: 10.0 % detectable, no number of repetitions is enough");
+        assert_eq!(undecided(1.1, Some(5691)), "undecided: too noisy, more than 100 repetitions needed");
+        assert_eq!(short(Verdict::Worse), "worse");
     }
 
     #[test]

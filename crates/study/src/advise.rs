@@ -1,12 +1,12 @@
 //! `advise`: generates a study of the file systems for a purpose and ranks them by its result.
 
 use crate::adaptive::MOST;
-use crate::answer::needed_text;
+use crate::answer::{needed_text, verdicts_text};
 use crate::entries::WorkloadSpec;
 use crate::ready::ReadyWorkload;
 use senesce_core::{Bytes, Rows, Span, Table, number_of};
 use senesce_stats::verdict::{MARGIN, at_margin};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -132,8 +132,9 @@ pub fn ranking(result: &Value) -> Table {
 }
 
 pub fn pairs(result: &Value) -> Table {
-    let columns = ["state", "metric", "pair", "ratio", "from", "to", "verdict", "to decide it"];
-    let mut table = Table::new("pairs", "Pairs, the first over the second", &columns);
+    let columns = ["state", "metric", "pair", "ratio", "from", "to", "verdict", "needed per side"];
+    let title = format!("Pairs, the first over the second, {}", verdicts_text());
+    let mut table = Table::new("pairs", &title, &columns);
     for pair in rows(result, "pairs") {
         let text = |name: &str| pair[name].as_str().unwrap_or_default().to_string();
         table.row((
@@ -144,10 +145,19 @@ pub fn pairs(result: &Value) -> Table {
             pair["low"].clone(),
             pair["high"].clone(),
             pair["verdict"].clone(),
-            needed(pair).map_or(Value::Null, |needed| json!(would_decide(&[needed]))),
+            needed(pair).map(amount),
         ));
     }
     table
+}
+
+/// Formats the number that decides a pair.
+fn amount((units, needed): NeededRepetitions) -> String {
+    match needed {
+        Some(needed) if needed > u64::from(MOST) => format!("more than {MOST} {units}"),
+        Some(needed) => format!("{needed} {units}"),
+        None => format!("no number of {units}"),
+    }
 }
 
 fn would_decide(open: &[NeededRepetitions]) -> String {
@@ -196,6 +206,7 @@ pub fn sentences(result: &Value) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::StudySpec;
+    use serde_json::json;
 
     fn request(purpose: Purpose, budget: &str) -> AdviceRequest {
         let file_systems = vec!["ext4".into(), "xfs".into()];
@@ -226,11 +237,7 @@ mod tests {
         let result = json!({"answer": "ext4 is best.", "groups": [], "pairs":
             [pair("better", Value::Null), pair("undecided", json!(40)), pair("undecided", Value::Null)]});
         let cells: Vec<Value> = pairs(&result).rows.iter().map(|row| row[7].clone()).collect();
-        assert_eq!(
-            cells[..2],
-            [Value::Null, json!("40 repetitions of a cell would be needed to decide at the margin of 2 %")]
-        );
-        assert_eq!(cells[2], "no number of repetitions would decide all at the margin of 2 %");
+        assert_eq!(cells, [Value::Null, json!("40 repetitions"), json!("no number of repetitions")]);
         assert_eq!((sentences(&result).len(), &*sentences(&result)[0]), (2, "ext4 is best."));
         let counted = |counted: &str, needed: u64| json!({"verdict": "undecided", "counted": counted, "repetitions_needed": needed});
         let result = json!({"answer": "a.", "pairs": [counted("images", 8), counted("repetitions", 30)]});

@@ -156,7 +156,7 @@ fn cells_table(results: &Results) -> Table {
         .column("interval", |cell| ratio(cell).map(|ratio| interval_text(&ratio)))
         .column("verdict", |cell| verdict_text(results, cell))
         .column("flags", flags)
-        .table("cells", "Cells: every file system, state and workload against the first state");
+        .table("cells", &format!("Cells against the first state, {}", answer::verdicts_text()));
     for cell in failed_cells(results) {
         let (fs, state, workload) = results.spec.names(cell);
         let mut row = vec![Value::Null; table.columns.len()];
@@ -180,7 +180,7 @@ fn verdict_text(results: &Results, cell: &Cell) -> String {
     let is_it = |answer: &&crate::verdicts::Answer| {
         !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
     };
-    results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::text)
+    results.answers.iter().find(is_it).map_or_else(|| "reference".into(), |answer| answer.decision.short_text())
 }
 
 /// Outliers and drift are reported and stay in the data.
@@ -240,15 +240,15 @@ fn correlations(results: &Results) -> Table {
 }
 
 fn controls_table(results: &Results) -> Table {
-    let title = "Controls: the same cell measured twice, interleaved";
+    let title = format!("Controls: the same cell measured twice, interleaved, {}", answer::verdicts_text());
     Rows::of(&results.controls)
         .column("workload", |one| &results.spec.workload[one.workload].name)
         .column("file system", |one| &results.spec.file_system[one.fs].name)
         .column("metric", |one| &one.what.metric)
         .column("second over first", |one| one.decision.interval.map(|interval| interval.value))
         .column("interval", |one| one.decision.interval.map(|interval| interval_text(&interval)))
-        .column("verdict", |one| one.decision.text_at(MARGIN))
-        .table("controls", title)
+        .column("verdict", |one| one.decision.short_text())
+        .table("controls", &title)
 }
 
 fn images_table(results: &Results) -> Table {

@@ -259,7 +259,8 @@ fn order_change(results: &Results, change: &Change) -> Value {
 
 pub(crate) fn pairs_table(results: &Results) -> Table {
     let columns = ["workload", "state", "metric", "pair", "ratio", "interval", "the first is"];
-    let mut table = Table::new("pairs", "Pairs of file systems, the first over the second", &columns);
+    let title = format!("Pairs of file systems, the first over the second, {}", verdicts_text());
+    let mut table = Table::new("pairs", &title, &columns);
     for answer in results.answers.iter().filter(|answer| answer.question.is_pair()) {
         let id = answer.question.sample;
         let (a, state, workload) = results.spec.names((id.fs, id.state, id.workload));
@@ -272,15 +273,15 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
             format!("{a} / {b}"),
             interval.map(|interval| interval.value),
             interval.map(|interval| senesce_runs::decided::interval_text(&interval)),
-            text(answer),
+            answer.decision.short_text(),
         ));
     }
     table
 }
 
-pub(crate) fn text(answer: &Answer) -> String {
-    let alone = answer.one_image && answer.decision.interval.is_some();
-    format!("{}{}", answer.decision.text_at(MARGIN), if alone { " (this image only)" } else { "" })
+/// Explains the verdicts of a table for its title.
+pub(crate) fn verdicts_text() -> String {
+    format!("with verdicts{} and numbers of each side", at_margin(MARGIN))
 }
 
 pub(crate) fn groups_table(results: &Results) -> Table {

@@ -108,7 +108,8 @@ fn write_checks(out: &mut impl Write, checks: &[Check], limit: usize) -> io::Res
     };
     let rows: Vec<Vec<String>> = checks.iter().map(row).collect();
     let text = [false; 4];
-    let widths = text_table::fit(&[const { String::new() }; 4], &rows, &text, limit).unwrap_or_else(|| vec![20; 4]);
+    let even = || vec![(limit / 4).saturating_sub(text_table::GAP).max(1); 4];
+    let widths = text_table::fit(&[const { String::new() }; 4], &rows, &text, limit).unwrap_or_else(even);
     let indent = widths[0] + 2 * text_table::GAP;
     for (check, row) in checks.iter().zip(&rows) {
         text_table::write_row(out, row, &text, &widths)?;
