@@ -4,6 +4,7 @@ mod shares;
 
 use crate::Exit;
 use crate::arguments::{Eligible, newest_since};
+use crate::messages::GuestMessages;
 use crate::session::{Session, runs_directory};
 use clap::{ArgMatches, FromArgMatches};
 use senesce_core::Record;
@@ -55,7 +56,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, given: bool, session: &Session) -
     };
     session.clear();
     let begun = SystemTime::now();
-    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
+    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut GuestMessages::default());
     let outcome = outcome.map_err(|error| {
         let eligible = if aging.is_some() { Eligible::AGINGS } else { Eligible::ANY };
         let written = newest_since(&runs_directory(), eligible, begun);

@@ -1,12 +1,9 @@
 //! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
 
-/// Ignores a closed or full standard error, which must not end a run (std's macro panics), and escapes control characters of
-/// foreign names.
+/// Ignores a closed or full standard error, which must not end a run (std's macro panics), escapes control characters of
+/// foreign names, and wraps lines on a terminal.
 macro_rules! eprintln {
-    ($($words:tt)*) => {{
-        let words = format!("{}\n", format_args!($($words)*));
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), senesce_core::text::visible(&words).as_bytes());
-    }};
+    ($($words:tt)*) => { crate::messages::print(format_args!($($words)*)) };
 }
 
 /// Prints results and escapes control characters of foreign names. A closed pipe ends the process quietly, like any filter
@@ -24,6 +21,7 @@ mod experiment_text;
 mod global;
 mod image_hint;
 mod in_the_guest;
+mod messages;
 mod output;
 mod pace;
 mod pages;

@@ -1,6 +1,6 @@
 //! Shared state of verbs: the interrupt flag and the progress display.
 
-use crate::display::terminal_width;
+use crate::messages::{self, Log};
 use crate::pace::{Pace, duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
@@ -27,25 +27,26 @@ impl Session {
             1 => LevelFilter::INFO,
             _ => LevelFilter::DEBUG,
         };
+        let is_terminal = std::io::stderr().is_terminal();
+        let bar = (is_terminal && !quiet).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            // Nothing is shown before the first phase.
+            bar.with_style(style_of("{wide_msg}"))
+        });
+        let log = Log { bar: bar.as_ref().map(ProgressBar::downgrade).unwrap_or_default() };
         tracing_subscriber::fmt()
             .with_max_level(level)
-            .with_writer(std::io::stderr)
-            .with_ansi(
-                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|word| word.is_empty()),
-            )
+            .with_writer(move || log.clone())
+            .with_ansi(is_terminal && std::env::var_os("NO_COLOR").is_none_or(|word| word.is_empty()))
             .without_time()
             .with_target(false)
             .init();
-        if quiet {
-            return Self { display: Box::new(Silent), bar: None };
-        }
-        if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            // Nothing is shown before the first phase.
-            let bar = bar.with_style(style_of("{wide_msg}"));
-            return Self { display: Box::new(Bar::new(bar.clone())), bar: Some(bar) };
-        }
-        Self { display: Box::new(Lines::default()), bar: None }
+        let display: Box<dyn Progress> = match &bar {
+            Some(bar) => Box::new(Bar::new(bar.clone())),
+            None if quiet => Box::new(Silent),
+            None => Box::new(Lines::default()),
+        };
+        Self { display, bar }
     }
 
     pub(crate) fn progress(&self) -> &dyn Progress {
@@ -99,10 +100,20 @@ impl Bar {
     }
 }
 
-const STYLE: &str = "{prefix} [{bar:20}] {percent:>3}% {wide_msg}";
-const STYLE_WITHOUT_TOTAL: &str = "{prefix} {spinner} {pos} {elapsed} {wide_msg}";
 /// Columns for the parts of a line that do not shrink, and for the rate and time left.
 const OTHER_COLUMNS: usize = 46;
+/// Narrower terminals show no bar.
+const COLUMNS_FOR_A_BAR: usize = 50;
+
+/// Returns the template of a progress line. `{wide_msg}` takes the columns that are left.
+fn template(total: u64, columns: usize) -> &'static str {
+    match (total > 0, columns < COLUMNS_FOR_A_BAR) {
+        (true, false) => "{prefix} [{bar:20}] {percent:>3}% {wide_msg}",
+        (true, true) => "{prefix} {percent:>3}% {wide_msg}",
+        (false, false) => "{prefix} {spinner} {pos} {elapsed} {wide_msg}",
+        (false, true) => "{prefix} {elapsed} {wide_msg}",
+    }
+}
 
 fn style_of(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -111,7 +122,7 @@ fn style_of(template: &str) -> ProgressStyle {
 
 /// Shortens the beginning of a progress line. A line that wraps would stay on the screen.
 fn prefix(text: &str, columns: usize) -> String {
-    let most = columns.saturating_sub(OTHER_COLUMNS).max(20);
+    let most = columns.saturating_sub(OTHER_COLUMNS).max((columns / 2).clamp(1, 20));
     if text.chars().count() <= most {
         return text.into();
     }
@@ -136,8 +147,9 @@ impl Progress for Bar {
         let text = format!("{whole}{name}");
         self.bar.reset();
         self.bar.set_message("");
-        self.bar.set_style(style_of(if total > 0 { STYLE } else { STYLE_WITHOUT_TOTAL }));
-        self.bar.set_prefix(prefix(&visible_line(&text), terminal_width().unwrap_or(80)));
+        let columns = messages::width().unwrap_or(80);
+        self.bar.set_style(style_of(template(total, columns)));
+        self.bar.set_prefix(prefix(&visible_line(&text), columns));
         if total > 0 {
             self.bar.set_length(total);
         } else {
@@ -244,7 +256,16 @@ mod tests {
         assert_eq!(prefix("aging", 80), "aging");
         let long = prefix("[12/12, about 4 s left] age ext4, seed 7, beyond 4 pairs", 80);
         assert!(long.ends_with('…') && long.chars().count() + OTHER_COLUMNS == 80, "{long}");
-        assert_eq!(prefix(&"x".repeat(50), 10).chars().count(), 20);
+        assert_eq!(prefix(&"x".repeat(50), 60).chars().count(), 20);
+    }
+
+    #[test]
+    fn progress_line_fits_narrow_terminals() {
+        for columns in 20..=120 {
+            let prefix = prefix(&"x".repeat(150), columns).chars().count();
+            let bar = if template(1, columns).contains("{bar:20}") { " [] ".len() + 20 } else { " ".len() };
+            assert!(prefix + bar + "100% ".len() <= columns, "{columns}");
+        }
     }
 
     #[test]
