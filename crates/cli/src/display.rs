@@ -2,14 +2,17 @@
 
 use crate::Exit;
 use crate::experiment_text::{self, TEXT_WIDTH, Tables};
+use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
 use senesce_core::analysis::{Finding, Verdict};
+use senesce_core::machine::guest_accelerator;
 use senesce_core::resume::continue_with;
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, RunDirectory, Table, number_of, significant};
 use senesce_runner::{Outcome, State, group_by_reason};
+use senesce_volume::guest::columns;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,13 +26,18 @@ pub(crate) fn print_analysis(analysis: &Analysis, json: bool, tables: Tables) ->
     if !analysis.findings.is_empty() {
         return experiment_text::write(&mut out, analysis, tables);
     }
-    writeln!(out, "{}\n{}", analysis.title, analysis.summary)?;
+    write_analysis(&mut out, analysis, terminal_width())
+}
+
+/// Writes an analysis without claims. `width`: that of a terminal.
+fn write_analysis(out: &mut impl Write, analysis: &Analysis, width: Option<usize>) -> io::Result<()> {
+    writeln!(out, "{}", wrapped(&format!("{}\n{}", analysis.title, analysis.summary), width, 0))?;
     for caveat in &analysis.caveats {
-        writeln!(out, "note: {caveat}")?;
+        writeln!(out, "{}", wrapped(&format!("note: {caveat}"), width, 0))?;
     }
     for table in &analysis.tables {
-        writeln!(out, "\n{}", table.title)?;
-        print_table(&mut out, table)?;
+        writeln!(out, "\n{}", wrapped(&table.title, width, 0))?;
+        print_table_within(out, table, width)?;
     }
     Ok(())
 }
@@ -79,8 +87,8 @@ pub(crate) fn begin_result(outcome: &Outcome, rerun: Rerun, session: &Session) {
     }
 }
 
-fn write_brief(out: &mut impl Write, analysis: &Analysis, width: Option<usize>) -> io::Result<()> {
-    let width = width.unwrap_or(TEXT_WIDTH);
+fn write_brief(out: &mut impl Write, analysis: &Analysis, limit: Option<usize>) -> io::Result<()> {
+    let width = limit.unwrap_or(TEXT_WIDTH);
     // The answer is a paragraph of its own before the others.
     let (answer, details) = match analysis.summary.split_once("\n\n") {
         Some((answer, details)) => (Some(answer), details),
@@ -97,7 +105,7 @@ fn write_brief(out: &mut impl Write, analysis: &Analysis, width: Option<usize>) 
     if let Some(table) = analysis.tables.first() {
         writeln!(out)?;
         write_lines(out, &table.title, width)?;
-        print_table(out, table)?;
+        print_table_within(out, table, limit)?;
     }
     Ok(())
 }
@@ -169,16 +177,19 @@ pub(crate) fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
         println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);
         return Ok(ExitCode::Done.into());
     }
+    let width = terminal_width();
     println!("{} (seed {})", plan.kind, plan.seed.0);
     for (name, value) in &plan.spec {
-        println!("  {name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
+        let line = format!("  {name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
+        println!("{}", wrapped(&line, width, 2));
     }
     println!("steps:");
     for (number, step) in plan.steps.iter().enumerate() {
-        println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
+        println!("{}", wrapped(&format!("  {:>3}. {} [{}]", number + 1, step.action, step.target), width, 5));
     }
     for note in &plan.notes {
-        wrap(&visible_line(&format!("note: {note}")), TEXT_WIDTH).iter().for_each(|line| println!("{line}"));
+        let note = visible_line(&format!("note: {note}")).into_owned();
+        wrap(&note, width.unwrap_or(TEXT_WIDTH)).iter().for_each(|line| println!("{line}"));
     }
     println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
     println!("estimated time {}", time_words(plan.estimated_seconds));
@@ -195,17 +206,22 @@ fn time_words(seconds: f64) -> String {
 
 /// Prints a table with right-aligned numbers, limited to the width of a terminal; pipes and files have no limit.
 pub(crate) fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+    print_table_within(out, table, terminal_width())
+}
+
+pub(crate) fn print_table_within(out: &mut impl Write, table: &Table, limit: Option<usize>) -> io::Result<()> {
     let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let is_numeric = |index: usize| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number));
     let numeric: Vec<bool> = (0..table.columns.len()).map(is_numeric).collect();
-    crate::text_table::write(out, &table.columns, &rows, &numeric, terminal_width())
+    crate::text_table::write(out, &table.columns, &rows, &numeric, limit)
 }
 
-/// Columns of the terminal or of `COLUMNS`; `None` if standard output is not a terminal.
+/// Columns of the terminal, also of the host of this guest, or of `COLUMNS`; `None` if standard output is not a terminal.
 pub(crate) fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    said.or_else(asked).filter(|width| *width > 0)
+    let of_host = || guest_accelerator().and_then(|_| columns());
+    said.or_else(asked).or_else(of_host).filter(|width| *width > 0)
 }
 
 fn cell(value: &Value) -> String {
@@ -220,6 +236,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn failed_steps_are_counted_by_reason() {
@@ -247,5 +264,37 @@ mod tests {
         let order = ["The long", "answer.", "the title", "The details.", "note: a caveat", "Cost"].map(place);
         assert!(order.is_sorted() && order[0] == 0, "{text}");
         assert!(!text.contains("Layout") && text.lines().all(|line| line.chars().count() <= TEXT_WIDTH), "{text}");
+    }
+
+    /// Returns the cells of a study of two file systems in two states.
+    fn study() -> Analysis {
+        let columns = "workload,file system,state,metric,unit,images,values,mean,95 % from,to,median,variation (%),ratio,\
+                       interval,verdict,flags";
+        let columns: Vec<&str> = columns.split(',').collect();
+        let mut cells = Table::new("cells", &"Cells against the first state ".repeat(4), &columns);
+        let undecided = "undecided: 10.0 % detectable, no number of repetitions is enough";
+        for (number, fs) in [(12345.6, "ext4"), (12340.1, "ext4 without journal")] {
+            for (factor, state, verdict) in [(1.0, "fresh", "reference"), (1.01, "aged", undecided)] {
+                let mean = number * factor;
+                let interval = format!("{:.3} to {:.3} (98.8 %)", factor - 0.04, factor + 0.04);
+                let words = ["varmail", fs, state, "throughput", "operations/s"].map(|word| json!(word));
+                let numbers = [1.0, 10.0, mean, mean - 400.0, mean + 400.0, mean - 1.5, factor * 4.321, factor];
+                let numbers = numbers.map(|number| json!(number));
+                cells.row([&words[..], &numbers, &[json!(interval), json!(verdict), json!("")]].concat());
+            }
+        }
+        Analysis { summary: "The answer. ".repeat(20), tables: vec![cells], ..Analysis::default() }
+    }
+
+    #[test]
+    fn result_of_a_study_is_readable_at_80_columns() {
+        let mut out = Vec::new();
+        write_analysis(&mut out, &study(), Some(80)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.matches("varmail").count(), 1, "{text}");
+        assert!(!text.contains("file system: ext4"), "no list:\n{text}");
+        assert!(text.lines().any(|line| line.contains("ext4 without journal  aged")), "{text}");
+        assert!(text.lines().count() < 40, "{text}");
     }
 }

@@ -4,6 +4,7 @@ mod shares;
 
 use crate::Exit;
 use crate::arguments::{Eligible, newest_since};
+use crate::display::terminal_width;
 use crate::messages::GuestMessages;
 use crate::session::{Session, runs_directory};
 use clap::{ArgMatches, FromArgMatches};
@@ -53,6 +54,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, given: bool, session: &Session) -
         command,
         shares: shares.folders.clone(),
         time_limit: None,
+        columns: terminal_width(),
     };
     session.clear();
     let begun = SystemTime::now();

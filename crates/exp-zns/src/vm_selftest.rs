@@ -195,6 +195,7 @@ fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure
         command,
         shares: Vec::new(),
         time_limit: Some(limit),
+        columns: None,
     })
 }
 

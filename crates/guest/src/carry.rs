@@ -210,6 +210,7 @@ pub fn record_of_guest<G: Run>(
         command,
         shares: vec![share],
         time_limit: Some(guest.time_limit),
+        columns: None,
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let outcome = run.run(interrupt, &mut out, &mut errors)?;

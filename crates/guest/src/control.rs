@@ -3,7 +3,7 @@
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::Kernel;
 use crate::uml::userland::Userland;
-use senesce_volume::guest::HOST_SECONDS;
+use senesce_volume::guest::{COLUMNS, HOST_SECONDS};
 use std::fs;
 use std::path::Path;
 
@@ -15,6 +15,12 @@ pub(crate) fn put_host_seconds(control: &Path, seconds: u64) -> Result<(), Guest
     let (part, whole) = (control.join("host-seconds.part"), control.join(HOST_SECONDS));
     fs::write(&part, seconds.to_string()).map_err(scratch_error("write", &part))?;
     fs::rename(&part, &whole).map_err(scratch_error("write", &whole))
+}
+
+/// Reports the columns of the terminal that shows the guest's output.
+pub(crate) fn put_columns(control: &Path, columns: usize) -> Result<(), GuestError> {
+    let file = control.join(COLUMNS);
+    fs::write(&file, columns.to_string()).map_err(scratch_error("write", &file))
 }
 
 pub(crate) fn prepare(control: &Path, kernel: &Kernel, userland: Option<&Userland>) -> Result<(), GuestError> {
@@ -42,6 +48,13 @@ pub(crate) fn prepare(control: &Path, kernel: &Kernel, userland: Option<&Userlan
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_of_the_terminal_are_a_number_in_a_file() {
+        let control = tempfile::tempdir().unwrap();
+        put_columns(control.path(), 132).unwrap();
+        assert_eq!(fs::read_to_string(control.path().join(COLUMNS)).unwrap().parse(), Ok(132_usize));
+    }
 
     #[test]
     fn list_of_modules_stays_without_the_folder_of_the_kernel() {

@@ -41,6 +41,8 @@ pub struct GuestRun {
     /// Existing folders of the host that the guest may write, at the same paths.
     pub shares: Vec<PathBuf>,
     pub time_limit: Option<Duration>,
+    /// Columns of the terminal that shows the output of a program of senesce.
+    pub columns: Option<usize>,
 }
 
 /// Result of a run.
@@ -170,6 +172,9 @@ impl GuestRun {
         control::prepare(&control, &self.kernel, userland.as_ref())?;
         if self.time.is_virtual() {
             control::put_host_seconds(&control, 0)?;
+        }
+        if let Some(columns) = self.columns {
+            control::put_columns(&control, columns)?;
         }
         let begin = Instant::now();
         let job = self.job(*accelerator);

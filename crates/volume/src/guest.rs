@@ -11,6 +11,9 @@ pub const CONTROL: &str = "/run/senesce-guest";
 /// File of [`CONTROL`] with the seconds since the guest's start by the clock of the host, for guests in virtual time.
 pub const HOST_SECONDS: &str = "host-seconds";
 
+/// File of [`CONTROL`] with the columns of the terminal on the host's standard output, if it is one.
+pub const COLUMNS: &str = "columns";
+
 pub const CONTROL_TAG: &str = "control";
 
 pub const SERIAL: &str = "senesce-";
@@ -34,6 +37,11 @@ pub enum DriveChoice {
 /// Returns the seconds since this guest in virtual time started, by the clock of the host (steps of a second).
 pub fn host_seconds() -> Option<f64> {
     fs::read_to_string(Path::new(CONTROL).join(HOST_SECONDS)).ok()?.parse().ok()
+}
+
+/// Returns the columns of the terminal that shows the output of this guest.
+pub fn columns() -> Option<usize> {
+    fs::read_to_string(Path::new(CONTROL).join(COLUMNS)).ok()?.parse().ok()
 }
 
 /// Faults of the kernel since the guest's boot: bugs, warnings, reports of sanitizers and of lock checks. Empty outside

@@ -3,8 +3,8 @@
 mod ranks;
 
 use crate::Exit;
-use crate::display::print_plan;
-use crate::display::{show, show_record};
+use crate::display::{print_plan, show, show_record, terminal_width};
+use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
 use crate::verb_table::Verb;
@@ -172,8 +172,9 @@ impl Bench {
             writeln!(out, "{:#}", json!(value)).map_err(output_failed)?;
             return Ok(ExitCode::Done.into());
         }
+        let width = terminal_width();
         for (name, summary) in list {
-            writeln!(out, "{name:<14} {summary}").map_err(output_failed)?;
+            writeln!(out, "{}", wrapped(&format!("{name:<14} {summary}"), width, 15)).map_err(output_failed)?;
         }
         Ok(ExitCode::Done.into())
     }

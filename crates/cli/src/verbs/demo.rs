@@ -3,7 +3,7 @@
 mod text;
 
 use crate::Exit;
-use crate::display::{Rerun, begin_result, show_brief, show_owner, show_record};
+use crate::display::{Rerun, begin_result, show_brief, show_owner, show_record, terminal_width};
 use crate::experiment_text::{TEXT_WIDTH, lines};
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
@@ -220,12 +220,13 @@ fn is_simulated(analysis: &Analysis) -> bool {
 
 /// Writes the score, then the first claims with values.
 fn write_simulated(out: &mut impl Write, analysis: &Analysis) -> io::Result<()> {
-    lines(out, &analysis.title, 0, TEXT_WIDTH)?;
-    score_lines(&analysis.findings).iter().try_for_each(|line| lines(out, line, 0, TEXT_WIDTH))?;
+    let width = terminal_width().unwrap_or(TEXT_WIDTH);
+    lines(out, &analysis.title, 0, width)?;
+    score_lines(&analysis.findings).iter().try_for_each(|line| lines(out, line, 0, width))?;
     for finding in analysis.findings.iter().filter(|finding| !finding.measured.is_empty()).take(MOST_CLAIMS) {
         let claim = finding.claim.trim_end_matches('.');
         let values = format!("published {}, simulated {}", finding.published, finding.measured);
-        lines(out, &format!("- {}: {claim} ({values})", finding.verdict.text()), 2, TEXT_WIDTH)?;
+        lines(out, &format!("- {}: {claim} ({values})", finding.verdict.text()), 2, width)?;
     }
     writeln!(out)
 }

@@ -3,6 +3,8 @@
 mod zoned;
 
 use crate::Exit;
+use crate::display::terminal_width;
+use crate::messages::wrapped;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
@@ -227,5 +229,8 @@ fn list(json: bool) -> Result<String, Failure> {
         return Ok(format!("{:#}\n", json!(models)));
     }
     let width = models.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    Ok(models.iter().map(|(name, model)| format!("{name:<width$}  {}\n", model.name)).collect())
+    let line = |(name, model): &(&str, DeviceModel)| {
+        wrapped(&format!("{name:<width$}  {}\n", model.name), terminal_width(), width + 2)
+    };
+    Ok(models.iter().map(line).collect())
 }

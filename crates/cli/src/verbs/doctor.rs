@@ -5,6 +5,7 @@ mod conclusion;
 use crate::Exit;
 use crate::display::terminal_width;
 use crate::experiment_text::TEXT_WIDTH;
+use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::{self, wrap};
@@ -142,7 +143,7 @@ fn print_leftovers(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
             Outcome::Unclaimed => "no owner: not touched; remove it by hand if it is not in use".into(),
             Outcome::Failed(why) => format!("FAILED: {why}"),
         };
-        writeln!(out, "{}: {outcome}", one.what)?;
+        writeln!(out, "{}", wrapped(&format!("{}: {outcome}", one.what), terminal_width(), 2))?;
     }
     Ok(())
 }

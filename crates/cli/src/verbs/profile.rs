@@ -1,8 +1,9 @@
 //! `senesce profile list | show | capture | import | table`.
 
 use crate::Exit;
-use crate::display::{print_analysis, print_table};
+use crate::display::{print_analysis, print_table, print_table_within, terminal_width};
 use crate::experiment_text::Tables;
+use crate::messages;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
@@ -205,13 +206,13 @@ impl Capture {
 }
 
 fn announce(captured: &CapturedProfile) -> std::io::Result<()> {
-    let mut out = std::io::stderr().lock();
-    writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
-    writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;
+    let width = messages::width().or_else(terminal_width);
+    eprintln!("{} files, {}", captured.files, Bytes(captured.bytes));
+    eprintln!("ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification);
     let order = if captured.locality_by_inode { "inode numbers" } else { "births" };
     match captured.profile.locality {
-        Some(locality) => writeln!(out, "temporal locality: {locality:.2}, in the order of {order}")?,
-        None => writeln!(out, "temporal locality: not measured")?,
+        Some(locality) => eprintln!("temporal locality: {locality:.2}, in the order of {order}"),
+        None => eprintln!("temporal locality: not measured"),
     }
     let notes = [
         (captured.unreadable, "directories are unreadable; the profile lacks their files"),
@@ -219,17 +220,17 @@ fn announce(captured: &CapturedProfile) -> std::io::Result<()> {
         (captured.other_file_systems, "mount points were skipped"),
     ];
     for (count, message) in notes.iter().filter(|(count, _)| *count > 0) {
-        writeln!(out, "note: {count} {message}")?;
+        eprintln!("note: {count} {message}");
     }
-    print_table(&mut out, &overview::edge_costs(&captured.edges))?;
+    print_table_within(&mut std::io::stderr(), &overview::edge_costs(&captured.edges), width)?;
     let Some(observed) = &captured.changes else { return Ok(()) };
-    writeln!(out, "{}", overview::match_description(observed.told_by))?;
+    eprintln!("{}", overview::match_description(observed.told_by));
     for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
         let message =
             format!("more than {MOST_CHANGES} changes per created file, so all rates are lowered in proportion");
-        writeln!(out, "note: files up to {}: {message}", Bytes(class.bytes))?;
+        eprintln!("note: files up to {}: {message}", Bytes(class.bytes));
     }
-    print_table(&mut out, &overview::observed_changes(observed))
+    print_table_within(&mut std::io::stderr(), &overview::observed_changes(observed), width)
 }
 
 impl Import {

@@ -177,6 +177,7 @@ fn boot(kernel: Kernel, session: &Session) -> Result<(), Failure> {
         command: vec!["true".into()],
         shares: Vec::new(),
         time_limit: Some(BOOT_LIMIT),
+        columns: None,
     };
     guest.run(&session.interrupt()?, &mut std::io::sink(), &mut std::io::sink())?;
     Ok(())
@@ -238,6 +239,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         command: options.command,
         shares: shares.folders.clone(),
         time_limit,
+        columns: None,
     };
     session.clear();
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;

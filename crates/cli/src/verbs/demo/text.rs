@@ -1,18 +1,18 @@
 //! The text of an aging by `senesce demo`.
 
-use crate::display::print_table;
+use crate::display::{print_table, terminal_width};
+use crate::experiment_text::TEXT_WIDTH;
 use crate::text_table::wrap;
 use senesce_core::{Analysis, Table};
 use std::io::{self, Write};
 
-const WIDTH: usize = 80;
-
 /// Writes the table that answers what age costs, and how to read it.
 pub(super) fn write_answer(out: &mut impl Write, analysis: &Analysis, answer: &Table) -> io::Result<()> {
     let words = analysis.summary.lines().next().unwrap_or_default();
-    writeln!(out, "{}", wrap(&format!("{}: {}", answer.title, analysis.title), WIDTH).join("\n"))?;
+    let width = terminal_width().unwrap_or(TEXT_WIDTH);
+    writeln!(out, "{}", wrap(&format!("{}: {}", answer.title, analysis.title), width).join("\n"))?;
     print_table(out, answer)?;
-    writeln!(out, "{}", wrap(words, WIDTH).join("\n"))
+    writeln!(out, "{}", wrap(words, width).join("\n"))
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             write_answer(&mut out, &analysis, answer).unwrap();
             let text = String::from_utf8(out).unwrap();
             assert!(text.lines().count() < MOST_LINES, "{target} {accelerator}:\n{text}");
-            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= TEXT_WIDTH), "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `senesce reproduce --list [--claims]` and `senesce reproduce ID --claims`.
 
 use crate::Exit;
-use crate::display::print_table;
+use crate::display::{print_table, terminal_width};
+use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use senesce_claims::{Claim, ClaimSet};
@@ -68,12 +69,14 @@ fn listed(experiment: &str, claim: &Claim, set: &ClaimSet) -> Value {
 
 fn print_claims(out: &mut impl Write, list: &[Value]) -> std::io::Result<()> {
     let word = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_string();
+    let width = terminal_width();
     for one in list {
-        writeln!(out, "{}/{}: {}", word(one, "experiment"), word(one, "id"), word(one, "claim"))?;
+        let claim = format!("{}/{}: {}", word(one, "experiment"), word(one, "id"), word(one, "claim"));
+        writeln!(out, "{}", wrapped(&claim, width, 4))?;
         for name in ["source", "published", "rule", "note"] {
             let text = word(one, name);
             if !text.is_empty() {
-                writeln!(out, "    {:<10} {text}", format!("{name}:"))?;
+                writeln!(out, "{}", wrapped(&format!("    {:<10} {text}", format!("{name}:")), width, 11))?;
             }
         }
     }

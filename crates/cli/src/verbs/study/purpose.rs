@@ -1,7 +1,8 @@
 //! `senesce study --for PURPOSE`.
 
 use crate::Exit;
-use crate::display::{print_plan, print_table, show_record};
+use crate::display::{print_plan, print_table, show_record, terminal_width};
+use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::session::Session;
 use clap::Args;
@@ -89,9 +90,10 @@ impl super::Study {
                 "groups": result["groups"], "pairs": result["pairs"]})
             );
         } else {
-            said.iter().for_each(|words| println!("{words}"));
+            let width = terminal_width();
+            said.iter().for_each(|words| println!("{}", wrapped(words, width, 0)));
             for table in [ranking, pairs].iter().filter(|table| !table.rows.is_empty()) {
-                println!("\n{}", table.title);
+                println!("\n{}", wrapped(&table.title, width, 0));
                 print_table(&mut crate::output::stdout(), table).map_err(output_failed)?;
             }
         }
