@@ -58,9 +58,14 @@ impl Environment {
         facts
     }
 
+    /// Returns the accelerator of the guest, `kvm`, `tcg` or `uml`; `None` outside of a guest.
+    pub fn accelerator(&self) -> Option<&str> {
+        self.0.get("vm.accelerator").and_then(Value::as_str)
+    }
+
     /// Returns whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
-        self.0.get("vm.accelerator").and_then(Value::as_str).is_some_and(crate::machine::has_no_real_times)
+        self.accelerator().is_some_and(crate::machine::has_no_real_times)
     }
 
     /// Returns whether the host forbade fixed addresses, so that layouts of a guest in virtual time can differ.
@@ -80,7 +85,7 @@ impl Environment {
 
     /// Returns the caveat for results without times, where load does not matter.
     pub fn of_guest(&self) -> Option<String> {
-        match self.0.get("vm.accelerator").and_then(Value::as_str) {
+        match self.accelerator() {
             Some("tcg") => Some(
                 "taken in the guest under emulation (TCG): order, limits and layout are valid, times are the emulator's"
                     .into(),

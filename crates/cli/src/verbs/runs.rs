@@ -118,7 +118,12 @@ impl List {
             let list: Vec<_> = table
                 .rows
                 .iter()
-                .map(|row| json!({"run": row[0], "kind": row[1], "seed": row[2], "state": row[3], "events": row[4], "command": row[5]}))
+                .map(|row| {
+                    json!({
+                        "run": row[0], "kind": row[1], "seed": row[2], "state": row[3], "events": row[4], "vm": row[5],
+                        "command": row[6],
+                    })
+                })
                 .collect();
             println!("{}", serde_json::Value::Array(list));
         } else if table.rows.is_empty() {
@@ -131,7 +136,7 @@ impl List {
 }
 
 fn listed(directory: &Path) -> Table {
-    let mut table = Table::new("runs", "", &["run", "kind", "seed", "state", "events", "command"]);
+    let mut table = Table::new("runs", "", &["run", "kind", "seed", "state", "events", "vm", "command"]);
     for path in run_paths(directory) {
         let name = path.display().to_string();
         table.row(match Record::open(&path) {
@@ -141,10 +146,11 @@ fn listed(directory: &Path) -> Table {
                 json!(record.plan.seed.0),
                 json!(if record.is_partial() { "partial" } else { "complete" }),
                 json!(record.events.len()),
+                json!(record.environment.accelerator()),
                 json!(record.plan.command),
             ],
             Err(error) => {
-                vec![json!(name), json!(null), json!(null), json!(error.to_string()), json!(0), json!("")]
+                vec![json!(name), json!(null), json!(null), json!(error.to_string()), json!(0), json!(null), json!("")]
             }
         });
     }
@@ -191,4 +197,26 @@ fn agreed(runs: &[RemovableRun]) -> Result<bool, Failure> {
         .read_line(&mut answer)
         .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot read the answer: {error}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Environment, Plan, RunDirectory, Seed};
+
+    #[test]
+    fn list_shows_runs_of_guests() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, accelerator) in [("guest", Some("uml")), ("host", None)] {
+            let mut facts = Environment::default();
+            accelerator.into_iter().for_each(|word| facts.put("vm.accelerator", word));
+            let plan = Plan::default_of("bench", Seed(1));
+            let mut run = RunDirectory::open(&directory.path().join(name), &plan, &facts).unwrap();
+            run.append("interrupted", &()).unwrap();
+        }
+        let table = listed(directory.path());
+        let column = table.columns.iter().position(|column| column == "vm").unwrap();
+        let found: Vec<_> = table.rows.iter().map(|row| row[column].clone()).collect();
+        assert_eq!(found, [json!("uml"), json!(null)]);
+    }
 }
