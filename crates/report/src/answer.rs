@@ -4,9 +4,6 @@ use senesce_core::analysis::{Analysis, Finding, Verdict};
 
 /// Returns the answer in one sentence: the first paragraph of the summary if it has several, else what the claims show.
 pub fn answer(analysis: &Analysis) -> Option<String> {
-    if analysis.findings.is_empty() {
-        return None;
-    }
     match analysis.summary.split_once("\n\n") {
         Some((answer, _)) => Some(answer.trim().to_string()),
         None => of_findings(&analysis.findings),
@@ -15,10 +12,7 @@ pub fn answer(analysis: &Analysis) -> Option<String> {
 
 /// Returns the summary without the answer.
 pub fn method(analysis: &Analysis) -> &str {
-    match analysis.summary.split_once("\n\n") {
-        Some((_, rest)) if !analysis.findings.is_empty() => rest,
-        _ => &analysis.summary,
-    }
+    analysis.summary.split_once("\n\n").map_or(analysis.summary.as_str(), |(_, rest)| rest)
 }
 
 fn of_findings(findings: &[Finding]) -> Option<String> {
@@ -187,5 +181,7 @@ mod tests {
         let none = answer(&analysis(vec![open()])).unwrap();
         assert_eq!(none, "This run decides no statement of the paper; the most frequent reason: too few.");
         assert_eq!(answer(&analysis(vec![])), None);
+        let without_claims = Analysis { summary: "Age costs half.\n\nHow.".into(), ..Analysis::default() };
+        assert_eq!((answer(&without_claims).as_deref(), method(&without_claims)), (Some("Age costs half."), "How."));
     }
 }

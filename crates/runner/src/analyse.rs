@@ -4,7 +4,7 @@ use crate::reasons::group_by_reason;
 use crate::recorded::Recorded;
 use crate::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
-use senesce_core::analysis::score_json;
+use senesce_core::analysis::{Verdict, score_json};
 use senesce_core::measurement::Seconds;
 use senesce_core::{Analysis, Failure, Finding, Level, Record, number_of};
 use serde_json::json;
@@ -39,6 +39,9 @@ pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     if let (false, Some(result)) = (analysis.findings.is_empty(), analysis.result.as_object_mut()) {
         result.insert("findings".into(), json!(analysis.findings));
         result.insert("score".into(), score_json(&analysis.findings));
+    }
+    if !R::SPECIAL.lists_untestable {
+        analysis.findings.retain(|finding| finding.verdict != Verdict::NotTestable);
     }
     Ok(analysis)
 }

@@ -19,6 +19,9 @@ pub struct Special<R: Run> {
     pub starts_over: fn(&R::Spec, &Recorded<R>) -> bool,
     /// Verb that continues a run by its directory, such as `age --resume`; `None`: the command of the run.
     pub resumed_by: Option<&'static str>,
+    /// Whether reports list claims that the run cannot test. A run that does not reproduce an experiment has little use for them;
+    /// its JSON result has all.
+    pub lists_untestable: bool,
     /// Entries of the result whose numbers are not measurements of the run, at any depth: the machine, a requested length.
     pub not_measured: &'static [&'static str],
 }
@@ -31,6 +34,7 @@ impl<R: Run> Special<R> {
         before_next: |_, _| Ok(()),
         starts_over: |_, recorded| !recorded.has_done_a_step(),
         resumed_by: None,
+        lists_untestable: true,
         not_measured: &[],
     };
 }

@@ -86,6 +86,7 @@ impl Run for Age {
     const SPECIAL: Special<Self> = Special {
         starts_over: |spec, recorded| !run::Start::of(spec, recorded).continues,
         resumed_by: Some(RESUME),
+        lists_untestable: false,
         not_measured: NOT_MEASURED,
         ..Special::NONE
     };
