@@ -2,6 +2,7 @@
 
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::Kernel;
+use crate::uml::GuestTime;
 use crate::uml::userland::Userland;
 use senesce_volume::guest::{COLUMNS, HOST_SECONDS};
 use std::fs;
@@ -17,8 +18,12 @@ pub(crate) fn put_host_seconds(control: &Path, seconds: u64) -> Result<(), Guest
     fs::rename(&part, &whole).map_err(scratch_error("write", &whole))
 }
 
-/// Reports the columns of the terminal that shows the guest's output.
-pub(crate) fn put_columns(control: &Path, columns: usize) -> Result<(), GuestError> {
+/// Reports the seconds since the start of a guest in virtual time, and the columns of the terminal that shows its output.
+pub(crate) fn put_facts(control: &Path, time: GuestTime, columns: Option<usize>) -> Result<(), GuestError> {
+    if time.is_virtual() {
+        put_host_seconds(control, 0)?;
+    }
+    let Some(columns) = columns else { return Ok(()) };
     let file = control.join(COLUMNS);
     fs::write(&file, columns.to_string()).map_err(scratch_error("write", &file))
 }
@@ -50,10 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_the_terminal_are_a_number_in_a_file() {
+    fn columns_of_the_terminal_and_seconds_of_the_host_are_files() {
         let control = tempfile::tempdir().unwrap();
-        put_columns(control.path(), 132).unwrap();
-        assert_eq!(fs::read_to_string(control.path().join(COLUMNS)).unwrap().parse(), Ok(132_usize));
+        let read = |name: &str| fs::read_to_string(control.path().join(name)).ok();
+        put_facts(control.path(), GuestTime::Real, None).unwrap();
+        assert_eq!((read(HOST_SECONDS), read(COLUMNS)), (None, None));
+        put_facts(control.path(), GuestTime::Still, Some(132)).unwrap();
+        assert_eq!((read(HOST_SECONDS), read(COLUMNS)), (Some("0".into()), Some("132".into())));
     }
 
     #[test]

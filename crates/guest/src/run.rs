@@ -170,12 +170,7 @@ impl GuestRun {
         let control = scratch.control();
         let userland = if self.kernel.is_user_mode() { userland::installed()? } else { None };
         control::prepare(&control, &self.kernel, userland.as_ref())?;
-        if self.time.is_virtual() {
-            control::put_host_seconds(&control, 0)?;
-        }
-        if let Some(columns) = self.columns {
-            control::put_columns(&control, columns)?;
-        }
+        control::put_facts(&control, self.time, self.columns)?;
         let begin = Instant::now();
         let job = self.job(*accelerator);
         let Started { child, memory: _memory, processor: _processor } = match accelerator {
