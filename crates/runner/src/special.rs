@@ -19,8 +19,8 @@ pub struct Special<R: Run> {
     pub starts_over: fn(&R::Spec, &Recorded<R>) -> bool,
     /// Verb that continues a run by its directory, such as `age --resume`; `None`: the command of the run.
     pub resumed_by: Option<&'static str>,
-    /// Whether reports list claims that the run cannot test. A run that does not reproduce an experiment has little use for them;
-    /// its JSON result has all.
+    /// Whether reports list claims that the run cannot test. A run that does not reproduce an experiment has little use
+    /// for them; its JSON result has all.
     pub lists_untestable: bool,
     /// Entries of the result whose numbers are not measurements of the run, at any depth: the machine, a requested length.
     pub not_measured: &'static [&'static str],

@@ -133,7 +133,7 @@ pub fn ranking(result: &Value) -> Table {
 
 pub fn pairs(result: &Value) -> Table {
     let columns = ["state", "metric", "pair", "ratio", "from", "to", "verdict", "needed per side"];
-    let title = format!("Pairs, the first over the second, {}", verdicts_text());
+    let title = format!("Pairs, the first over the second {}", verdicts_text());
     let mut table = Table::new("pairs", &title, &columns);
     for pair in rows(result, "pairs") {
         let text = |name: &str| pair[name].as_str().unwrap_or_default().to_string();

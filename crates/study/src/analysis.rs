@@ -156,7 +156,7 @@ fn cells_table(results: &Results) -> Table {
         .column("interval", |cell| ratio(cell).map(|ratio| interval_text(&ratio)))
         .column("verdict", |cell| verdict_text(results, cell))
         .column("flags", flags)
-        .table("cells", &format!("Cells against the first state, {}", answer::verdicts_text()));
+        .table("cells", &format!("Cells against the first state {}", answer::verdicts_text()));
     for cell in failed_cells(results) {
         let (fs, state, workload) = results.spec.names(cell);
         let mut row = vec![Value::Null; table.columns.len()];
@@ -240,7 +240,7 @@ fn correlations(results: &Results) -> Table {
 }
 
 fn controls_table(results: &Results) -> Table {
-    let title = format!("Controls: the same cell measured twice, interleaved, {}", answer::verdicts_text());
+    let title = format!("Controls: the same cell measured twice, interleaved {}", answer::verdicts_text());
     Rows::of(&results.controls)
         .column("workload", |one| &results.spec.workload[one.workload].name)
         .column("file system", |one| &results.spec.file_system[one.fs].name)

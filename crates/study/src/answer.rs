@@ -259,7 +259,7 @@ fn order_change(results: &Results, change: &Change) -> Value {
 
 pub(crate) fn pairs_table(results: &Results) -> Table {
     let columns = ["workload", "state", "metric", "pair", "ratio", "interval", "the first is"];
-    let title = format!("Pairs of file systems, the first over the second, {}", verdicts_text());
+    let title = format!("Pairs of file systems, the first over the second {}", verdicts_text());
     let mut table = Table::new("pairs", &title, &columns);
     for answer in results.answers.iter().filter(|answer| answer.question.is_pair()) {
         let id = answer.question.sample;
@@ -281,7 +281,7 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
 
 /// Explains the verdicts of a table for its title.
 pub(crate) fn verdicts_text() -> String {
-    format!("with verdicts{} and numbers of each side", at_margin(MARGIN))
+    format!("(verdicts{}, numbers needed per side)", at_margin(MARGIN))
 }
 
 pub(crate) fn groups_table(results: &Results) -> Table {
