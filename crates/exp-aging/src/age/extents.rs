@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Overwrites between two counts. They follow from the plan, so that a seed always ends at the same operation.
 const BETWEEN: f64 = 0.5;
 /// If no limit needs counts, the next count waits this many times as long as the last one took.
-const SHARE: u32 = 20;
+const SHARE: u32 = 100;
 /// Files with fewer extents beyond the first, in the mean, count as whole.
 const WHOLE: f64 = 0.01;
 /// Counts for which files must stay whole. Free space must fragment before files do, so a short aging proves nothing.
