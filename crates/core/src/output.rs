@@ -14,7 +14,6 @@ pub(crate) use folder::Caller;
 pub use folder::{Folder, UntrustedLink};
 pub use format::Format;
 pub use new_file::NewFile;
-pub(crate) use new_file::belongs_there;
 
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::{IoFailure, remedy_of_denial};

@@ -233,7 +233,7 @@ pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
 
 /// Returns whether a file of this owner is where only root or that owner could have put it. In a user's own folder,
 /// only a group with write permission creates files of other owners.
-pub(crate) fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
+fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     match folder_owner {
         0 => folder_mode & 0o022 == 0,
         other => other == owner && folder_mode & 0o002 == 0,
