@@ -13,7 +13,7 @@ use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::{CaptureOptions, Profile, capture};
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, ExitCode, Failure, Peers, number_of};
+use senesce_core::{Bytes, ExitCode, Failure, Peers, number_of, significant};
 use senesce_exp_aging::age::{self, AgeSpec, Limits, check_target, plan_only, profile_hash, resume, run_by_ranks};
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
