@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 #[derive(Debug, Clone)]
 pub enum KernelSource {
@@ -78,7 +79,7 @@ pub(crate) fn kernels_folder() -> Result<PathBuf, GuestError> {
 /// Kernels of the package senesce-kernel.
 const PACKAGED: &str = "/usr/lib/senesce/kernels";
 
-/// Kernels of the package senesce-kernel and of the cache, newest first.
+/// Kernels of the package senesce-kernel and of the cache, newest first: by release, then by the time of the build.
 pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     let folders = [PathBuf::from(PACKAGED), cache_folder()?.join("kernels")];
     let mut kernels: Vec<Kernel> = folders
@@ -87,8 +88,12 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
         .filter(|entry| entry.path().join("modules.json").exists())
         .map(|entry| Kernel { version: entry.file_name().to_string_lossy().into_owned(), folder: entry.path() })
         .collect();
-    kernels.sort_by_key(|kernel| std::cmp::Reverse(release_key(&kernel.version)));
+    kernels.sort_by_cached_key(|kernel| std::cmp::Reverse(age_key(kernel)));
     Ok(kernels)
+}
+
+fn age_key(kernel: &Kernel) -> (Vec<u64>, Option<SystemTime>) {
+    (release_key(&kernel.version), fs::metadata(kernel.image()).and_then(|found| found.modified()).ok())
 }
 
 /// What runs the guest's kernel.
@@ -148,9 +153,7 @@ pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
     let mut kernels = cached_kernels()?;
     kernels.retain(|kernel| kernel.is_user_mode() && kernel.has_virtual_time());
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
-    kernels.retain(|kernel| is_of(&kernel.version, name));
-    let built = |kernel: &Kernel| fs::metadata(kernel.image()).and_then(|found| found.modified()).ok();
-    kernels.into_iter().max_by_key(built).ok_or_else(|| without_virtual_time(name, &names))
+    kernels.into_iter().find(|kernel| is_of(&kernel.version, name)).ok_or_else(|| without_virtual_time(name, &names))
 }
 
 /// Builds the error for a name that is not a kernel with virtual time.
@@ -289,6 +292,7 @@ fn release_key(version: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn previously_wanted_modules_are_kept() {
@@ -300,6 +304,21 @@ mod tests {
         assert_eq!(before(), BTreeSet::new(), "an index without these modules");
         fs::write(cache.path().join("modules.json"), r#"{"load":{},"wanted":["dm_flakey"]}"#).unwrap();
         assert_eq!(before(), ["dm_flakey".to_string()].into());
+    }
+
+    #[test]
+    fn later_build_of_a_release_is_newer() {
+        let cache = tempfile::tempdir().unwrap();
+        let kernel = |version: &str, built: u64| {
+            let folder = cache.path().join(version);
+            fs::create_dir(&folder).unwrap();
+            let image = fs::File::create(folder.join(USER_MODE)).unwrap();
+            image.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(built)).unwrap();
+            age_key(&Kernel { version: version.into(), folder })
+        };
+        let (first, second) = (kernel("6.12.95-uml-94b59b76", 1), kernel("6.12.95-uml-1361d2c8", 2));
+        let (older, newer) = (kernel("6.1.176-uml-ffffffff", 3), kernel("7.2.1-uml-00000000", 0));
+        assert!(older < first && first < second && second < newer);
     }
 
     #[test]
