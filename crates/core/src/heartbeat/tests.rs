@@ -54,7 +54,7 @@ fn a_beat_is_a_fifth_of_the_limit_of_a_long_phase() {
 #[test]
 fn a_long_sleep_is_no_stop() {
     let begin = beat(1000, 1000, 5, Some(70));
-    let slept = |ms| begin.gaps_until(&beat(1000 + ms, 1000 + ms, 5, Some(70)), Rest::Sleeping(MS * 50));
+    let slept = |ms: u32| begin.gaps_until(&beat(1000 + ms, 1000 + ms, 5, Some(70)), Rest::Sleeping(MS * 50));
     assert_eq!(slept(55), [None; 2]);
     assert_eq!(slept(90)[0].map(|gap| (gap.cause, gap.lost)), Some((Cause::Stopped, MS * 65)));
 }
