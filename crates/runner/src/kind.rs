@@ -73,7 +73,7 @@ fn not_empty(record: &Record) -> Result<(), Failure> {
     Err(RecordError::Damaged { path: record.path.join("events.jsonl"), line: 1, problem }.into())
 }
 
-/// Returns why the run cannot start on this machine, and what it would leave out.
+/// Returns the requirements that the run lacks on this machine, and the steps that it would leave out.
 pub(crate) fn left_out<R: Run>(spec: &R::Spec, seed: Seed) -> Result<BTreeSet<String>, Failure> {
     let mut notes: BTreeSet<String> = (R::SPECIAL.left_out)(spec).into_iter().collect();
     notes.extend(R::needs(spec).check().err().map(|missing| format!("it cannot run here: {missing}")));

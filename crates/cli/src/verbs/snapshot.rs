@@ -9,7 +9,7 @@ use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use restore::Restore;
 use run::Run;
-use senesce_core::{ExitCode, Failure};
+use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_volume::TargetSpec;
 use senesce_volume::snapshot::{Method, Snapshots};
 use serde_json::json;
@@ -104,7 +104,7 @@ impl Create {
         let manifest = self.subject.snapshots()?.create(&self.name, method)?;
         match self.json {
             true => println!("{}", json!({"name": self.name, "size_bytes": manifest.size, "method": manifest.method})),
-            false => println!("{}: {} bytes saved by {}", self.name, manifest.size, manifest.method),
+            false => println!("{}: {} stored by {}", self.name, Bytes(manifest.size), manifest.method),
         }
         Ok(ExitCode::Done.into())
     }
