@@ -165,7 +165,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
 
 /// Shows the user who called sudo(8) how to own the new run.
 pub(crate) fn show_owner(outcome: &Outcome) {
-    if outcome.state != State::WasDone
+    if outcome.state == State::Done
         && let Some(remedy) = RunDirectory::remedy_for_caller(&outcome.path)
     {
         eprintln!("hint: {remedy}");

@@ -3,7 +3,6 @@
 use crate::global;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use senesce_core::output::{self, Format, OutputError, Replace};
-use senesce_core::record::RecordError;
 use senesce_core::text::Visible;
 use senesce_core::{ExitCode, Failure, RunDirectory};
 use senesce_volume::{TargetSpec, guard};
@@ -32,11 +31,7 @@ pub(crate) fn print(text: Arguments<'_>) {
 
 /// Creates the target directory for `--create`, unless the record would be refused at `out`.
 pub(crate) fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
-    match out.map_or(Ok(()), RunDirectory::check) {
-        // The run itself refuses it, unless it is complete and only shown.
-        Err(RecordError::Foreign { .. }) if !asked => {}
-        checked => checked?,
-    }
+    out.map_or(Ok(()), RunDirectory::check)?;
     match target.filter(|_| asked) {
         Some(TargetSpec::Directory(path)) => Ok(guard::create_directory(path)?),
         _ => Ok(()),

@@ -23,7 +23,7 @@ pub(crate) fn write(
     }
     let (part, constants) = whole.without_constants();
     if !constants.is_empty() {
-        let words = format!("in all rows: {}", constants.join(", "));
+        let words = format!("in all rows: {}", constants.join("; "));
         for line in wrap(&words, limit.saturating_sub(GAP).max(1)) {
             writeln!(out, "{}{line}", " ".repeat(GAP))?;
         }
@@ -166,7 +166,7 @@ mod tests {
         write(&mut out, &heads, &[row("one"), row("two")], &[false, false, true], Some(16)).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(lines, ["in all rows:", "kind bench,", "seed 42", "run", "one", "two"]);
+        assert_eq!(lines, ["in all rows:", "kind: bench;", "seed: 42", "run", "one", "two"]);
     }
 
     #[test]

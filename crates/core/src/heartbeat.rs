@@ -22,7 +22,7 @@ pub(crate) const LOST_SHARE: f64 = 0.01;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A phase that counts only as a whole is sampled this often, but not more often than every [`TICK`] nor less often than every
-/// [`LONGEST_TICK`]: its limit grows with its length.
+/// [`LONGEST_TICK`]: its limit grows with its length. Its threads are examined as often as those of other phases.
 const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
 
 const LONGEST_TICK: Duration = Duration::from_millis(50);
@@ -325,8 +325,10 @@ impl Beats {
             if ended {
                 return;
             }
-            if let Some(tasks) = scan.next_stopped() {
-                self.note([Some(last.stopped_task(&woken, tasks, tick)), None]);
+            for _ in 0..tick.div_duration_f64(TICK).ceil() as u32 {
+                if let Some(tasks) = scan.next_stopped() {
+                    self.note([Some(last.stopped_task(&woken, tasks)), None]);
+                }
             }
         }
     }
@@ -356,7 +358,7 @@ enum Rest {
     Sleeping(Duration),
 }
 
-/// Time between two beats.
+/// How the time between two beats changes in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rhythm {
     Constant,
@@ -409,8 +411,8 @@ impl Beat {
     }
 
     /// Returns the gap if one of several tasks, examined in turn, was stopped: this task represents all of them.
-    fn stopped_task(&self, now: &Self, tasks: usize, tick: Duration) -> Gap {
-        let lost = tick * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
+    fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
+        let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
         let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));
         Gap { cause: Cause::ThreadStopped, from, to: now.monotonic, lost }
     }

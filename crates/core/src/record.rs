@@ -11,8 +11,8 @@ mod folder;
 mod histogram;
 mod limits;
 mod lines;
+mod of_sudo;
 mod overview;
-mod shown;
 
 pub(crate) use data::Data;
 pub use error::RecordError;

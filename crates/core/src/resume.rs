@@ -1,6 +1,7 @@
 //! How to continue interrupted work, in one form for all verbs.
 
 use crate::machine::guest_accelerator;
+use crate::output::Caller;
 use crate::plan::shell_quote;
 use std::path::Path;
 
@@ -12,16 +13,21 @@ pub fn continue_with(command: &str) -> String {
     format!("{CONTINUE}{command}")
 }
 
-/// Returns the command that continues the run in a directory by a verb, such as `age --resume`.
+/// Returns the command that applies a verb to a run, such as `age --resume`, as this process was run.
 pub fn command(verb: &str, run: &Path) -> String {
     let vm = if guest_accelerator().is_some() { "--vm " } else { "" };
-    format!("senesce {vm}{verb} {}", shell_quote(&run.to_string_lossy()))
+    format!("{}senesce {vm}{verb} {}", sudo(), shell_quote(&run.to_string_lossy()))
+}
+
+/// Returns the beginning of a command that sudo(8) runs, as it runs this process.
+fn sudo() -> &'static str {
+    if Caller::of_sudo().is_some() { "sudo " } else { "" }
 }
 
 /// Returns the command of this process, with the directory `out` of its run if the command does not name it.
 pub fn same_command(out: Option<&Path>) -> String {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    command_of(words, guest_accelerator().is_some(), out)
+    format!("{}{}", sudo(), command_of(words, guest_accelerator().is_some(), out))
 }
 
 /// Joins the words of a command. A guest runs them without `--vm`, by the path of the program.

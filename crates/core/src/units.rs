@@ -255,14 +255,19 @@ pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }
-    let magnitude = value.abs().log10().floor() as i32;
-    let rounded = match magnitude {
+    let rounded = format!("{value:.3e}");
+    let magnitude: i32 = rounded.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
+    match magnitude {
         4..=5 => format!("{value:.0}"),
-        -4..=3 => format!("{value:.*}", (3 - magnitude).max(0) as usize),
-        _ => format!("{value:.3e}"),
-    };
-    let exact = value.to_string();
-    if exact.len() <= rounded.len() { exact } else { rounded }
+        6 if value.fract() == 0.0 => format!("{value}"),
+        -4..=3 => without_trailing_zeros(&format!("{value:.*}", (3 - magnitude) as usize)),
+        _ => rounded,
+    }
+}
+
+fn without_trailing_zeros(number: &str) -> String {
+    let is_fraction = number.contains('.');
+    if is_fraction { number.trim_end_matches('0').trim_end_matches('.').into() } else { number.into() }
 }
 
 /// Formats a number with its noun: `1 run`, `2 runs`, `2 entries`.
@@ -311,12 +316,15 @@ mod tests {
             (37277.3334, "37277"),
             (-123456.7, "-123457"),
             (123456.0, "123456"),
+            (9.9996, "10"),
+            (0.99996, "1"),
+            (12345678.0, "1.235e7"),
             (1234567.0, "1234567"),
             (1234567.8, "1.235e6"),
             (1.5e48, "1.500e48"),
             (2.5e-7, "2.500e-7"),
         ] {
-            assert_eq!(significant(value), expected);
+            assert_eq!(significant(value), expected, "{value}");
         }
     }
 

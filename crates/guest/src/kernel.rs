@@ -153,7 +153,8 @@ pub fn with_virtual_time(name: &str) -> Result<Kernel, GuestError> {
     let mut kernels = cached_kernels()?;
     kernels.retain(|kernel| kernel.is_user_mode() && kernel.has_virtual_time());
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
-    kernels.into_iter().find(|kernel| is_of(&kernel.version, name)).ok_or_else(|| without_virtual_time(name, &names))
+    kernels.retain(|kernel| is_of(&kernel.version, name));
+    kernels.into_iter().max_by_key(|kernel| age_key(kernel).1).ok_or_else(|| without_virtual_time(name, &names))
 }
 
 /// Builds the error for a name that is not a kernel with virtual time.

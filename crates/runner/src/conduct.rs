@@ -107,10 +107,6 @@ pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
 pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let plan = Plan { scale: how.scale, ..R::plan(spec, seed)? };
     let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
-    if RunDirectory::is_complete_of_root(&path, &plan) {
-        how.progress.say(&format!("{} is a complete run of root: it is shown, not changed", path.display()));
-        return stored::<R>(path, how);
-    }
     let needed = R::needs(spec).check();
     if !path.join("plan.toml").exists() {
         needed.as_ref().map_err(Failure::again)?;
@@ -190,7 +186,7 @@ fn warn_of_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> 
 }
 
 fn interrupted_words(path: &Path, starts_over: bool, command: &str) -> String {
-    let over = if starts_over { ", but the run starts over" } else { "" };
+    let over = if starts_over { ", but the next run starts from the beginning" } else { "" };
     format!("interrupted; the record {} is kept{over}\nhint: {}", path.display(), continue_with(command))
 }
 
@@ -199,10 +195,11 @@ fn stored<R: Run>(path: PathBuf, how: &Conduct<'_>) -> Result<Outcome, Failure> 
     if !how.again {
         return outcome::<R>(path, State::WasDone, how);
     }
-    let path = path.display();
     Err(Failure::usage(format!(
-        "{path} holds a complete run, and --again does not replace it\n\
-         hint: name another --out, or remove the run first: senesce runs rm {path}"
+        "{} holds a complete run, and --again does not replace it\n\
+         hint: name another --out, or remove the run first: {}",
+        path.display(),
+        resume::command("runs rm", &path)
     )))
 }
 

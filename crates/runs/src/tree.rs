@@ -35,7 +35,7 @@ impl Tree {
     pub fn without(&self, root: &Path) -> Option<String> {
         let first = root.join(self.closed.first()?);
         Some(format!(
-            "measured without {} of the tree, the first is {}; root can read them",
+            "measured without {} of the tree, the first is {}; use sudo",
             number_of(self.closed.len(), "unreadable part"),
             first.display()
         ))

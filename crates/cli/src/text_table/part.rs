@@ -97,7 +97,7 @@ impl Part {
         Some(widths)
     }
 
-    /// Removes the columns that are equal in all rows. Returns their names and values, except empty ones.
+    /// Removes the columns that are equal in all rows. Returns their names and values.
     pub(super) fn without_constants(&self) -> (Self, Vec<String>) {
         let first = |column: usize| self.cells(column).next();
         let is_constant =
@@ -106,12 +106,11 @@ impl Part {
         if kept.is_empty() {
             return (self.clone(), Vec::new());
         }
-        let is_filled = |cell: &&str| !["", "-"].contains(cell);
         let words = |column: usize| {
-            let cell = first(column).filter(is_filled)?;
-            Some(format!("{} {cell}", self.heads[column]).trim().to_string())
+            let cell = first(column).filter(|cell| !cell.is_empty()).unwrap_or("-");
+            format!("{}: {cell}", self.heads[column])
         };
-        (self.select(&kept), constant.into_iter().filter_map(words).collect())
+        (self.select(&kept), constant.into_iter().map(words).collect())
     }
 
     /// Returns how many of the first columns distinguish all rows.
@@ -171,7 +170,7 @@ mod tests {
     fn columns_that_are_equal_in_all_rows_become_words() {
         let table = part("fs,state,unit,mean,flags", &["ext4,aged,ops/s,1,", "xfs,aged,ops/s,2,"]);
         let (kept, constants) = table.without_constants();
-        assert_eq!((kept.heads, constants), (words("fs,mean"), vec!["state aged".to_string(), "unit ops/s".into()]));
+        assert_eq!((kept.heads, constants), (words("fs,mean"), ["state: aged", "unit: ops/s", "flags: -"].map(str::to_string).to_vec()));
         let one = part("fs,state", &["ext4,aged"]);
         assert_eq!(one.without_constants(), (one.clone(), Vec::new()), "one row has nothing in common with others");
     }

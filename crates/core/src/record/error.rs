@@ -113,7 +113,7 @@ fn other_format(found: &str) -> String {
 pub(super) fn remedy_of_owner(owner: u32) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!(
-            "only {} can continue this run; `senesce report RUN` shows it, and --out DIR starts another",
+            "`senesce report` shows this run, and {} can continue it; to start another, add --out DIR",
             user_words(owner)
         ),
         false => "to start another run, add --out DIR".into(),

@@ -76,10 +76,6 @@ impl RunFolder {
         InputFolder::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
     }
 
-    pub(super) fn folder(&self) -> &Folder {
-        &self.folder
-    }
-
     pub(super) fn holds(&self, name: &str) -> bool {
         self.folder.stat_of(OsStr::new(name)).is_ok()
     }

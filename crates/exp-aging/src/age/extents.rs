@@ -57,7 +57,7 @@ impl<'a> ExtentSampler<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        self.not_before = Some(Instant::now() + (begun.elapsed() * SHARE).min(Duration::from_secs(3600)));
+        self.not_before = Instant::now().checked_add(begun.elapsed().saturating_mul(SHARE));
         let (files, extents) = (layout.files, layout.extents);
         let seen = ExtentSample { operations: completed, overwrites: parts.overwrites(), files, extents };
         self.seen.push(seen);

@@ -11,7 +11,7 @@ use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::resume::continue_with;
+use senesce_core::resume;
 use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory};
 use senesce_devmodel::last_write::LastWrites;
 use senesce_runner::{Conduct, Context, Outcome, Recorded, Run, conduct, interrupted, spec_of};
@@ -72,8 +72,8 @@ pub fn is_aging(path: &Path) -> bool {
 fn recorded(path: &Path) -> Result<(Record, AgeSpec), Failure> {
     let record = Record::open(path)?;
     if record.plan.kind != Age::KIND {
-        let hint = continue_with(&record.plan.command);
-        return Err(Failure::usage(format!("{} is not an aging\nhint: {hint}", path.display())));
+        let repeat = resume::command("runs repeat", path);
+        return Err(Failure::usage(format!("{} is not an aging\nhint: to continue it, use {repeat}", path.display())));
     }
     let spec = spec_of::<Age>(&record)?;
     Ok((record, spec))

@@ -13,7 +13,7 @@ fn of(plan: &Plan) -> Option<&'static str> {
     match (plan.spec.contains_key("gate"), plan.kind.as_str()) {
         (true, _) => Some("raise pairs and max_pairs in the file of the gate"),
         (false, AGING) => Some(
-            "age with other seeds too (--seed), then give all of each side: senesce compare RUN... --against BASE...",
+            "age both sides with several seeds (--seed), and compare all: senesce compare RUN... --against BASE...",
         ),
         _ => None,
     }

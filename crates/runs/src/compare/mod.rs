@@ -38,6 +38,9 @@ use side::Side;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// A gate passes only if this many images are identical, as many as a gate of pairs ages at least.
+const LEAST_IDENTICAL: usize = 4;
+
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A gate: no primary metric may lose this share (fraction).
@@ -91,9 +94,13 @@ impl Row {
         self.decision.as_ref().is_some_and(|decision| decision.interval.is_some())
     }
 
+    fn is_identical(&self) -> bool {
+        self.decision.as_ref().is_some_and(|decision| decision.verdict == Verdict::Identical)
+    }
+
     /// Returns whether it has an interval that another run could change.
     fn is_uncertain(&self) -> bool {
-        self.is_testable() && self.decision.as_ref().is_some_and(|decision| decision.verdict != Verdict::Identical)
+        self.is_testable() && !self.is_identical()
     }
 
     /// Returns the mean of the reference and that of the sample. They are geometric, so that the second over the first
@@ -367,7 +374,8 @@ fn judge(rows: &mut [Row], options: &Options, margin: f64) {
 fn with_gate(row: &mut Row, options: &Options) {
     let limit = options.fail_on_regression.filter(|_| row.described.is_none());
     let Some((limit, direction)) = limit.zip(direction(row.what.better)) else { return };
-    let interval = row.decision.as_ref().and_then(|decision| decision.interval);
+    let is_enough = !row.is_identical() || row.sample.len() >= LEAST_IDENTICAL;
+    let interval = row.decision.as_ref().and_then(|decision| decision.interval).filter(|_| is_enough);
     row.gate = Some(interval.map_or(Gate::Undecided, |interval| gate(&interval, direction, limit)));
 }
 

@@ -71,12 +71,12 @@ impl<'a> Side<'a> {
         pairs.collect()
     }
 
-    /// Returns whether two runs with the same content are repetitions: they were started at different times, and layouts
-    /// without times do not differ from run to run.
+    /// Returns whether two runs with the same content are repetitions. Layouts without times do not differ from run to run, but
+    /// their events come at different times.
     fn is_repeated_by(&self, other: &Self, ours: &Record, theirs: &Record) -> bool {
-        let is_of_layouts = |side: &Self| !side.is_timed && side.layout_values != LayoutValues::default();
-        let dates = date(ours).zip(date(theirs));
-        is_of_layouts(self) && is_of_layouts(other) && dates.is_some_and(|(one, other)| one != other)
+        let is_of_layouts = |side: &Self| !side.is_timed && side.layout_values.are_all_of_layouts();
+        let times = |record: &Record| record.events.iter().map(|event| event.t.to_bits()).collect::<Vec<u64>>();
+        is_of_layouts(self) && is_of_layouts(other) && times(ours) != times(theirs)
     }
 }
 

@@ -33,13 +33,34 @@ fn words(found: &Comparison) -> Vec<&'static str> {
 fn repetition_with_the_same_layouts_is_identical_and_passes_the_gate() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name, hour| run(directory.path(), name, LAYOUTS, hour);
-    let (base, again) = (run("base", 10), run("again", 11));
+    let (base, mut again) = (run("base", 10), run("again", 11));
+    again.events.iter_mut().for_each(|event| event.t += 1.0);
     let found = versus(&again, &base, &gate());
     assert_eq!(words(&found), ["identical"]);
     assert_eq!((found.exit_code(), found.shares_runs), (ExitCode::Done, false));
     assert!(!found.caveats.iter().any(|caveat| caveat.contains("--noise")), "{:?}", found.caveats);
     assert_eq!(found.analysis().result["metrics"][0]["verdict"], "identical");
-    assert!(versus(&run("copy", 10), &base, &gate()).shares_runs, "a copy has the same date");
+}
+
+#[test]
+fn copy_with_another_date_is_still_a_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", LAYOUTS, 10);
+    let mut copy = run(directory.path(), "copy", LAYOUTS, 11);
+    copy.events = base.events.clone();
+    assert!(versus(&copy, &base, &gate()).shares_runs);
+}
+
+#[test]
+fn few_identical_images_decide_no_gate() {
+    let directory = tempfile::tempdir().unwrap();
+    let [base, again] = ["base", "again"].map(|name| {
+        let mut run = run(directory.path(), name, LAYOUTS, 10);
+        run.events.truncate(3);
+        run
+    });
+    let found = versus(&again, &base, &gate());
+    assert_eq!((words(&found), found.exit_code()), (vec!["identical"], ExitCode::Undecided));
 }
 
 #[test]
