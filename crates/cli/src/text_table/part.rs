@@ -170,7 +170,10 @@ mod tests {
     fn columns_that_are_equal_in_all_rows_become_words() {
         let table = part("fs,state,unit,mean,flags", &["ext4,aged,ops/s,1,", "xfs,aged,ops/s,2,"]);
         let (kept, constants) = table.without_constants();
-        assert_eq!((kept.heads, constants), (words("fs,mean"), ["state: aged", "unit: ops/s", "flags: -"].map(str::to_string).to_vec()));
+        assert_eq!(
+            (kept.heads, constants),
+            (words("fs,mean"), ["state: aged", "unit: ops/s", "flags: -"].map(str::to_string).to_vec())
+        );
         let one = part("fs,state", &["ext4,aged"]);
         assert_eq!(one.without_constants(), (one.clone(), Vec::new()), "one row has nothing in common with others");
     }
