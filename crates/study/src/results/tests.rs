@@ -78,10 +78,12 @@ fn study_without_a_successful_run_has_no_measured_cell() {
 #[test]
 fn failed_runs_are_grouped_by_reason() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
-    let failed = |fs, reason: &str| {
-        PastEvent::Failed(FailedRun { id: event(fs, false, 1.0, 1.0).id, reason: reason.into() }, 1.0)
+    let failed = |fs, repetition, reason: &str| {
+        let id = RunId { repetition, ..event(fs, false, 1.0, 1.0).id };
+        PastEvent::Failed(FailedRun { id, reason: reason.into() }, 1.0)
     };
-    let past = [failed(0, "no space"), failed(0, "lost 0.1 s"), failed(1, "lost 0.2 s"), failed(1, "lost 0.3 s")];
+    let reasons = [(0, 0, "no space"), (0, 1, "lost 0.1 s"), (1, 0, "lost 0.2 s"), (1, 1, "lost 0.3 s")];
+    let past = reasons.map(|(fs, repetition, reason)| failed(fs, repetition, reason));
     let results = Results::gather(spec, &past, Vec::new(), Vec::new());
     let tables = crate::analysis_of(&results).tables;
     let failed = tables.iter().find(|table| table.id == "failed").unwrap();
