@@ -127,12 +127,12 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         directory,
         pending: Vec::new(),
         together: 1,
+        last_words: None,
     };
-    let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
-    set_last_words(&interrupted_words(&path, starts_over, &continued_by::<R>(&path, how)));
+    update_last_words(spec, how, &mut context);
     warn_of_changes(&here, &mut context)?;
     let watch = Watch::begin();
-    let state = execute(spec, how.only.as_deref(), &mut context);
+    let state = execute(spec, how, &mut context);
     set_last_words("interrupted");
     let noted = context.directory.add_environment(&watch.facts());
     let state = match state {
@@ -168,6 +168,17 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         directory.finish(&outcome.analysis.result)?;
     }
     Ok(outcome)
+}
+
+/// Sets the message of an interruption that ends the process at once. A finished step changes it, because the next run
+/// continues after it.
+fn update_last_words<R: Run>(spec: &R::Spec, how: &Conduct<'_>, context: &mut Context<'_, R>) {
+    let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
+    if context.last_words != Some(starts_over) {
+        let path = context.path();
+        set_last_words(&interrupted_words(path, starts_over, &continued_by::<R>(path, how)));
+        context.last_words = Some(starts_over);
+    }
 }
 
 /// Warns if a run continues under another kernel, program or machine: its parts cannot be distinguished afterwards.
@@ -220,10 +231,10 @@ fn outcome<R: Run>(path: PathBuf, state: State, how: &Conduct<'_>) -> Result<Out
     Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, continued_by, reasons })
 }
 
-fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {
+fn execute<R: Run>(spec: &R::Spec, how: &Conduct<'_>, context: &mut Context<'_, R>) -> Result<State, Failure> {
     let mut session = R::begin(spec, context)?;
     context.keep_pending()?;
-    let done = all_steps(&mut session, spec, only, context);
+    let done = all_steps(&mut session, spec, how, context);
     let ended = session.end(spec, context).and_then(|()| context.keep_pending());
     if let Err(failure) = &ended {
         fail(None, failure, 0.0, context)?;
@@ -240,9 +251,10 @@ fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context
 fn all_steps<R: Run>(
     session: &mut R,
     spec: &R::Spec,
-    only: Option<&[Value]>,
+    how: &Conduct<'_>,
     context: &mut Context<'_, R>,
 ) -> Result<usize, Failure> {
+    let only = how.only.as_deref();
     let (mut failed, mut pace, mut begun): (Vec<R::Step>, Pace, usize) = (Vec::new(), Pace::default(), 0);
     loop {
         (R::SPECIAL.before_next)(spec, context)?;
@@ -274,6 +286,7 @@ fn all_steps<R: Run>(
                         context.push_common(Common::Done(done));
                     }
                     context.keep_pending()?;
+                    update_last_words(spec, how, context);
                 }
                 Err(failure) => {
                     context.pending.clear();

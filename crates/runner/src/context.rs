@@ -26,6 +26,8 @@ pub struct Context<'a, R: Run> {
     pub(crate) pending: Vec<Pending<R::Event>>,
     /// Number of steps that run at a time.
     pub(crate) together: usize,
+    /// Whether the message of an interruption that ends the process at once announces a start from the beginning.
+    pub(crate) last_words: Option<bool>,
 }
 
 #[derive(Serialize)]

@@ -220,6 +220,44 @@ fn run_is_repeated_only_in_a_directory_without_a_complete_run() {
     assert_eq!(play(directory.path()).unwrap().state, State::WasDone);
 }
 
+/// Measures before each step whether a sudden end would announce a start from the beginning.
+struct Announced;
+
+impl Run for Announced {
+    const KIND: &'static str = "announced";
+    type Spec = UpTo;
+    type Event = NoEvent;
+    type Step = u32;
+
+    fn steps(spec: &UpTo, _seed: Seed) -> Result<Vec<Planned<u32>>, Failure> {
+        Ok((0..spec.steps).map(|step| Planned::new(step, "announce", "-")).collect())
+    }
+
+    fn begin(_spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, _spec: &UpTo, _step: &u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let starts_over = context.last_words == Some(true);
+        context.measure(Measurement::new("starts over", "", Better::Neither, f64::from(u8::from(starts_over)))?);
+        Ok(())
+    }
+
+    fn analyse(_spec: &UpTo, _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(Analysis::default())
+    }
+}
+
+#[test]
+fn sudden_end_after_a_finished_step_announces_no_start_from_the_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    conduct::<Announced>(&spec(directory.path()), Seed(1), &Conduct::quietly(&run)).unwrap();
+    let recorded = Recorded::<Announced>::of(&Record::open(&run).unwrap()).unwrap();
+    let values: Vec<f64> = recorded.measurements().map(|one| one.value.get()).collect();
+    assert_eq!(values, [1.0, 0.0, 0.0]);
+}
+
 /// Has a step that no machine can do.
 struct Lacking;
 
