@@ -5,10 +5,11 @@ use senesce_aging::{Data, Summary};
 use senesce_core::{Bytes, Plan};
 use senesce_volume::{FileSystem, TargetSpec};
 
-/// Assumed bytes per second of writes to a disk. Agings of image files on shared disks reached 130 to 190 MiB/s.
-pub(super) const DISK_RATE: Bytes = Bytes::mib(150);
+/// Assumed bytes per second of written files. Agings of image files on shared disks reached 130 to 190 MiB/s; one of an
+/// image in memory was not faster.
+pub(super) const WRITE_RATE: Bytes = Bytes::mib(150);
 
-/// Bytes per second of writes to memory.
+/// Bytes per second of the few overwrites of preallocated files in memory.
 const MEMORY_RATE: f64 = 1e9;
 
 impl AgeSpec {
@@ -17,13 +18,14 @@ impl AgeSpec {
         let (content, metadata) = self.bytes_to_write(summary);
         plan.bytes_to_write = content + metadata;
         plan.estimated_seconds = self.estimate_seconds(summary, content);
-        if content > 0 && !self.is_in_memory() {
-            plan.note(format!("the estimated time assumes that files are written at {DISK_RATE}/s"));
+        if content > 0 && self.has_write_rate() {
+            plan.note(format!("the estimated time assumes that files are written at {WRITE_RATE}/s"));
         }
     }
 
-    fn is_in_memory(&self) -> bool {
-        self.in_memory || matches!(self.target, None | Some(TargetSpec::Memory { .. }))
+    fn has_write_rate(&self) -> bool {
+        let is_in_memory = self.in_memory || matches!(self.target, None | Some(TargetSpec::Memory { .. }));
+        self.data == Data::Write || !is_in_memory
     }
 
     /// Returns the bytes of content and metadata to write. An overwrite in place or a punch also writes content that
@@ -43,7 +45,7 @@ impl AgeSpec {
     fn estimate_seconds(&self, summary: &Summary, content: u64) -> f64 {
         let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
         let operations = summary.t_end + summary.changes_expected.all();
-        let rate = if self.is_in_memory() { MEMORY_RATE } else { DISK_RATE.0 as f64 };
+        let rate = if self.has_write_rate() { WRITE_RATE.0 as f64 } else { MEMORY_RATE };
         let own = file_system.seconds_of_operations(operations) + content as f64 / rate;
         self.pace().map_or(own, |pace| own.max(summary.t_end as f64 / pace))
     }

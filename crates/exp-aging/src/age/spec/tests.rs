@@ -64,17 +64,21 @@ fn pace_bounds_the_estimated_time() {
 }
 
 #[test]
-fn content_for_a_disk_is_estimated_at_the_assumed_rate() {
+fn written_content_is_estimated_at_the_assumed_rate() {
     let summary = age_spec(Data::Write, None).summary().unwrap();
     let plan_on = |target: &str, data| {
         let spec = AgeSpec { target: Some(target.parse().unwrap()), ..age_spec(data, None) };
         described(&spec, &summary)
     };
     let (memory, disk) = (plan_on("memory:1G", Data::Write), plan_on("image:a.img,size=1G", Data::Write));
-    assert!(disk.estimated_seconds >= disk.bytes_to_write as f64 / estimate::DISK_RATE.0 as f64);
-    assert!(memory.estimated_seconds < disk.estimated_seconds);
-    assert_eq!(disk.notes.len(), memory.notes.len() + 1, "the rate is named");
-    assert_eq!(plan_on("image:a.img,size=1G", Data::Fallocate).notes, memory.notes, "no content is written");
+    assert!(disk.estimated_seconds >= disk.bytes_to_write as f64 / estimate::WRITE_RATE.0 as f64);
+    assert_eq!(memory.estimated_seconds, disk.estimated_seconds);
+    let preallocated = plan_on("memory:1G", Data::Fallocate);
+    assert!(preallocated.estimated_seconds < memory.estimated_seconds);
+    for plan in [&memory, &disk] {
+        assert_eq!(plan.notes.len(), preallocated.notes.len() + 1, "the rate is named");
+    }
+    assert_eq!(plan_on("image:a.img,size=1G", Data::Fallocate).notes, preallocated.notes, "no content is written");
 }
 
 #[test]
