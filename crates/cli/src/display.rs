@@ -114,10 +114,11 @@ fn write_lines(out: &mut impl Write, text: &str, width: usize) -> io::Result<()>
     wrap(&visible_line(text), width).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Counts the claims by verdict, with the names of those that have one: `claims: 1 supported (fill-meets-sizes), 2 not
-/// testable here`; `None` if no claim is testable.
+/// Counts the claims by verdict, with the names of those that have one: `claims: 1 not supported (rmse), 2 not
+/// testable here`; `None` if every testable claim is supported.
 fn verdict_counts(analysis: &Analysis) -> Option<String> {
-    if analysis.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable) {
+    let is_expected = |verdict| matches!(verdict, Verdict::NotTestable | Verdict::Supported);
+    if analysis.findings.iter().all(|finding| is_expected(finding.verdict)) {
         return None;
     }
     let mut by_verdict: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
@@ -264,6 +265,19 @@ mod tests {
         let order = ["The long", "answer.", "the title", "The details.", "note: a caveat", "Cost"].map(place);
         assert!(order.is_sorted() && order[0] == 0, "{text}");
         assert!(!text.contains("Layout") && text.lines().all(|line| line.chars().count() <= TEXT_WIDTH), "{text}");
+    }
+
+    #[test]
+    fn claims_are_counted_unless_all_are_supported() {
+        let counts = |verdicts: &[Verdict]| {
+            let finding = |verdict: &Verdict| Finding { verdict: *verdict, ..Finding::default() };
+            let findings = verdicts.iter().map(finding).collect();
+            verdict_counts(&Analysis { findings, ..Analysis::default() }).is_some()
+        };
+        assert!(!counts(&[Verdict::Supported, Verdict::Supported]));
+        assert!(!counts(&[Verdict::Supported, Verdict::NotTestable]));
+        assert!(counts(&[Verdict::Supported, Verdict::NotSupported]));
+        assert!(counts(&[Verdict::Undecided]));
     }
 
     /// Returns the cells of a study of two file systems in two states.
