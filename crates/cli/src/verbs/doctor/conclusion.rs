@@ -8,10 +8,11 @@ pub(super) const KERNEL: &str = "user-mode kernel";
 const IMAGES: &[&str] = &[ROOT, "/dev/loop-control", "mkfs.ext4"];
 
 /// Features, each with lists of checks: all checks of one list must pass. The check of a drive is named by its purpose.
-const FEATURES: [(&str, &[&[&str]]); 7] = [
+const FEATURES: [(&str, &[&[&str]]); 8] = [
     ("age and bench of directories", &[&[]]),
     ("demo and age of images", &[IMAGES, &[KERNEL, "mkfs.ext4"]]),
-    ("study", &[IMAGES]),
+    ("gates (study) in a guest", &[&[KERNEL, "mkfs.ext4"]]),
+    ("study on the host", &[IMAGES]),
     ("cold reads", &[&[ROOT, "self-test: cold read"]]),
     ("block traces", &[&[ROOT, "self-test: block trace"]]),
     ("tiered file system", &[&["/dev/fuse", ROOT], &["/dev/fuse", "fusermount3"]]),
@@ -68,7 +69,7 @@ impl Conclusion {
     }
 }
 
-/// Formats features that miss the same checks: `study, cold reads (missing: root)`.
+/// Formats features that miss the same checks: `study on the host, cold reads (missing: root)`.
 fn words(group: &[Unready]) -> String {
     let features: Vec<&str> = group.iter().map(|one| one.feature).collect();
     let missing = group.iter().take(1).flat_map(|one| &one.missing);
@@ -108,7 +109,7 @@ mod tests {
         let found = checks(&[KERNEL, "mkfs.ext4", "/dev/fuse", "fusermount3", QEMU]);
         let conclusion = Conclusion::of(&found, &[]);
         let not_ready: Vec<&str> = conclusion.not_ready.iter().map(|one| one.feature).collect();
-        assert_eq!(not_ready, ["study", "cold reads", "block traces"]);
+        assert_eq!(not_ready, ["study on the host", "cold reads", "block traces"]);
         assert!(conclusion.not_ready.iter().all(|one| one.missing == [ROOT]));
         assert_eq!(conclusion.ready.len() + not_ready.len(), FEATURES.len());
         assert!(!conclusion.is_root && conclusion.line().matches("missing").count() == 1, "{}", conclusion.line());
@@ -127,7 +128,8 @@ mod tests {
     fn program_of_the_guest_counts() {
         let found = checks(&[KERNEL]);
         let conclusion = Conclusion::of(&found, &["mkfs.ext4".into()]);
-        assert_eq!(conclusion.ready, ["age and bench of directories", "demo and age of images"]);
+        let ready = ["age and bench of directories", "demo and age of images", "gates (study) in a guest"];
+        assert_eq!(conclusion.ready, ready);
         let without = Conclusion::of(&found, &[]);
         assert_eq!(missing(&without, "demo and age of images"), [ROOT, "mkfs.ext4"]);
     }
