@@ -120,21 +120,59 @@ fn space(prognosis: &Prognosis) -> Option<String> {
     let size = if one.size == 0 { "empty files".to_string() } else { format!("files of {}", Bytes(one.size)) };
     let size = format!("{size} with names of {} bytes", prognosis.name_length);
     let df = match df(one) {
-        Some(said) if share(one).is_some_and(|share| share < 0.8) => format!(", not the {said} that df suggests"),
+        Some(said) if share(one).is_some_and(|share| share < 0.8) => {
+            format!(", not the {} that df suggests", count(said))
+        }
         _ => String::new(),
     };
     let number = match one.low == one.high {
-        true => one.files.to_string(),
-        false => format!("about {} ({} to {})", one.files, one.low, one.high),
+        true => count(one.files),
+        false => format!("about {} ({})", count(one.files), interval(one.low, one.high)),
     };
-    let ends = one.ends_by.text();
-    Some(match one.ends_by {
-        EndsBy::Bytes => format!("You can still create {number} {size}{df}; it ends by {ends}."),
-        _ => format!(
-            "You can still create {number} {size}{df}; it ends by {ends}, with about {} free.",
-            left(prognosis, one)
-        ),
-    })
+    let end = end(one.ends_by, left(prognosis, one));
+    Some(format!("You can still create {number} {size}{df}; then {end}."))
+}
+
+/// The state after the last file, of which `left` is free.
+fn end(ends_by: EndsBy, left: Bytes) -> String {
+    let left = short(left);
+    match ends_by {
+        EndsBy::Bytes => "no block is free".into(),
+        EndsBy::RootReserve => format!("only the reserve of root is left ({left})"),
+        EndsBy::Inodes => format!("no inode is free, with about {left} left"),
+        EndsBy::InodeChunks => {
+            format!("no free space is aligned and long enough for more inodes, with about {left} left")
+        }
+        EndsBy::Metadata => format!("no space for metadata is free, with about {left} left"),
+        EndsBy::DirectoryIndex => format!("the index of the directory is full, with about {left} left"),
+    }
+}
+
+/// Formats a large number of files as millions.
+fn count(files: u64) -> String {
+    if files < MILLION { files.to_string() } else { format!("{:.1} million", millions(files)) }
+}
+
+fn interval(low: u64, high: u64) -> String {
+    match low < MILLION {
+        true => format!("{} to {}", count(low), count(high)),
+        false => format!("{:.1} to {}", millions(low), count(high)),
+    }
+}
+
+const MILLION: u64 = 1_000_000;
+
+fn millions(files: u64) -> f64 {
+    files as f64 / MILLION as f64
+}
+
+/// Formats bytes with at most three digits before the point, or two after it.
+fn short(bytes: Bytes) -> String {
+    let text = bytes.to_string();
+    match text.split_once(' ').map(|(number, unit)| (number.parse::<f64>(), unit)) {
+        Some((Ok(number), unit)) if number >= 100.0 => format!("{number:.0} {unit}"),
+        _ => bytes.to_string(),
+    }
 }
 
 /// Returns the free bytes when the last file is made, without inodes and directories.
@@ -166,6 +204,25 @@ mod tests {
             let words = whole_read(51.0, order);
             assert!(words.ends_with(&format!("in {} order", order.name())), "{words}");
         }
+    }
+
+    #[test]
+    fn large_numbers_of_files_are_rounded_to_millions() {
+        assert_eq!(count(14_422_409), "14.4 million");
+        assert_eq!(interval(14_274_916, 14_569_903), "14.3 to 14.6 million");
+        assert_eq!(interval(999_999, 1_100_000), "999999 to 1.1 million");
+        assert_eq!(interval(1800, 1855), "1800 to 1855");
+    }
+
+    #[test]
+    fn every_end_but_that_of_the_blocks_names_what_is_left() {
+        use EndsBy::{Bytes as Blocks, DirectoryIndex, InodeChunks, Inodes, Metadata, RootReserve};
+        let left = Bytes::mib(165_079);
+        assert_eq!(short(left), "161 GiB");
+        assert_eq!(short(Bytes::mib(2)), "2 MiB");
+        let ends = [RootReserve, Inodes, InodeChunks, Metadata, DirectoryIndex];
+        assert!(ends.iter().all(|ends_by| end(*ends_by, left).contains("161 GiB")));
+        assert!(!end(Blocks, left).contains("GiB"));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn unknown_drive_gives_a_range_and_read_order_changes_the_time() {
     let found = prognosis(&image.path(), &Options::default()).unwrap();
     assert!(!found.drive.known && found.sentence.contains("--model"), "{}", found.sentence);
     let models: Vec<f64> = found.models.iter().map(|model| model.seconds.now).collect();
-    assert_eq!(models.len(), 4);
+    assert_eq!(models.len(), 3);
     assert_eq!(models[0], found.now_seconds, "the first of the range stands for it");
     let by_path = prognosis(&image.path(), &Options { order: Order::Path, ..hdd() }).unwrap();
     assert_eq!(by_path.bytes, found.bytes);
