@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
     let mut analysis = Analysis {
         title: format!("Layout of {} ({})", summary.target, summary.file_system),
-        summary: format!("Extents read with {}; examined {}.", summary.method, summary.view),
+        summary: format!("Extents read with {}; {}{}.", summary.method, examined(&summary.view), summary.view),
         caveats: caveats(summary),
         ..Analysis::default()
     };
@@ -24,6 +24,11 @@ pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
         analysis.tables.push(per_file(files));
     }
     analysis
+}
+
+/// Completes the view of a directory: `examined as mounted`.
+fn examined(view: &str) -> &'static str {
+    if view.starts_with("as mounted") { "examined " } else { "" }
 }
 
 fn caveats(summary: &LayoutSummary) -> Vec<String> {

@@ -15,8 +15,8 @@ use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
 use crate::{btrfs_free, f2fs_free, fiemap, names};
 use rustix::fs::{Mode, OFlags};
-use senesce_volume::FileSystem;
 use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
+use senesce_volume::{FileSystem, MARKER};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
@@ -50,6 +50,8 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub summary: LayoutSummary,
+    /// Whether one of the files is the marker of senesce in the root.
+    pub has_marker: bool,
     /// Every file in `find` order, if requested.
     pub files: Vec<FileLayout>,
     /// If requested.
@@ -241,6 +243,7 @@ impl<'a> Examination<'a> {
         });
         let unknown = (0..tree.files.len() as u32).filter(|file| collected.is_unknown(*file as usize)).collect();
         Layout {
+            has_marker: tree.has_root_file(MARKER),
             summary: LayoutSummary::new(circumstances, &tree, &collected),
             files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
             map,

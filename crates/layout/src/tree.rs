@@ -175,6 +175,10 @@ impl Tree {
         order
     }
 
+    pub(crate) fn has_root_file(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file.directory == 0 && self.name(file) == name.as_bytes())
+    }
+
     pub(crate) fn name(&self, file: &File) -> &[u8] {
         let start = file.name_start as usize;
         &self.directories[file.directory as usize].names[start..start + file.name_length as usize]
@@ -311,6 +315,7 @@ mod tests {
         let tree = read(temporary.path());
         let ours: String = tree.files.iter().map(|file| format!("./{}\n", tree.path(file).display())).collect();
         assert_eq!(ours, found);
+        assert!(tree.has_root_file("top") && !tree.has_root_file("z"));
     }
 
     #[test]

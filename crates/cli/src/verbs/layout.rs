@@ -13,6 +13,7 @@ use senesce_core::{ExitCode, Failure};
 use senesce_layout::{Layout as Examined, Method, Options, analysis};
 use senesce_runs::die_map::{DieMap, die_map};
 use senesce_runs::write_order;
+use senesce_volume::MARKER;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,11 @@ impl Layout {
         }
         for layout in layouts {
             let files = if self.per_file { &layout.files[..] } else { &[] };
-            print_analysis(&analysis::analysis(&layout.summary, files), false, Tables::Whole).map_err(output_failed)?;
+            let mut analysis = analysis::analysis(&layout.summary, files);
+            if layout.has_marker {
+                analysis.caveats.push(format!("one of the files is the marker {MARKER}"));
+            }
+            print_analysis(&analysis, false, Tables::Whole).map_err(output_failed)?;
         }
         for map in maps {
             let index = map
