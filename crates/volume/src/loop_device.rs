@@ -9,7 +9,7 @@ use crate::throttle;
 use crate::witness::loops;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use senesce_core::environment::remedy_of_right;
+use senesce_core::environment::{is_root, remedy_of_right};
 use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
 use std::io;
@@ -162,9 +162,20 @@ fn omit_flushes(device: &BlockDevice) -> Result<(), TargetError> {
     fs::write(&setting, "write through").map_err(TargetError::io("write", &setting))
 }
 
+/// Lists the loop devices of a file. [`TargetError::Missing`] if a user without root cannot determine them.
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
-    let found = OverlayFile::of(file, path)?;
-    loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
+    let devices = OverlayFile::of(file, path).and_then(|found| {
+        loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
+    });
+    devices.map_err(|error| missing_right_first(error, is_root()))
+}
+
+/// Names the missing right, not what it hides: whether another loop device is in use does not change the error.
+fn missing_right_first(error: TargetError, is_root: bool) -> TargetError {
+    match error {
+        TargetError::Refused { .. } if !is_root => needs_root(),
+        error => error,
+    }
 }
 
 /// Waits a moment for a loop device whose last user just ended. Returns whether it no longer has the file.
@@ -225,6 +236,15 @@ mod tests {
             assert!(is_gone || begin.elapsed() >= DETACH_LIMIT, "it did not wait");
             ending.join().unwrap();
         }
+    }
+
+    #[test]
+    fn only_root_is_refused_for_an_unknown_loop_device() {
+        let refused = |is_root| {
+            let unknown = TargetError::refused("x.img", "cannot determine whether it is attached", "use sudo");
+            matches!(missing_right_first(unknown, is_root), TargetError::Refused { .. })
+        };
+        assert!(refused(true) && !refused(false));
     }
 
     #[test]
