@@ -1,6 +1,6 @@
 //! Tests every experiment at the smoke scale, from plan to report, and verbs that only print.
 
-use crate::common::{json, run};
+use crate::common::{json, run, senesce};
 use senesce_claims::{ClaimSet, Rule, Selection};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,15 @@ fn doctor_concludes_from_its_checks() {
         let missing = list(&one["missing"]);
         assert!(!missing.is_empty() && missing.iter().all(|name| checks.contains(name)), "{one}");
     }
+}
+
+#[test]
+fn refused_kernel_build_makes_no_folder() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let cache = directory.path().join("cache");
+    let mut build = senesce(directory.path());
+    let built = build.args(["vm", "build", "."]).env("XDG_CACHE_HOME", &cache).output().expect("run senesce");
+    assert!(!built.status.success() && !cache.exists());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::changes;
 use super::objects::{Objects, compile};
 use crate::error::{GuestError, io_error};
 use crate::fetch::{Apt, run_program};
-use crate::kernel::{CONFIG, Kernel, USER_MODE, kernels_folder};
+use crate::kernel::{CONFIG, Kernel, USER_MODE, cache_folder, kernels_folder};
 use crate::modules::{ModuleIndex, read_module};
 use senesce_core::{Bytes, Progress};
 use senesce_volume::ScratchDirectory;
@@ -58,24 +58,23 @@ pub fn fetch(announce: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
 /// before anything is fetched if a program is missing. [`GuestError::Target`] if another build of the same tree is running.
 pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError> {
     super::check_processor()?;
-    let kernels = kernels_folder()?;
-    let builds = kernels.with_file_name("build");
-    fs::create_dir_all(&builds).map_err(io_error("make folder", &builds))?;
-    let tree = match Path::new(source).canonicalize() {
-        Ok(tree) if tree.join("Kbuild").exists() => {
-            check_programs(&BUILD_PROGRAMS)?;
-            tree
-        }
-        _ if is_version(source) => {
-            check_programs(&[&BUILD_PROGRAMS[..], &SOURCE_PROGRAMS].concat())?;
-            unpack_source(source, &builds, &|message| progress.say(message))?
-        }
-        _ => {
+    let tree = Path::new(source).canonicalize().ok().filter(|tree| tree.join("Kbuild").exists());
+    match &tree {
+        Some(_) => check_programs(&BUILD_PROGRAMS)?,
+        None if is_version(source) => check_programs(&[&BUILD_PROGRAMS[..], &SOURCE_PROGRAMS].concat())?,
+        None => {
             let problem = format!(
                 "cannot build '{source}': neither a kernel tree nor a version\nhint: give a directory, or 6.12"
             );
             return Err(GuestError::Usage(problem));
         }
+    }
+    let kernels = kernels_folder()?;
+    let builds = kernels.with_file_name("build");
+    fs::create_dir_all(&builds).map_err(io_error("make folder", &builds))?;
+    let tree = match tree {
+        Some(tree) => tree,
+        None => unpack_source(source, &builds, &|message| progress.say(message))?,
     };
     let locked = Objects::lock(objects_of(&tree, &builds))?;
     let objects = locked.folder();
@@ -108,15 +107,14 @@ pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError
 /// No kernel was built, or it does not run.
 pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
     super::check_processor()?;
-    let kernels = kernels_folder()?;
     let tree = tree.canonicalize().map_err(io_error("find", tree))?;
-    let built = [tree.clone(), objects_of(&tree, &kernels.with_file_name("build"))];
+    let built = [tree.clone(), objects_of(&tree, &cache_folder()?.join("build"))];
     let program = built.into_iter().map(|folder| folder.join("linux")).find(|program| program.is_file());
     let program = program.ok_or_else(|| {
         let tree = tree.display();
         GuestError::Usage(format!("no kernel was built from {tree}\nhint: senesce vm build {tree}"))
     })?;
-    let work = ScratchDirectory::create(&kernels, "setup")?;
+    let work = ScratchDirectory::create(&kernels_folder()?, "setup")?;
     install(&program, None, work.path())
 }
 
