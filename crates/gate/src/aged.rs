@@ -58,6 +58,9 @@ pub struct Aged {
     pub digest: Option<String>,
     /// Mount options with the defaults of the kernel, as in /proc/self/mountinfo.
     pub mount_options: String,
+    /// Version of mkfs; none in older records or with another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mkfs_version: Option<String>,
 }
 
 impl Aged {
@@ -166,6 +169,7 @@ pub fn age(
         commits: used.commits,
         digest,
         mount_options,
+        mkfs_version: fs.kind().ok().and_then(|kind| kind.mkfs_version().ok()),
     })
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
     Analysis {
         title: spec.name.clone(),
         summary: sentence(spec, &judged, failed.len()),
-        tables: vec![verdicts(spec, &judged), sides(spec), values(spec, agings.all())],
+        tables: vec![verdicts(spec, &judged), sides(spec, agings.all()), values(spec, agings.all())],
         caveats: failed_sides(spec, recorded).into_iter().chain(unused_commit_time(spec)).collect(),
         result: result(spec, &agings, &judged, &failed),
         ..Analysis::default()
@@ -72,15 +72,18 @@ fn verdicts(spec: &GateSpec, judged: &[MetricVerdict]) -> Table {
         let name = format!("{}{}", if one.primary { "* " } else { "" }, one.metric);
         let change = one.ratio.map(|ratio| percent(ratio.value));
         let interval = one.ratio.map(|ratio| ratio.ends_text(percent));
-        table.row((name, one.verdict.word(), one.reference, one.variant, change, interval));
+        table.row((name, one.text(), one.reference, one.variant, change, interval));
     }
     table
 }
 
-fn sides(spec: &GateSpec) -> Table {
-    let mut table = Table::new("sides", "Both sides", &["side", "name", "mkfs", "mount", "after mount", "kernel"]);
-    for (side, fs) in ["A", "B"].into_iter().zip(&spec.file_system) {
-        table.row((side, &fs.name, &fs.mkfs, &fs.mount, &fs.after_mount, &fs.kernel));
+fn sides(spec: &GateSpec, agings: &[AgedStep]) -> Table {
+    let columns = ["side", "name", "mkfs", "mkfs version", "mount", "after mount", "kernel"];
+    let mut table = Table::new("sides", "Both sides", &columns);
+    for (index, (side, fs)) in ["A", "B"].into_iter().zip(&spec.file_system).enumerate() {
+        let mut versions = agings.iter().filter(|one| one.step.side == index).map(|one| &one.aged.mkfs_version);
+        let version = versions.find_map(Option::as_ref);
+        table.row((side, &fs.name, &fs.mkfs, version, &fs.mount, &fs.after_mount, &fs.kernel));
     }
     table
 }
@@ -133,7 +136,21 @@ pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Me
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::tests::gate;
+    use crate::run::tests::{agings, gate};
+
+    #[test]
+    fn sides_name_their_versions_of_mkfs() {
+        let mut all = agings(1, &mut |_| 1.0).all().to_vec();
+        for one in &mut all {
+            one.aged.mkfs_version = (one.step.side == 1).then(|| "mke2fs 1.47.2".into());
+        }
+        let table = sides(&gate(8), &all);
+        let place = table.columns.iter().position(|column| column == "mkfs version").unwrap();
+        assert_eq!(
+            table.rows.iter().map(|row| row[place].clone()).collect::<Vec<_>>(),
+            [json!(null), json!("mke2fs 1.47.2")]
+        );
+    }
 
     #[test]
     fn commit_time_without_effect_is_a_caveat() {

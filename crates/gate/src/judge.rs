@@ -62,9 +62,20 @@ pub(crate) struct MetricVerdict {
     pub sham_deviation: Option<f64>,
     /// Correlation of both sides within seeds.
     pub correlation: Option<f64>,
+    /// Why it is not testable.
+    #[serde(skip)]
+    pub obstacle: Option<&'static str>,
 }
 
 impl MetricVerdict {
+    /// Returns the verdict, with the reason if it is not testable: `not testable: 0 on both sides`.
+    pub(crate) fn text(&self) -> String {
+        match self.obstacle {
+            Some(obstacle) => format!("{}: {obstacle}", self.verdict.word()),
+            None => self.verdict.word().into(),
+        }
+    }
+
     /// Returns whether the interval contains a worsening of more than `effect` (a fraction).
     pub(crate) fn may_be_worse_by(&self, effect: f64) -> bool {
         self.ratio.map_or(self.verdict == Verdict::Undecided, |ratio| match self.better {
@@ -89,15 +100,17 @@ pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f
         paired: false,
         sham_deviation: None,
         correlation: None,
+        obstacle: None,
     };
+    let untestable = || MetricVerdict { obstacle: Some(obstacle(metric, agings)), ..none.clone() };
     let Some(logs) = logs else {
         // A tree without files, such as that of a program that deletes all of them, has zeros.
         let is_known = |(one, other): (&Aged, &Aged)| (metric.value)(one).and((metric.value)(other)).is_some();
         let is_same = agings.are_identical() && agings.pairs().all(is_known);
-        return if is_same { MetricVerdict { verdict: Verdict::Identical, ..none } } else { none };
+        return if is_same { MetricVerdict { verdict: Verdict::Identical, ..none } } else { untestable() };
     };
     let (sham, paired) = (logs.sham_variance(), logs.is_paired());
-    let Some(ratio) = logs.ratio(paired) else { return none };
+    let Some(ratio) = logs.ratio(paired) else { return untestable() };
     let interval = ratio.interval(error);
     MetricVerdict {
         verdict: match agings.are_identical() {
@@ -111,6 +124,19 @@ pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f
         sham_deviation: sham.map(f64::sqrt),
         correlation: pearson(&logs.reference, &logs.variant).map(|found| found.value),
         ..none
+    }
+}
+
+/// Why the values have no ratio.
+fn obstacle(metric: &Metric, agings: &CompletedAgings) -> &'static str {
+    let values: Vec<_> = agings.pairs().map(|(one, other)| [one, other].map(metric.value)).collect();
+    let is_zero = |value: &Option<f64>| *value == Some(0.0);
+    match values.as_slice() {
+        [] | [_] => "fewer than two pairs",
+        all if all.iter().flatten().any(Option::is_none) => "a value is missing",
+        all if all.iter().flatten().all(is_zero) => "0 on both sides",
+        all if all.iter().flatten().any(is_zero) => "a value is 0",
+        _ => "a value of a sham is missing or 0",
     }
 }
 
@@ -252,6 +278,19 @@ mod tests {
         assert_eq!(answer(&judge_all(&gate(4), &agings(0, &mut |_| 1.0)), 0), GateAnswer::NoVerdict);
         let worse = judge_all(&gate(4), &agings(4, &mut |step| 1000.0 * (1.0 + step.side as f64)));
         assert_eq!([answer(&worse, 0), answer(&worse, 1)], [GateAnswer::Worse, GateAnswer::NoVerdict]);
+    }
+
+    #[test]
+    fn metric_that_is_not_testable_has_a_reason() {
+        let reason = |name: &str, pairs: u32, value: &mut dyn FnMut(crate::run::GateStep) -> f64| {
+            let judged = judge_all(&gate(4), &agings(pairs, value));
+            judged.iter().find(|one| one.metric == name).unwrap().obstacle
+        };
+        assert_eq!(reason("flushes per operation", 4, &mut |_| 1.0), Some("0 on both sides"));
+        assert_eq!(reason("commits per operation", 4, &mut |_| 1.0), Some("a value is missing"));
+        assert_eq!(reason("disk read (s)", 4, &mut |step| step.side as f64), Some("a value is 0"));
+        assert_eq!(reason("disk read (s)", 1, &mut |_| 1.0), Some("fewer than two pairs"));
+        assert_eq!(reason("disk read (s)", 4, &mut |_| 1.0), None);
     }
 
     #[test]

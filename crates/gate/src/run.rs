@@ -168,6 +168,7 @@ pub(crate) mod tests {
             commits: None,
             digest: None,
             mount_options: String::new(),
+            mkfs_version: None,
         };
         CompletedAgings(steps(pairs).map(|step| AgedStep { step, aged: aged(value(step)) }).collect())
     }
