@@ -88,8 +88,11 @@ impl Run for Gate {
 fn planned(spec: &GateSpec, step: GateStep) -> Planned<GateStep> {
     let name = &spec.file_system[step.side].name;
     let sham = if step.sham { ", sham" } else { "" };
-    let extension =
-        if step.seed < spec.gate.pairs { String::new() } else { format!(", beyond {} pairs", spec.gate.pairs) };
+    let pairs = spec.gate.pairs;
+    let extension = match step.seed < pairs {
+        true => String::new(),
+        false => format!(", undecided after {pairs} pairs: {} more", spec.gate.max_pairs - pairs),
+    };
     let action = format!("age {name}, seed {}{sham}{extension}", step.seed);
     let at_a_time = if spec.gate.host { 1 } else { guests_at_a_time() };
     let agings = run::steps(spec.gate.max_pairs).count();
