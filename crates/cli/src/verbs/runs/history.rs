@@ -13,7 +13,7 @@ use senesce_core::{ExitCode, Failure};
 use senesce_report::csv;
 use senesce_runs::compare::{Options, parse_share};
 use senesce_runs::history::{self, ListedRun, MeasuredRun, MetricHistories};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct History {
@@ -126,6 +126,9 @@ impl History {
         let analysis = history::analysis(entries, &courses, name.zip(found.as_deref()));
         if let Some(file) = &self.html {
             self.output.write(file, Format::Html, senesce_report::render_page(&analysis).as_bytes())?;
+            if !self.json && file != Path::new("-") {
+                eprintln!("history: {}", file.display());
+            }
         }
         if shows {
             print_analysis(&analysis, self.json, Tables::Whole).map_err(output_failed)?;
