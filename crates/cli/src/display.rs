@@ -7,6 +7,7 @@ use crate::output::output_failed;
 use crate::session::Session;
 use crate::text_table::wrap;
 use senesce_core::analysis::{Finding, Verdict};
+use senesce_core::heartbeat::LostTime;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::resume::continue_with;
 use senesce_core::text::visible_line;
@@ -16,6 +17,7 @@ use senesce_volume::guest::columns;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 pub(crate) fn print_analysis(analysis: &Analysis, json: bool, tables: Tables) -> io::Result<()> {
     let mut out = crate::output::stdout();
@@ -54,6 +56,11 @@ pub(crate) enum Rerun {
 }
 
 impl Rerun {
+    /// Returns the method of a verb with `--again`, which does not replace a run in `out`.
+    pub(crate) fn of(out: Option<&Path>) -> Self {
+        if out.is_some() { Self::OtherDirectory } else { Self::Again }
+    }
+
     fn hint(self) -> &'static str {
         match self {
             Self::Again => "--again runs it again",
@@ -64,7 +71,12 @@ impl Rerun {
 }
 
 pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    begin_result(outcome, Rerun::OtherDirectory, session);
+    show_whole(outcome, Rerun::OtherDirectory, json, session)
+}
+
+/// Prints all tables.
+pub(crate) fn show_whole(outcome: &Outcome, rerun: Rerun, json: bool, session: &Session) -> Result<Exit, Failure> {
+    begin_result(outcome, rerun, session);
     print_analysis(&outcome.analysis, json, Tables::Named).map_err(output_failed)?;
     Ok(show_record(outcome))
 }
@@ -155,7 +167,9 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
             for words in failed_steps(&outcome.reasons).iter().take(MOST_REASONS) {
                 eprintln!("  {}", visible_line(words));
             }
-            eprintln!("hint: stop other load first if it was the cause; only the failed steps are repeated");
+            if outcome.reasons.iter().any(|(reason, _)| LostTime::is_reason(reason)) {
+                eprintln!("hint: stop other load first if it was the cause; only the failed steps are repeated");
+            }
             eprintln!("hint: {}", continue_with(&outcome.continued_by));
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),

@@ -85,22 +85,36 @@ impl std::fmt::Display for LostTime {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |us: u64| us as f64 / 1e6;
         let (lost, length) = (seconds(self.lost_us), seconds(self.length_us));
-        let what = match self.cause {
-            Cause::Stopped => "the process was stopped, frozen or paused with its machine",
-            Cause::ThreadStopped => "a thread or child process was stopped, frozen or traced",
-            Cause::Suspended => "the machine was suspended",
-            Cause::Stolen => "the host gave the processors to other guests (steal)",
+        match self.cause {
             Cause::Leaped => {
-                return write!(
-                    out,
-                    "the virtual clock advanced by {length:.3} s, {lost:.3} s more or less than the pace"
-                );
+                write!(out, "the virtual clock advanced by {length:.3} s, {lost:.3} s more or less than the pace")
             }
-            Cause::Unwatched => {
-                return write!(out, "the heartbeat thread could not start, so stops cannot be detected");
-            }
-        };
-        write!(out, "{what} for {lost:.3} s of {length:.3} s")
+            Cause::Unwatched => write!(out, "the heartbeat thread could not start, so stops cannot be detected"),
+            cause => write!(out, "{} for {lost:.3} s of {length:.3} s", cause.words()),
+        }
+    }
+}
+
+impl Cause {
+    /// Causes outside of senesce, which may not recur.
+    const EXTERNAL: [Self; 4] = [Self::Stopped, Self::ThreadStopped, Self::Suspended, Self::Stolen];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Stopped => "the process was stopped, frozen or paused with its machine",
+            Self::ThreadStopped => "a thread or child process was stopped, frozen or traced",
+            Self::Suspended => "the machine was suspended",
+            Self::Stolen => "the host gave the processors to other guests (steal)",
+            Self::Leaped => "the virtual clock advanced by more or less than the pace",
+            Self::Unwatched => "the heartbeat thread could not start",
+        }
+    }
+}
+
+impl LostTime {
+    /// Returns whether the recorded reason of a failed step is time lost to other programs or guests.
+    pub fn is_reason(reason: &str) -> bool {
+        Cause::EXTERNAL.into_iter().any(|cause| reason.contains(cause.words()))
     }
 }
 

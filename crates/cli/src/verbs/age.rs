@@ -201,8 +201,7 @@ impl Age {
     fn rerun(&self) -> Rerun {
         match (&self.resume, &self.start.out) {
             (Some(_), _) => Rerun::NewLimits,
-            (None, Some(_)) => Rerun::OtherDirectory,
-            (None, None) => Rerun::Again,
+            (None, out) => Rerun::of(out.as_deref()),
         }
     }
 

@@ -82,7 +82,7 @@ impl Verb for Demo {
 
 impl Demo {
     fn rerun(&self) -> Rerun {
-        if self.out.is_some() { Rerun::OtherDirectory } else { Rerun::Again }
+        Rerun::of(self.out.as_deref())
     }
 
     fn stored(&self) -> Option<AgeSpec> {

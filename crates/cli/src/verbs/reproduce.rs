@@ -4,7 +4,7 @@ mod all;
 mod list;
 
 use crate::Exit;
-use crate::display::{print_plan, show};
+use crate::display::{Rerun, print_plan, show_whole};
 use crate::global;
 use crate::registry::REGISTRY;
 use crate::session::Session;
@@ -130,7 +130,7 @@ pub(crate) fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failu
         ..session.conduct(&interrupt)
     };
     let outcome = experiment.reproduce(level, chosen, &how)?;
-    let exit = show(&outcome, json, session)?;
+    let exit = show_whole(&outcome, Rerun::of(how.out.as_deref()), json, session)?;
     if !is_untested(&outcome)? {
         return Ok(exit);
     }

@@ -4,7 +4,7 @@ mod gate;
 mod purpose;
 
 use crate::Exit;
-use crate::display::{print_plan, show};
+use crate::display::{Rerun, print_plan, show_whole};
 use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
@@ -98,6 +98,7 @@ impl Verb for Study {
         }
         let interrupt = session.interrupt()?;
         let how = Conduct { out: self.out, again: self.again, erase: self.erase, ..session.conduct(&interrupt) };
-        show(&conduct::<StudyRun>(&spec, seed, &how)?, self.json, session)
+        let outcome = conduct::<StudyRun>(&spec, seed, &how)?;
+        show_whole(&outcome, Rerun::of(how.out.as_deref()), self.json, session)
     }
 }

@@ -228,3 +228,14 @@ fn load_is_not_a_stop() {
     });
     assert_ne!(said, "\"stopped\"");
 }
+
+#[test]
+fn only_external_causes_are_reasons_of_lost_time() {
+    let is_reason = |cause| {
+        let lost = LostTime { cause, lost_us: 1000, length_us: 2000 };
+        LostTime::is_reason(&format!("repetition 2: {lost}"))
+    };
+    assert!(Cause::EXTERNAL.into_iter().all(is_reason));
+    assert!(!is_reason(Cause::Leaped) && !is_reason(Cause::Unwatched));
+    assert!(!LostTime::is_reason("cannot write x: No space left on device (ENOSPC)"));
+}

@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::arguments;
-use crate::display::show;
+use crate::display::{Rerun, show_whole};
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use clap::Args;
@@ -47,6 +47,7 @@ impl Repeat {
             only: self.steps.as_deref().map(read_steps).transpose()?,
             ..session.conduct(&interrupt)
         };
-        show(&REGISTRY.kind(&plan)?.carry(&plan, &how)?, self.json, session)
+        let outcome = REGISTRY.kind(&plan)?.carry(&plan, &how)?;
+        show_whole(&outcome, Rerun::of(how.out.as_deref()), self.json, session)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Study;
 use crate::Exit;
-use crate::display::{print_plan, show, show_record};
+use crate::display::{Rerun, print_plan, show_record, show_whole};
 use crate::output::print;
 use crate::session::Session;
 use clap::Args;
@@ -88,7 +88,7 @@ impl Study {
             print(format_args!("{}", senesce_gate::patch_text(&record)?.trim_end()));
             show_record(&outcome);
         } else {
-            show(&outcome, self.json, session)?;
+            show_whole(&outcome, Rerun::of(how.out.as_deref()), self.json, session)?;
         }
         Ok(match outcome.exit_code() {
             ExitCode::RunFailed => ExitCode::CannotTell,
