@@ -53,8 +53,13 @@ fn kind(record: &Record) -> String {
     record.plan.kind.clone()
 }
 
-/// Describes whether a benchmark executed its system calls: `bench --null` measures the engine itself.
+/// Describes whether a benchmark executed its system calls: `bench --null` measures the engine itself. Gates of layouts
+/// age on this machine's kernel or in guests.
 fn engine(record: &Record) -> String {
+    if let Some(gate) = record.plan.spec.get("gate") {
+        let is_host = gate.get("host").and_then(toml::Value::as_bool).unwrap_or(false);
+        return if is_host { "the machine's kernel".into() } else { "user-mode kernels".into() };
+    }
     let null = record.plan.spec.get("how").and_then(|how| how.get("null")).and_then(toml::Value::as_bool);
     let null = null.unwrap_or(false);
     if null { "no system calls".into() } else { "system calls".into() }
@@ -80,19 +85,36 @@ mod tests {
     use crate::import::fio::Fio;
     use senesce_core::{Environment, Seed};
     use senesce_runner::{Imported, import};
+    use std::path::Path;
+
+    fn record(directory: &Path, name: &str) -> Record {
+        let path = directory.join(name);
+        let spec = ImportedFile { source: format!("{name}.json"), crc32: "00000000".into() };
+        let (events, measurements, caveats) = (Vec::new(), Vec::new(), vec!["a quiet machine".into()]);
+        let environment = Environment::default();
+        import::<Fio>(&path, Imported { spec, environment, events, measurements, caveats }).unwrap();
+        Record::open(&path).unwrap()
+    }
+
+    #[test]
+    fn gate_in_guests_is_not_compared_with_a_gate_of_the_host() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut both = ["one", "two"].map(|name| record(directory.path(), name));
+        for (record, host) in both.iter_mut().zip([false, true]) {
+            let rules = toml::Table::from_iter([("host".to_string(), toml::Value::Boolean(host))]);
+            record.plan.spec.insert("gate".into(), toml::Value::Table(rules));
+        }
+        let [guest, host] = &both;
+        assert!(comparable(&[guest, host], &Options::default()).is_err());
+        assert!(comparable(&[host, host], &Options::default()).unwrap().is_empty());
+        let insisting = Options { allow_different: true, ..Options::default() };
+        assert_eq!(comparable(&[guest, host], &insisting).unwrap().len(), 1);
+    }
 
     #[test]
     fn pooled_runs_with_different_plans_give_a_caveat() {
         let directory = tempfile::tempdir().unwrap();
-        let record = |name: &str| {
-            let path = directory.path().join(name);
-            let spec = ImportedFile { source: format!("{name}.json"), crc32: "00000000".into() };
-            let (events, measurements, caveats) = (Vec::new(), Vec::new(), vec!["a quiet machine".into()]);
-            let environment = Environment::default();
-            import::<Fio>(&path, Imported { spec, environment, events, measurements, caveats }).unwrap();
-            Record::open(&path).unwrap()
-        };
-        let mut side = ["one", "two"].map(record);
+        let mut side = ["one", "two"].map(|name| record(directory.path(), name));
         side[1].plan.seed = Seed(77);
         assert_eq!(mixed("sample", &side), None, "another seed and another file are repetitions");
         side[1].plan.spec.insert("bs".into(), 16.into());
