@@ -18,7 +18,6 @@ use senesce_report::{ktap, markdown};
 use senesce_runner::Conduct;
 use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, compare_until_decided, parse_share};
 use senesce_stats::gate::Gate;
-use senesce_stats::verdict::Decision;
 use std::path::{Path, PathBuf};
 
 /// Compare runs: the environments first, then every metric in words
@@ -177,20 +176,17 @@ fn cases(comparison: &Comparison) -> Vec<Case> {
         Some(Gate::Pass) if cannot_pass => Row { gate: Some(Gate::Undecided), ..row.clone() },
         _ => row.clone(),
     };
-    comparison.rows.iter().map(|row| case(&of(row), comparison.options.undecided)).collect()
+    let shown = comparison.rows.iter().filter(|row| row.needs_verdict());
+    shown.map(|row| case(&of(row), &comparison.words(row), comparison.options.undecided)).collect()
 }
 
-fn case(row: &Row, undecided: WhenUndecided) -> Case {
-    let message = match (row.described, &row.decision) {
-        (Some(why), _) => why.to_string(),
-        (None, decision) => decision.as_ref().map_or_else(String::new, Decision::text),
-    };
+fn case(row: &Row, message: &str, undecided: WhenUndecided) -> Case {
     let status = match (row.gate, undecided) {
-        _ if row.described.is_some() => Status::Skipped(message.clone()),
+        _ if row.described.is_some() => Status::Skipped(message.to_string()),
         (Some(Gate::Fail), _) | (Some(Gate::Undecided), WhenUndecided::Fail) => {
             Status::Failed(format!("{}: {message}", row.what.metric))
         }
-        (Some(Gate::Undecided), WhenUndecided::CannotTell) => Status::Skipped(message.clone()),
+        (Some(Gate::Undecided), WhenUndecided::CannotTell) => Status::Skipped(message.to_string()),
         _ => Status::Passed,
     };
     let interval = row.decision.as_ref().and_then(|decision| decision.interval);
@@ -204,5 +200,35 @@ fn case(row: &Row, undecided: WhenUndecided) -> Case {
         name: if row.what.condition.is_empty() { "all".into() } else { row.what.condition_text() },
         status,
         details: format!("{message}{interval}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Better, Measurement};
+
+    #[test]
+    fn tests_are_metrics_that_need_a_verdict() {
+        let row = |primary, described| {
+            let what = Measurement::new("time", "s", Better::Lower, 1.0).unwrap();
+            let what = if primary { what.primary() } else { what };
+            let (sample, reference) = (Vec::new(), Vec::new());
+            Row { what, sample, reference, runs: [1, 1], between_runs: 0.0, decision: None, described, gate: None }
+        };
+        let comparison = Comparison {
+            sample: vec!["run".into()],
+            reference: vec!["base".into()],
+            environment: Vec::new(),
+            settings: Vec::new(),
+            rows: vec![row(true, None), row(true, Some("emulated")), row(false, Some("secondary"))],
+            caveats: Vec::new(),
+            margin: 0.02,
+            shares_runs: false,
+            options: Options::default(),
+        };
+        let skipped: Vec<bool> =
+            cases(&comparison).iter().map(|case| matches!(case.status, Status::Skipped(_))).collect();
+        assert_eq!(skipped, [false, true]);
     }
 }

@@ -9,6 +9,7 @@ mod kept;
 mod margin;
 mod one_sided;
 mod present;
+mod round_progress;
 mod settings;
 mod share;
 mod side;

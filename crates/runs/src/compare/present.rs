@@ -1,17 +1,32 @@
 //! Tables and figures of a comparison.
 
-use super::{Comparison, Row};
+use super::{Comparison, Row, ratio};
 use crate::decided::{fields_at, interval_fields, interval_text};
 use senesce_core::analysis::*;
 use senesce_core::{Rows, number_of};
+use senesce_stats::arm::Unit;
 use senesce_stats::gate::Gate;
-use senesce_stats::verdict::at_margin;
+use senesce_stats::verdict::{Decision, PRACTICAL_UNITS, Verdict, at_margin};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Tables of the metrics with and without a verdict.
 const JUDGED: &str = "metrics";
 const DESCRIBED: &str = "described";
+
+impl Row {
+    /// Returns whether it has a verdict, or lacks one that its metric should have.
+    pub fn needs_verdict(&self) -> bool {
+        self.described.is_none() || (self.what.primary && self.what.better != Better::Neither)
+    }
+}
+
+impl Comparison {
+    /// Returns the verdict of a row in words.
+    pub fn words(&self, row: &Row) -> String {
+        text(row, self)
+    }
+}
 
 pub(super) fn analysis(comparison: &Comparison) -> Analysis {
     let (described, mut judged): (Vec<&Row>, Vec<&Row>) =
@@ -22,8 +37,8 @@ pub(super) fn analysis(comparison: &Comparison) -> Analysis {
     let tables = [
         environment(comparison),
         settings(comparison),
-        metrics(JUDGED, "Judged metrics", &judged, margin),
-        metrics(DESCRIBED, &further, &described, margin),
+        metrics(JUDGED, "Judged metrics", &judged, comparison),
+        metrics(DESCRIBED, &further, &described, comparison),
     ];
     let result = json!({
         "reference": names(&comparison.reference),
@@ -32,8 +47,8 @@ pub(super) fn analysis(comparison: &Comparison) -> Analysis {
         "settings": comparison.settings,
         "caveats": comparison.caveats,
         "margin": margin,
-        "metrics": comparison.rows.iter().filter(|row| row.described.is_none()).map(|row| row_json(row, margin)).collect::<Vec<_>>(),
-        "described": comparison.rows.iter().filter(|row| row.described.is_some()).map(|row| row_json(row, margin)).collect::<Vec<_>>(),
+        "metrics": comparison.rows.iter().filter(|row| row.described.is_none()).map(|row| row_json(row, comparison)).collect::<Vec<_>>(),
+        "described": comparison.rows.iter().filter(|row| row.described.is_some()).map(|row| row_json(row, comparison)).collect::<Vec<_>>(),
         "gate": comparison.options.fail_on_regression.map(|_| comparison.gate()),
     });
     Analysis {
@@ -107,12 +122,30 @@ fn verdict(row: &Row) -> &'static str {
     row.judged().map_or("described", |decision| decision.verdict.word())
 }
 
-fn text(row: &Row, margin: f64) -> String {
-    match (row.described, &row.decision) {
-        (Some(why), _) => why.into(),
-        (None, Some(decision)) => decision.text_at(margin),
-        (None, None) => "described".into(),
+fn text(row: &Row, comparison: &Comparison) -> String {
+    let margin = comparison.margin;
+    match (row.described, &row.decision, comparison.options.fail_on_regression) {
+        (Some(why), ..) => why.into(),
+        (None, Some(Decision { verdict: Verdict::Undecided { .. }, .. }), Some(limit)) => {
+            format!("undecided{}{}", at_margin(margin), needed_for_gate(row, limit).unwrap_or_default())
+        }
+        (None, Some(decision), _) => decision.text_at(margin),
+        (None, None, _) => "described".into(),
     }
+}
+
+/// Names the units per side that would decide an undecided gate; `None` if no number would, or in rounds, whose ratios
+/// are paired.
+fn needed_for_gate(row: &Row, limit: f64) -> Option<String> {
+    let (decision, gate) = (row.judged()?, row.gate?);
+    let (interval, unit) = (decision.interval?, decision.unit.filter(|unit| *unit != Unit::Round)?);
+    let needed = ratio(row).ok()?.repetitions_needed(1.0 - interval.confidence, limit)?;
+    let needed = match needed > PRACTICAL_UNITS {
+        true => format!("more than {PRACTICAL_UNITS}"),
+        false => needed.to_string(),
+    };
+    (gate == Gate::Undecided)
+        .then(|| format!("; {needed} {} per side would decide the gate of {} %", unit.plural(), trimmed(limit * 100.0)))
 }
 
 fn environment(comparison: &Comparison) -> Table {
@@ -129,7 +162,7 @@ fn settings(comparison: &Comparison) -> Table {
     table
 }
 
-fn metrics(id: &str, title: &str, rows: &[&Row], margin: f64) -> Table {
+fn metrics(id: &str, title: &str, rows: &[&Row], comparison: &Comparison) -> Table {
     let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
     let mut table = Table::new(id, title, &columns);
     for row in rows {
@@ -146,13 +179,13 @@ fn metrics(id: &str, title: &str, rows: &[&Row], margin: f64) -> Table {
             interval.map_or(Value::Null, |interval| json!(interval.value)),
             interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
             format!("{} / {}", count(&row.reference), count(&row.sample)),
-            format!("{}{gate}", text(row, margin)),
+            format!("{}{gate}", text(row, comparison)),
         ));
     }
     table
 }
 
-fn row_json(row: &Row, margin: f64) -> Value {
+fn row_json(row: &Row, comparison: &Comparison) -> Value {
     let mut all = json!({
         "name": row.name(),
         "metric": row.what.metric,
@@ -164,13 +197,13 @@ fn row_json(row: &Row, margin: f64) -> Value {
         "sample": row.sample,
     });
     let said = match (row.judged(), &row.decision) {
-        (Some(decision), _) => fields_at(decision, margin),
+        (Some(decision), _) => fields_at(decision, comparison.margin),
         (None, described) => interval_fields(described.as_ref().and_then(|decision| decision.interval.as_ref())),
     };
     if let Some(all) = all.as_object_mut() {
         all.extend(said);
         all.insert("verdict".into(), json!(verdict(row)));
-        all.insert("words".into(), json!(text(row, margin)));
+        all.insert("words".into(), json!(text(row, comparison)));
     }
     all
 }
@@ -230,7 +263,7 @@ mod tests {
     use super::super::Options;
     use super::*;
     use senesce_core::Measurement;
-    use senesce_stats::{Decision, Interval, Untestable, Verdict};
+    use senesce_stats::{Interval, Untestable};
 
     fn row(metric: &str, decision: Decision, described: Option<&'static str>) -> Row {
         let what = Measurement::new(metric, "", Better::Lower, 1.0).unwrap();
@@ -267,6 +300,22 @@ mod tests {
         let result = comparison(vec![row("discontinuities", undecided(), None)]).analysis().result;
         assert_eq!(result["margin"], 0.3);
         assert_eq!(result["metrics"][0]["words"], undecided().text_at(0.3));
+    }
+
+    #[test]
+    fn number_of_runs_is_that_for_the_gate() {
+        let noisy = |scale: f64| [0.9, 1.0, 1.1, 0.95, 1.05].map(|value| vec![value * scale]).to_vec();
+        let mut row = row("time", Decision { unit: Some(Unit::Run), ..undecided() }, None);
+        (row.sample, row.reference, row.runs, row.gate) = (noisy(1.0), noisy(1.01), [5, 5], Some(Gate::Undecided));
+        let number = |limit| {
+            let found = needed_for_gate(&row, limit).unwrap();
+            found.split(' ').find_map(|word| word.parse::<u64>().ok()).unwrap()
+        };
+        assert!(number(0.5) < number(0.2), "{} {}", number(0.5), number(0.2));
+        let passed = Row { gate: Some(Gate::Pass), ..row.clone() };
+        assert_eq!(needed_for_gate(&passed, 0.2), None);
+        let paired = Row { decision: Some(Decision { unit: Some(Unit::Round), ..undecided() }), ..row.clone() };
+        assert_eq!(needed_for_gate(&paired, 0.2), None);
     }
 
     #[test]

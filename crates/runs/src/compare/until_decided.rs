@@ -2,6 +2,7 @@
 //! of the machine affect both alike. Interim analyses are corrected for ([`Sequential`]).
 
 use super::kept::{AnalysisParameters, RoundTimes};
+use super::round_progress::RoundProgress;
 use super::{Comparison, Options, Row, comparable, groups_of, margin, rows, settings, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
@@ -13,7 +14,7 @@ use senesce_runner::{Conduct, State};
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
-use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
+use senesce_stats::{Gate, Mean, Ratio, Rule, Unit, Untestable, Verdict};
 use senesce_volume::TargetSpec;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,7 +49,9 @@ pub fn compare_until_decided(
             let (plan, name) = [(reference, "reference"), (sample, "sample")][side];
             let out = directory.join(run_name(name, number));
             let seed = reference.seed.child(&format!("compare/round/{number}"));
-            both[side] = Some(run_once(registry, plan, word_for(plan, [reference, sample], how), seed, &out, how)?);
+            let erase = word_for(plan, [reference, sample], how);
+            let progress = RoundProgress { words: format!("round {}, {name}", number + 1), shown: how.progress };
+            both[side] = Some(run_once(registry, plan, erase, seed, &out, &progress.within(how))?);
         }
         let [Some(reference), Some(sample)] = both else { break };
         asked.keep(directory)?;
@@ -61,6 +64,7 @@ pub fn compare_until_decided(
     caveats.push(format!("measured here: {}, one run of each side in turn", number_of(course.rounds(), "round")));
     caveats.extend(same_images([reference, sample]));
     let rows = course.rows(options);
+    caveats.extend(stopped(&rows, goal).filter(|_| times.of(course.rounds()) >= max_time));
     caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
         sample: runs_in(directory, "sample", course.rounds()),
@@ -73,6 +77,19 @@ pub fn compare_until_decided(
         shares_runs: false,
         options: options.clone(),
     })
+}
+
+/// Returns a caveat if rows are still open at the end of the time.
+fn stopped(rows: &[Row], goal: Goal) -> Option<String> {
+    let is_open = |row: &&Row| match (goal, row.judged()) {
+        (_, None) => false,
+        (Goal::Gate(_), Some(_)) => row.gate == Some(Gate::Undecided),
+        (Goal::Verdict, Some(decision)) => {
+            matches!(decision.verdict, Verdict::Undecided { .. } | Verdict::NotTestable { .. })
+        }
+    };
+    let open = rows.iter().filter(is_open).count();
+    (open > 0).then(|| format!("stopped by --max-time, {open} undecided"))
 }
 
 /// Returns a caveat for plans with a seed of their own, which the seed of a round does not change.
@@ -244,7 +261,6 @@ fn mean_of(what: &Measurement, run: &[Measurement]) -> Option<f64> {
 mod tests {
     use super::*;
     use senesce_core::analysis::Better;
-    use senesce_stats::gate::Gate;
     use senesce_stats::verdict::MARGIN;
 
     /// Approximates a standard normal number by twelve uniform ones.
@@ -342,6 +358,8 @@ mod tests {
         assert!(rows.iter().all(|row| row.gate == Some(Gate::Fail)), "{rows:?}");
         let (rows, rounds) = played(0.0, Goal::Verdict, 8, 3);
         assert_eq!((words(&rows), rounds), (vec!["undecided"; 3], 8));
+        assert!(stopped(&rows, Goal::Verdict).is_some_and(|caveat| caveat.contains("3 undecided")));
+        assert_eq!(stopped(&played(0.1, Goal::Verdict, 200, 3).0, Goal::Gate(0.05)), None, "no gate");
         let (rows, rounds) = played(0.5, Goal::Verdict, 3, 3);
         assert_eq!((words(&rows), rounds), (vec!["not-testable"; 3], 3));
     }
