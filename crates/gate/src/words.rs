@@ -104,12 +104,11 @@ fn wrapped(text: &str) -> String {
 pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     let (spec, agings, failed) = of(record)?;
     let judged = judge_all(&spec, &agings);
+    let limit = significant(spec.gate.minimum_effect * 100.0);
     let case = |one: &MetricVerdict| {
-        let details = one
-            .ratio
-            .map_or_else(String::new, |ratio| format!("{} ({})", percent(ratio.value), ratio.ends_text(percent)));
+        let details = change(one);
         let status = match one.verdict {
-            Verdict::Worse => Status::Failed(details.clone()),
+            Verdict::Worse => Status::Failed(format!("worse: {details}, limit {limit} %")),
             Verdict::NotTestable => Status::Skipped(one.verdict.word().into()),
             _ => Status::Passed,
         };
@@ -118,6 +117,12 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     let status = if failed > 0 { Status::Failed(format!("{failed} failed")) } else { Status::Passed };
     let all = Case { class: spec.name.clone(), name: "agings".into(), status, details: String::new() };
     Ok(std::iter::once(all).chain(judged.iter().filter(|one| one.primary).map(case)).collect())
+}
+
+/// Returns both means, their change and its interval, as `2276 to 2734, +20.1 % (+5.8 % to +36.4 %)`.
+fn change(one: &MetricVerdict) -> String {
+    let (Some(a), Some(b), Some(ratio)) = (one.reference, one.variant, one.ratio) else { return String::new() };
+    format!("{} to {}, {} ({})", significant(a), significant(b), percent(ratio.value), ratio.ends_text(percent))
 }
 
 /// Reads the gate, its agings, and the number of failures.
@@ -157,6 +162,14 @@ mod tests {
         assert_eq!(not_excluded(&[higher], 0.03), ["discontinuities"]);
         let unknown = MetricVerdict { ratio: None, ..judged[0].clone() };
         assert_eq!(not_excluded(&[unknown], 0.03), ["discontinuities"], "an interval is missing");
+    }
+
+    #[test]
+    fn change_has_both_means_and_the_interval() {
+        let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
+        let found = change(&worse[0]);
+        assert!(["1000 to 2000", "+100.0 %"].iter().all(|part| found.contains(part)), "{found}");
+        assert_eq!(change(&MetricVerdict { ratio: None, ..worse[0].clone() }), "");
     }
 
     #[test]
