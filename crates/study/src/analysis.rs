@@ -215,6 +215,9 @@ pub(crate) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f6
     pairs
 }
 
+/// Minimum number of images of a correlation: with fewer, interval and p may contradict each other.
+const LEAST_CORRELATED: usize = 6;
+
 fn correlations(results: &Results) -> Table {
     let columns = ["workload", "metric", "images", "Pearson", "95 %", "p", "Spearman", "95 % ", "p "];
     let mut table =
@@ -222,6 +225,9 @@ fn correlations(results: &Results) -> Table {
     for cells in results.by_metric() {
         let pairs = layout_pairs(results, &cells);
         let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(_, score, ratio)| (*score, *ratio)).unzip();
+        if pairs.len() < LEAST_CORRELATED {
+            continue;
+        }
         let (Some(linear), Some(ranked)) = (pearson(&x, &y), spearman(&x, &y)) else { continue };
         let interval = |one: &senesce_stats::Correlation| format!("{:.2} to {:.2}", one.low, one.high);
         table.row((
@@ -261,7 +267,7 @@ fn images_table(results: &Results) -> Table {
             (results.spec.state[facts.id.state].kind != StateKind::Command).then_some(facts.overwrites)
         })
         .column("files", |facts| &facts.files)
-        .column("extents per file", |facts| &facts.extents_per_file)
+        .column("extents per file (empty ones count)", |facts| &facts.extents_per_file)
         .column("static layout score", |facts| &facts.static_layout_score)
         .column("tree layout score", |facts| &facts.tree_layout_score)
         .column("free extents", |facts| facts.free_space.as_ref().map(|free| free.extents))
