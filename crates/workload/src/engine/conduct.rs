@@ -284,6 +284,10 @@ impl<B: FileCalls> Run<'_, B> {
             self.shared.count_until.store(begin.saturating_add(ticks(time)), Ordering::SeqCst);
         }
         match self.measure.length {
+            // A phase has whole units only.
+            Length::Time(time) | Length::Steady(time) if time.subsec_nanos() > 0 => {
+                self.progress.phase(&format!("running: {} s", time.as_secs_f64()), 0, "seconds")
+            }
             Length::Time(time) | Length::Steady(time) => self.progress.phase("running", time.as_secs(), "seconds"),
             Length::Operations(count) => self.progress.phase("running", count, "operations"),
         }
