@@ -38,7 +38,7 @@ pub fn options(spec: &StudySpec) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn disturbances() -> Vec<String> {
+pub(crate) fn disturbances() -> Vec<String> {
     let facts = Environment::capture();
     let load = facts.0.get("run.load_average").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -91,9 +91,6 @@ impl Verb for Study {
         if self.dry_run {
             let plan = StudyRun::plan(&spec, seed)?;
             senesce_study::trial::options(&spec)?;
-            for message in senesce_study::trial::disturbances() {
-                session.progress().say(&format!("warning: {message}"));
-            }
             return print_plan(&plan, self.json);
         }
         let interrupt = session.interrupt()?;
