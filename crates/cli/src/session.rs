@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn beginning_of_a_progress_line_leaves_space_for_the_rest() {
         assert_eq!(prefix("aging", 80), "aging");
-        let long = prefix("[12/12, about 4 s left] age ext4, seed 7, beyond 4 pairs", 80);
+        let long = prefix("[12/12, about 4 s left] age ext4, seed 7, undecided after 4 pairs: 4 more", 80);
         assert!(long.ends_with('…') && long.chars().count() + OTHER_COLUMNS == 80, "{long}");
         assert_eq!(prefix(&"x".repeat(50), 60).chars().count(), 20);
     }
