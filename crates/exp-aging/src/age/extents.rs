@@ -7,7 +7,7 @@ use senesce_core::Failure;
 use senesce_layout::Layout;
 use senesce_stats::steady::{STEADY_INTERVALS, is_steady};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Overwrites between two counts. They follow from the plan, so that a seed always ends at the same operation.
 const BETWEEN: f64 = 0.5;
