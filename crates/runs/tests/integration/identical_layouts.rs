@@ -60,7 +60,7 @@ fn few_identical_images_decide_no_gate() {
         run
     });
     let found = versus(&again, &base, &gate());
-    assert_eq!((words(&found), found.exit_code()), (vec!["identical"], ExitCode::Undecided));
+    assert_eq!((words(&found), found.exit_code()), (vec!["identical"], ExitCode::CannotTell));
 }
 
 #[test]
