@@ -170,7 +170,7 @@ pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError
     devices.map_err(|error| missing_right_first(error, is_root()))
 }
 
-/// Names the missing right, not what it hides: whether another loop device is in use does not change the error.
+/// Returns the error for the missing right, whether or not another loop device is in use.
 fn missing_right_first(error: TargetError, is_root: bool) -> TargetError {
     match error {
         TargetError::Refused { .. } if !is_root => needs_root(),
