@@ -29,8 +29,8 @@ pub const GUEST_USERLAND: &str = "SENESCE_VM_USERLAND";
 /// `landlock`.
 pub const GUEST_CONFINEMENT: &str = "SENESCE_VM_CONFINEMENT";
 
-/// Environment variable that the host sets in its guest in virtual time to the addresses of the kernel's process: `fixed`, or `random`
-/// if the host forbids personality(2).
+/// Environment variable that the host sets in its guest in virtual time to the addresses of the kernel's memory: `fixed`, or `random`
+/// if the host forbids personality(2) and the kernel does not fix them.
 pub const GUEST_ADDRESSES: &str = "SENESCE_VM_ADDRESSES";
 
 /// Environment variable that the host sets in its guest to the time of its start, like `run.date`.

@@ -32,6 +32,9 @@ pub struct Kernel {
 pub(crate) const USER_MODE: &str = "linux";
 pub(crate) const CONFIG: &str = "config";
 
+/// Line of the configuration of a kernel whose memory does not depend on the addresses of its process.
+pub(crate) const FIXED_MEMORY_LINE: &str = "# memory at fixed addresses";
+
 impl Kernel {
     pub(crate) fn image(&self) -> PathBuf {
         self.folder.join(if self.is_user_mode() { USER_MODE } else { "vmlinux" })
@@ -44,8 +47,16 @@ impl Kernel {
 
     /// Returns whether the kernel's clock can be virtual.
     pub fn has_virtual_time(&self) -> bool {
-        let options = fs::read_to_string(self.folder.join(CONFIG)).unwrap_or_default();
-        options.lines().any(|line| line == "CONFIG_UML_TIME_TRAVEL_SUPPORT=y")
+        self.has_option("CONFIG_UML_TIME_TRAVEL_SUPPORT=y")
+    }
+
+    /// Returns whether size and addresses of its memory are the same in all starts, wherever the host places its process.
+    pub(crate) fn has_fixed_memory(&self) -> bool {
+        self.has_option(FIXED_MEMORY_LINE)
+    }
+
+    fn has_option(&self, wanted: &str) -> bool {
+        fs::read_to_string(self.folder.join(CONFIG)).is_ok_and(|options| options.lines().any(|line| line == wanted))
     }
 
     pub(crate) fn modules(&self) -> PathBuf {

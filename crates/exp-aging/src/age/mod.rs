@@ -349,8 +349,8 @@ fn other_files(made: u64, examined: u64) -> Option<String> {
     })
 }
 
-const RANDOM_ADDRESSES: &str = "this machine forbids fixed addresses (Docker: --security-opt seccomp=unconfined allows them): the \
-                                layout may differ when the aging is repeated";
+const RANDOM_ADDRESSES: &str = "this machine forbids fixed addresses (as Docker does), and the kernel was built by another version: \
+                                the layout may differ when the aging is repeated (senesce vm build makes a kernel that repeats)";
 
 fn clock_words(clock: Clock, spec: &AgeSpec, unasked: UnrequestedCommits) -> Option<String> {
     if !clock.is_none() {

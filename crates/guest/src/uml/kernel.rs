@@ -4,7 +4,7 @@ use super::changes;
 use super::objects::{Objects, compile};
 use crate::error::{GuestError, io_error};
 use crate::fetch::{Apt, run_program};
-use crate::kernel::{CONFIG, Kernel, USER_MODE, cache_folder, kernels_folder};
+use crate::kernel::{CONFIG, FIXED_MEMORY_LINE, Kernel, USER_MODE, cache_folder, kernels_folder};
 use crate::modules::{ModuleIndex, read_module};
 use senesce_core::{Bytes, Progress};
 use senesce_volume::ScratchDirectory;
@@ -15,6 +15,12 @@ use std::process::Command;
 
 /// Options of the kernel in addition to its default configuration.
 const OPTIONS: &str = include_str!("../../../../data/kernel/user-mode.config");
+/// Compiled in front of [`SIZES_OF_MEMORY`].
+const FIXED_MEMORY: &str = include_str!("../../../../data/kernel/fixed-memory.h");
+/// Files of the kernel (arch/um/kernel) that place its memory behind the data segment of its process.
+const SIZES_OF_MEMORY: [&str; 2] = ["um_arch", "mem"];
+/// Text of a program that was compiled with [`FIXED_MEMORY`].
+const MARK: &str = "senesce: memory at fixed addresses";
 /// The same source and compiler give the same program, and so the same name.
 const SAME_BYTES: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "2026-01-01"),
@@ -96,9 +102,20 @@ pub fn build(source: &str, progress: &dyn Progress) -> Result<Kernel, GuestError
     }
     progress.say(&format!("compiling the kernel in {}; this takes minutes the first time", objects.display()));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    compile(&mut make(&[&format!("-j{jobs}"), "linux"]), progress)?;
+    let mut command = make(&[&format!("-j{jobs}"), "linux"]);
+    command.args(with_fixed_memory(objects)?);
+    compile(&mut command, progress)?;
     let work = ScratchDirectory::create(&kernels, "setup")?;
     install(&objects.join("linux"), None, work.path())
+}
+
+/// Writes the header into the folder of the objects, if it differs. Returns the words of make that include it.
+fn with_fixed_memory(objects: &Path) -> Result<[String; 2], GuestError> {
+    let header = objects.join("senesce-fixed-memory.h");
+    if fs::read_to_string(&header).ok().as_deref() != Some(FIXED_MEMORY) {
+        fs::write(&header, FIXED_MEMORY).map_err(io_error("write", &header))?;
+    }
+    Ok(SIZES_OF_MEMORY.map(|file| format!("CFLAGS_{file}.o=-include {}", header.display())))
 }
 
 /// Puts the kernel of a tree into the cache: that of `make ARCH=um` in the tree, else the last one of [`build`].
@@ -194,7 +211,10 @@ fn install(program: &Path, modules: Option<&Path>, work: &Path) -> Result<Kernel
     }
     let path = staged.join(USER_MODE);
     fs::copy(program, &path).map_err(io_error("copy to", &path))?;
-    let options = run_program(Command::new(program).arg("--showconfig"))?;
+    let mut options = run_program(Command::new(program).arg("--showconfig"))?;
+    if bytes.windows(MARK.len()).any(|part| part == MARK.as_bytes()) {
+        options.push_str(&format!("\n{FIXED_MEMORY_LINE}\n"));
+    }
     let path = staged.join(CONFIG);
     fs::write(&path, options).map_err(io_error("write", &path))?;
     let index = modules.map_or(Ok(ModuleIndex::default()), |modules| stage_modules(modules, &staged))?;
@@ -260,6 +280,19 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let refused = of_tree(tree.path()).unwrap_err();
         assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
+    }
+
+    #[test]
+    fn header_has_the_mark_of_its_programs_and_is_written_once() {
+        assert!(FIXED_MEMORY.contains(MARK));
+        let objects = tempfile::tempdir().unwrap();
+        let words = with_fixed_memory(objects.path()).unwrap();
+        let header = objects.path().join("senesce-fixed-memory.h");
+        assert!(words.iter().all(|word| word.ends_with(&format!("=-include {}", header.display()))));
+        let written = || header.metadata().unwrap().modified().unwrap();
+        let before = written();
+        with_fixed_memory(objects.path()).unwrap();
+        assert_eq!(written(), before, "make compiles again what includes a newer file");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn start(
     job.environment.push((machine::GUEST_CONFINEMENT.into(), method.word().into()));
     let fixed_addresses = run.time.is_virtual() && can_fix_addresses();
     if run.time.is_virtual() {
-        let addresses = if fixed_addresses { "fixed" } else { "random" };
+        let addresses = if fixed_addresses || run.kernel.has_fixed_memory() { "fixed" } else { "random" };
         job.environment.push((machine::GUEST_ADDRESSES.into(), addresses.into()));
     }
     let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
