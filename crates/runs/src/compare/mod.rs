@@ -99,6 +99,11 @@ impl Row {
         self.decision.as_ref().is_some_and(|decision| decision.verdict == Verdict::Identical)
     }
 
+    /// Returns whether its identical images are too few for a gate.
+    fn has_few_identical(&self) -> bool {
+        self.is_identical() && self.sample.len() < LEAST_IDENTICAL
+    }
+
     /// Returns whether it has an interval that another run could change.
     fn is_uncertain(&self) -> bool {
         self.is_testable() && !self.is_identical()
@@ -139,7 +144,7 @@ impl Comparison {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
         let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
         match gate_all(&judged.collect::<Vec<_>>(), limit) {
-            Gate::Pass if self.shares_runs => Gate::Undecided,
+            Gate::Pass if self.shares_runs || self.rows.iter().any(Row::has_few_identical) => Gate::Undecided,
             gate => gate,
         }
     }
@@ -375,8 +380,7 @@ fn judge(rows: &mut [Row], options: &Options, margin: f64) {
 fn with_gate(row: &mut Row, options: &Options) {
     let limit = options.fail_on_regression.filter(|_| row.described.is_none());
     let Some((limit, direction)) = limit.zip(direction(row.what.better)) else { return };
-    let is_enough = !row.is_identical() || row.sample.len() >= LEAST_IDENTICAL;
-    let interval = row.decision.as_ref().and_then(|decision| decision.interval).filter(|_| is_enough);
+    let interval = row.decision.as_ref().and_then(|decision| decision.interval).filter(|_| !row.has_few_identical());
     row.gate = Some(interval.map_or(Gate::Undecided, |interval| gate(&interval, direction, limit)));
 }
 
