@@ -236,7 +236,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Remedy of a user without root for a missing right. If something else is missing, root gets its remedy.
+/// Remedy for a right that only root has. If root lacks it too, [`remedy_of_right`] returns another one.
 pub const USE_SUDO: &str = "use sudo";
 
 /// Returns the remedy for a missing right: [`USE_SUDO`], or `of_root` if root misses it.

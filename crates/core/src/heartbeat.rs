@@ -21,8 +21,8 @@ pub(crate) const LOST_SHARE: f64 = 0.01;
 /// Time between two beats.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A phase that counts only as a whole is sampled this often, but not more often than every [`TICK`] nor less often than every
-/// [`LONGEST_TICK`]: its limit grows with its length. Its threads are examined as often as those of other phases.
+/// The tick of a phase that counts only as a whole is its elapsed time divided by this number, between [`TICK`] and [`LONGEST_TICK`].
+/// A longer tick suffices later, because the tolerated loss grows with the phase. Threads are examined as often as in other phases.
 const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
 
 const LONGEST_TICK: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use super::{GAP, length, write_row};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// A wider column of words is not narrowed further.
+/// Minimum width of a shrunk column of words, unless its longest word needs more.
 const NARROWEST: usize = 10;
 
 /// Columns with texts longer than `LONG_TEXT` keep at least `LEAST_OF_LONG`, so that a row has few lines.

@@ -349,8 +349,8 @@ fn other_files(made: u64, examined: u64) -> Option<String> {
     })
 }
 
-const RANDOM_ADDRESSES: &str = "this machine forbids fixed addresses (as Docker does), and the kernel was built by another version: \
-                                the layout may differ when the aging is repeated (senesce vm build makes a kernel that repeats)";
+const RANDOM_ADDRESSES: &str = "the host forbids fixed addresses (as Docker does), and this kernel does not fix those of its memory: \
+                                another aging may give another layout (build the kernel again with senesce vm build)";
 
 fn clock_words(clock: Clock, spec: &AgeSpec, unasked: UnrequestedCommits) -> Option<String> {
     if !clock.is_none() {

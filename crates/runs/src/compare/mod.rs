@@ -39,7 +39,7 @@ use side::Side;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A gate passes only if this many images are identical, as many as a gate of pairs ages at least.
+/// Minimum number of images with which an identical metric passes a gate: as many pairs as a gate of layouts ages at least.
 const LEAST_IDENTICAL: usize = 4;
 
 #[derive(Debug, Clone, Default)]
