@@ -3,7 +3,6 @@
 pub use senesce_sys::errno::errno_message;
 use std::error::Error;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::Path;
 
 /// Exit status of the process.
@@ -61,11 +60,6 @@ impl Failure {
         self.code
     }
 
-    /// Returns whether [`failed`] made it from ENOSPC.
-    pub fn is_storage_full(&self) -> bool {
-        self.source.downcast_ref::<FailedOperation>().is_some_and(|one| one.kind == ErrorKind::StorageFull)
-    }
-
     /// Joins the error and its causes with `: `, outermost first.
     pub fn chain(&self) -> String {
         let mut text = self.source.to_string();
@@ -112,31 +106,17 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// An I/O error in words, with its kind.
-#[derive(Debug)]
-struct FailedOperation {
-    message: String,
-    kind: ErrorKind,
-}
-
-impl fmt::Display for FailedOperation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl Error for FailedOperation {}
-
 /// Adds operation and path to an I/O error, and a remedy for a full volume. For `map_err`.
 pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| {
-        let kind = error.kind();
-        let remedy = match kind {
-            ErrorKind::StorageFull => "\nhint: free space there, or choose a larger --size",
+        let remedy = match error.kind() {
+            std::io::ErrorKind::StorageFull => "\nhint: free space there, or choose a larger --size",
             _ => "",
         };
-        let message = format!("cannot {operation} {}: {}{remedy}", path.display(), errno_message(&error));
-        Failure { code: ExitCode::RunFailed, source: Box::new(FailedOperation { message, kind }) }
+        Failure::new(
+            ExitCode::RunFailed,
+            format!("cannot {operation} {}: {}{remedy}", path.display(), errno_message(&error)),
+        )
     }
 }
 
@@ -149,13 +129,6 @@ mod tests {
         let long = Failure::usage(format!("begin {}é{} end", "é".repeat(5 << 20), "x".repeat(3000))).to_string();
         assert!(long.len() < 2 * MOST_BYTES && long.starts_with("begin") && long.ends_with("end"));
         assert_eq!(Failure::usage("é".repeat(MOST_BYTES / 2)).to_string().len(), MOST_BYTES);
-    }
-
-    #[test]
-    fn full_storage_is_distinguished_from_other_errors() {
-        let full = |code| failed("write", Path::new("x"))(std::io::Error::from_raw_os_error(code)).is_storage_full();
-        assert!(full(rustix::io::Errno::NOSPC.raw_os_error()) && !full(rustix::io::Errno::IO.raw_os_error()));
-        assert!(!Failure::usage("no space").is_storage_full());
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub struct Aged {
     /// Modelled seconds of reading every file once in path order.
     pub disk_seconds: f64,
     pub ssd_seconds: f64,
-    /// Extents per file of slowly appended files; none: they filled the volume.
-    pub append_extents: Option<f64>,
+    /// Extents per file of slowly appended files.
+    pub append_extents: f64,
     /// Allocated blocks of the file system that hold no file, in bytes.
     pub metadata_bytes: u64,
     /// Creates and deletes of the aging; none: a command aged it.
@@ -66,11 +66,7 @@ pub struct Aged {
 impl Aged {
     /// Returns a text that is the same for the same layout, also of the slow append; `None` without a digest.
     pub fn layout(&self) -> Option<String> {
-        let digest = self.digest.as_ref()?;
-        Some(
-            self.append_extents
-                .map_or_else(|| digest.clone(), |extents| format!("{digest}-{:016x}", extents.to_bits())),
-        )
+        Some(format!("{}-{:016x}", self.digest.as_ref()?, self.append_extents.to_bits()))
     }
 }
 
@@ -233,23 +229,22 @@ fn by_command(program: &str, words: &[String], seed: u32, target: &MountedTarget
     Err(broken(&format!("the aging command {program} failed ({}): {last}", ended.status)))
 }
 
-/// Measures the extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB; `None` if they
-/// fill the volume.
-fn append(target: &MountedTarget, spec: &ImageAging<'_>) -> Result<Option<f64>, Failure> {
+/// Measures the extents per file of files that grow slowly, to a quarter of the free space, or 16 MiB.
+fn append(target: &MountedTarget, spec: &ImageAging<'_>) -> Result<f64, Failure> {
     let free = (spec.size.0 as f64 * (1.0 - spec.aging.fullness)) as u64;
     let folder = target.mount_point().join("senesce-append");
-    match slow_append(&folder, Bytes(free / 4)) {
-        Ok(_) => {}
-        Err(failure) if failure.is_storage_full() => return Ok(None),
-        Err(failure) => {
-            // The mount point is random, and reasons are counted.
-            let point = format!("{}/", target.mount_point().display());
-            return Err(Failure::new(failure.exit_code(), failure.to_string().replace(&point, "")));
-        }
-    }
+    let hinted = |failure: Failure| {
+        let problem = failure.to_string();
+        // The mount point is random, and reasons are counted.
+        let point = format!("{}/", target.mount_point().display());
+        let problem = problem.lines().next().unwrap_or_default().replace(&point, "");
+        let words = format!("{problem}\nhint: the slow append needs space: choose a larger size or a lower fullness");
+        Failure::new(failure.exit_code(), words)
+    };
+    slow_append(&folder, Bytes(free / 4)).map_err(hinted)?;
     target.sync()?;
     let summary = Layout::examine(&folder, &Options::default())?.summary;
-    Ok(Some(summary.extents as f64 / summary.files.max(1) as f64))
+    Ok(summary.extents as f64 / summary.files.max(1) as f64)
 }
 
 /// Returns the used bytes of the file system that are not allocated to regular files.

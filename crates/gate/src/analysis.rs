@@ -28,11 +28,7 @@ pub(crate) fn analyse(spec: &GateSpec, recorded: &Recorded<Gate>) -> Analysis {
         title: spec.name.clone(),
         summary: sentence(spec, &judged, failed.len()),
         tables: vec![verdicts(spec, &judged), sides(spec, agings.all()), values(spec, agings.all())],
-        caveats: failed_sides(spec, recorded)
-            .into_iter()
-            .chain(full_appends(&agings))
-            .chain(unused_commit_time(spec))
-            .collect(),
+        caveats: failed_sides(spec, recorded).into_iter().chain(unused_commit_time(spec)).collect(),
         result: result(spec, &agings, &judged, &failed),
         ..Analysis::default()
     }
@@ -47,17 +43,6 @@ fn failed_sides(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<String> {
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{} of {name} failed", number_of(count, "aging")))
         .collect()
-}
-
-/// Returns a caveat if slow appends filled their volume.
-fn full_appends(agings: &CompletedAgings) -> Option<String> {
-    let full = agings.all().iter().filter(|one| one.aged.append_extents.is_none()).count();
-    (full > 0).then(|| {
-        format!(
-            "the slow append filled the volume in {}: choose a larger size or a lower fullness",
-            number_of(full, "aging")
-        )
-    })
 }
 
 /// Returns a caveat for sides that set the time between commits, if the commits come from the plan: in a guest without a pace, no

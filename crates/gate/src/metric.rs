@@ -29,7 +29,7 @@ pub const METRICS: [Metric; 12] = [
     primary("discontinuities", "", |aged| Some(aged.discontinuities as f64)),
     primary("free extents", "", |aged| aged.free_extents.map(|count| count as f64)),
     primary("disk read (s)", DISK, |aged| Some(aged.disk_seconds)),
-    primary("extents of a slow append", "", |aged| aged.append_extents),
+    primary("extents of a slow append", "", |aged| Some(aged.append_extents)),
     secondary("extents per file", "", |aged| Some(aged.extents as f64 / aged.files.max(1) as f64)),
     Metric {
         better: Better::Higher,
