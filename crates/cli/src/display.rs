@@ -168,9 +168,9 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
                 eprintln!("  {}", visible_line(words));
             }
             if outcome.reasons.iter().any(|(reason, _)| LostTime::is_reason(reason)) {
-                eprintln!("hint: stop other load first if it was the cause; only the failed steps are repeated");
+                eprintln!("hint: stop other load first if it was the cause");
             }
-            eprintln!("hint: {}", continue_with(&outcome.continued_by));
+            eprintln!("hint: only the failed steps are repeated\nhint: {}", continue_with(&outcome.continued_by));
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }

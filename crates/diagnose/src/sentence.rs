@@ -126,6 +126,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
         _ => String::new(),
     };
     let number = match one.low == one.high {
+        true if one.files >= MILLION => format!("about {}", count(one.files)),
         true => count(one.files),
         false => format!("about {} ({})", count(one.files), interval(one.low, one.high)),
     };

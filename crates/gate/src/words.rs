@@ -109,7 +109,7 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
         let details = change(one);
         let status = match one.verdict {
             Verdict::Worse => Status::Failed(format!("worse: {details}, limit {limit} %")),
-            Verdict::NotTestable => Status::Skipped(one.verdict.word().into()),
+            Verdict::NotTestable => Status::Skipped(one.text()),
             _ => Status::Passed,
         };
         Case { class: spec.name.clone(), name: one.metric.into(), status, details }

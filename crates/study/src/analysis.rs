@@ -220,8 +220,11 @@ const LEAST_CORRELATED: usize = 6;
 
 fn correlations(results: &Results) -> Table {
     let columns = ["workload", "metric", "images", "Pearson", "95 %", "p", "Spearman", "95 % ", "p "];
-    let mut table =
-        Table::new("correlations", "Tree layout score of an image against its ratio to the first state", &columns);
+    let mut table = Table::new(
+        "correlations",
+        "Tree layout score of an image against its ratio to the first state (6 or more images)",
+        &columns,
+    );
     for cells in results.by_metric() {
         let pairs = layout_pairs(results, &cells);
         let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(_, score, ratio)| (*score, *ratio)).unzip();

@@ -164,10 +164,9 @@ fn omit_flushes(device: &BlockDevice) -> Result<(), TargetError> {
 
 /// Lists the loop devices of a file. [`TargetError::Missing`] if a user without root cannot determine them.
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
-    let devices = OverlayFile::of(file, path).and_then(|found| {
-        loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
-    });
-    devices.map_err(|error| missing_right_first(error, is_root()))
+    let found = OverlayFile::of(file, path)?;
+    loops::over_file(&found)
+        .map_err(|silent| missing_right_first(silent.refusal(path, "it is attached to a loop device"), is_root()))
 }
 
 /// Returns the error for the missing right, whether or not another loop device is in use.

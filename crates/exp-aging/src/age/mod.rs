@@ -350,7 +350,7 @@ fn other_files(made: u64, examined: u64) -> Option<String> {
 }
 
 const RANDOM_ADDRESSES: &str = "the host forbids fixed addresses (as Docker does), and this kernel does not fix those of its memory: \
-                                another aging may give another layout (build the kernel again with senesce vm build)";
+                                another aging may give another layout (senesce vm build 6.12 makes one that does)";
 
 fn clock_words(clock: Clock, spec: &AgeSpec, unasked: UnrequestedCommits) -> Option<String> {
     if !clock.is_none() {

@@ -19,8 +19,8 @@ const OPTIONS: &str = include_str!("../../../../data/kernel/user-mode.config");
 const FIXED_MEMORY: &str = include_str!("../../../../data/kernel/fixed-memory.h");
 /// Files of the kernel (arch/um/kernel) that place its memory behind the data segment of its process.
 const SIZES_OF_MEMORY: [&str; 2] = ["um_arch", "mem"];
-/// Text of a program that was compiled with [`FIXED_MEMORY`].
-const MARK: &str = "senesce: memory at fixed addresses";
+/// Begins the text that [`FIXED_MEMORY`] leaves in a program, once for each file that uses it.
+const MARK: &str = "senesce: memory at fixed addresses in ";
 /// The same source and compiler give the same program, and so the same name.
 const SAME_BYTES: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "2026-01-01"),
@@ -212,7 +212,7 @@ fn install(program: &Path, modules: Option<&Path>, work: &Path) -> Result<Kernel
     let path = staged.join(USER_MODE);
     fs::copy(program, &path).map_err(io_error("copy to", &path))?;
     let mut options = run_program(Command::new(program).arg("--showconfig"))?;
-    if bytes.windows(MARK.len()).any(|part| part == MARK.as_bytes()) {
+    if has_fixed_memory(&bytes) {
         options.push_str(&format!("\n{FIXED_MEMORY_LINE}\n"));
     }
     let path = staged.join(CONFIG);
@@ -234,6 +234,12 @@ fn stage_modules(modules: &Path, staged: &Path) -> Result<ModuleIndex, GuestErro
     }
     // All modules are loaded at boot, so the kernel requests none later.
     Ok(ModuleIndex::default())
+}
+
+/// Returns whether all files that place the memory used [`FIXED_MEMORY`].
+fn has_fixed_memory(program: &[u8]) -> bool {
+    let has = |text: String| program.windows(text.len()).any(|part| part == text.as_bytes());
+    SIZES_OF_MEMORY.iter().all(|file| has(format!("{MARK}{file}\0")))
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -283,8 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn header_has_the_mark_of_its_programs_and_is_written_once() {
+    fn header_marks_programs_and_is_written_once() {
         assert!(FIXED_MEMORY.contains(MARK));
+        let program = |files: &[&str]| files.iter().map(|file| format!("x{MARK}{file}\0")).collect::<String>();
+        let has = |files: &[&str]| has_fixed_memory(program(files).as_bytes());
+        assert!(has(&["mem", "um_arch"]) && !has(&["mem"]) && !has(&["um_arch"]) && !has(&["um_arch", "memory"]));
         let objects = tempfile::tempdir().unwrap();
         let words = with_fixed_memory(objects.path()).unwrap();
         let header = objects.path().join("senesce-fixed-memory.h");

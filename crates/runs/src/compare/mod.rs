@@ -101,7 +101,7 @@ impl Row {
 
     /// Returns whether its identical images are too few for a gate.
     fn has_few_identical(&self) -> bool {
-        self.is_identical() && self.sample.len() < LEAST_IDENTICAL
+        self.described.is_none() && self.is_identical() && self.sample.len() < LEAST_IDENTICAL
     }
 
     /// Returns whether it has an interval that another run could change.

@@ -127,7 +127,8 @@ fn text(row: &Row, comparison: &Comparison) -> String {
     match (row.described, &row.decision, comparison.options.fail_on_regression) {
         (Some(why), ..) => why.into(),
         (None, Some(Decision { verdict: Verdict::Undecided { .. }, .. }), Some(limit)) => {
-            format!("undecided{}{}", at_margin(margin), needed_for_gate(row, limit).unwrap_or_default())
+            let needed = needed_for_gate(row, limit).unwrap_or_default();
+            format!("{}{needed}", row.decision.as_ref().map(|decision| decision.text_at(margin)).unwrap_or_default())
         }
         (None, Some(decision), _) => decision.text_at(margin),
         (None, None, _) => "described".into(),

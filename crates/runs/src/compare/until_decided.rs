@@ -82,14 +82,14 @@ pub fn compare_until_decided(
 /// Returns a caveat if rows are still open at the end of the time.
 fn stopped(rows: &[Row], goal: Goal) -> Option<String> {
     let is_open = |row: &&Row| match (goal, row.judged()) {
-        (_, None) => false,
+        (_, None) => row.described.is_none(),
         (Goal::Gate(_), Some(_)) => row.gate == Some(Gate::Undecided),
         (Goal::Verdict, Some(decision)) => {
             matches!(decision.verdict, Verdict::Undecided { .. } | Verdict::NotTestable { .. })
         }
     };
     let open = rows.iter().filter(is_open).count();
-    (open > 0).then(|| format!("stopped by --max-time, {open} undecided"))
+    (open > 0).then(|| format!("stopped by --max-time: {} without a verdict", number_of(open, "metric")))
 }
 
 /// Returns a caveat for plans with a seed of their own, which the seed of a round does not change.
@@ -358,7 +358,7 @@ mod tests {
         assert!(rows.iter().all(|row| row.gate == Some(Gate::Fail)), "{rows:?}");
         let (rows, rounds) = played(0.0, Goal::Verdict, 8, 3);
         assert_eq!((words(&rows), rounds), (vec!["undecided"; 3], 8));
-        assert!(stopped(&rows, Goal::Verdict).is_some_and(|caveat| caveat.contains("3 undecided")));
+        assert!(stopped(&rows, Goal::Verdict).is_some_and(|caveat| caveat.contains("3 metrics")));
         assert_eq!(stopped(&played(0.1, Goal::Verdict, 200, 3).0, Goal::Gate(0.05)), None, "no gate");
         let (rows, rounds) = played(0.5, Goal::Verdict, 3, 3);
         assert_eq!((words(&rows), rounds), (vec!["not-testable"; 3], 3));
