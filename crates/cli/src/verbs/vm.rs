@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
+use rustix::fs::FileType;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
 use senesce_core::output::Format;
 use senesce_core::units::parse_duration;
@@ -13,6 +14,7 @@ use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_guest::kernel::{Engine, Kernel};
 use senesce_guest::{Accelerator, Drive, GuestRun, GuestTime, KeptFiles, KernelSource, cached_kernels, setup, uml};
 use serde_json::json;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,11 +72,10 @@ struct Run {
     /// Memory
     #[arg(long, value_name = "SIZE", default_value = "2G", help_heading = "Guest")]
     memory: String,
-    /// Processors
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255),
-          help_heading = "Guest")]
-    cpus: u32,
-    /// Shared directory [default: senesce-runs]
+    /// Processors (qemu only) [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255), help_heading = "Guest")]
+    cpus: Option<u32>,
+    /// Existing directory to share [default: senesce-runs]
     #[arg(long = "share", value_name = "DIR", help_heading = "Guest")]
     shares: Vec<PathBuf>,
     /// Cached kernel [default: the newest]
@@ -115,7 +116,22 @@ impl Run {
             None => None,
         }
     }
+
+    /// Refuses the options of QEMU's machines for a user-mode kernel, which has one processor and no accelerator.
+    fn check_engine(&self, is_user_mode: bool) -> Result<(), Failure> {
+        let given =
+            [("--cpus above 1", self.cpus.is_some_and(|cpus| cpus > 1)), ("--accelerator", self.accelerator.is_some())];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) if is_user_mode => {
+                Err(Failure::usage(format!("user-mode Linux does not support {option}\nhint: --engine qemu")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
+
+/// Processors of QEMU's machines by default.
+const CPUS: u32 = 2;
 
 impl Verb for Vm {
     const NAME: &'static str = "vm";
@@ -227,13 +243,14 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let kernel = senesce_guest::kernel::choose(options.kernel.as_deref(), options.engine())?;
+    options.check_engine(kernel.is_user_mode())?;
     let shares = Shares::named(&options.shares, &here)?;
     let guest = GuestRun {
         kernel,
         drives,
         keep: KeptFiles { files: options.keep, foreign: options.output.replaces() },
         memory,
-        cpus: options.cpus,
+        cpus: options.cpus.unwrap_or(CPUS),
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),
         time: if options.virtual_time { GuestTime::Virtual } else { GuestTime::Real },
         command: options.command,
@@ -242,10 +259,72 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         columns: None,
     };
     session.clear();
+    // The writer of a pipe may start after senesce.
+    let is_noted = note_unread_input();
     let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
+    if !is_noted {
+        note_unread_input();
+    }
     if let Some(file) = options.json {
         let text = serde_json::to_vec_pretty(&outcome).map_err(|error| Failure::usage(error.to_string()))?;
         options.output.write(&file, Format::Json, &text)?;
     }
     Ok(Exit::Command(outcome.exit_status))
+}
+
+/// Prints a note if standard input has data, and returns whether it has.
+fn note_unread_input() -> bool {
+    let is_unread = has_data(std::io::stdin());
+    if is_unread {
+        eprintln!("note: the guest does not read standard input");
+    }
+    is_unread
+}
+
+/// Returns whether a pipe or file has data to read.
+fn has_data(input: impl AsFd) -> bool {
+    let Ok(found) = rustix::fs::fstat(&input) else { return false };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => rustix::fs::tell(&input).is_ok_and(|position| position < found.st_size as u64),
+        FileType::Fifo | FileType::Socket => rustix::io::ioctl_fionread(&input).is_ok_and(|bytes| bytes > 0),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn user_mode_kernel_has_one_processor_and_no_accelerator() {
+        for (words, is_supported) in
+            [(&[][..], true), (&["--cpus", "1"], true), (&["--cpus", "4"], false), (&["--accelerator", "tcg"], false)]
+        {
+            let words = [&["senesce", "vm", "run"], words, &["--", "true"]].concat();
+            let matches = crate::command().try_get_matches_from(words.clone()).unwrap();
+            let (_, arguments) = matches.subcommand().and_then(|(_, vm)| vm.subcommand()).unwrap();
+            let run = Run::from_arg_matches(arguments).unwrap();
+            let refused = run.check_engine(true).err().map(|failure| failure.exit_code());
+            assert_eq!(refused, (!is_supported).then_some(ExitCode::Usage), "{words:?}");
+            assert!(run.check_engine(false).is_ok(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn only_input_with_data_is_noted() {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        assert!(!has_data(&reader), "empty");
+        writer.write_all(b"hello").unwrap();
+        assert!(has_data(&reader));
+        reader.read_exact(&mut [0; 5]).unwrap();
+        assert!(!has_data(&reader), "read");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"hello").unwrap();
+        assert!(!has_data(&file), "at its end");
+        file.rewind().unwrap();
+        assert!(has_data(&file));
+        assert!(!has_data(std::fs::File::open("/dev/null").unwrap()));
+    }
 }
