@@ -148,6 +148,20 @@ impl Plan {
         self.steps.push(Step { action: action.into(), target: target.into() });
     }
 
+    /// Returns the kernels of the guests that the specification names, each once.
+    pub fn guest_kernels(&self) -> Vec<&str> {
+        let list = |key: &str| self.spec.get(key).and_then(toml::Value::as_array).into_iter().flatten();
+        let of_file_systems = list("file_system").filter_map(|one| one.get("kernel"));
+        let named = self.spec.get("kernel").into_iter().chain(list("kernels")).chain(of_file_systems);
+        let mut kernels = Vec::new();
+        for name in named.filter_map(toml::Value::as_str).filter(|name| !["", "host"].contains(name)) {
+            if !kernels.contains(&name) {
+                kernels.push(name);
+            }
+        }
+        kernels
+    }
+
     /// Adds a note.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
@@ -230,6 +244,17 @@ mod tests {
         );
         let kept: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
         assert_eq!(kept, plan);
+    }
+
+    #[test]
+    fn kernels_of_guests_are_named_once() {
+        let plan = |spec: &str| Plan { spec: toml::from_str(spec).unwrap(), ..Plan::default_of("gate", Seed(1)) };
+        let gate =
+            "file_system = [{ kernel = '6.12' }, { kernel = '7.2' }, { kernel = '6.12' }, { kernel = 'host' }, {}]";
+        assert_eq!(plan(gate).guest_kernels(), ["6.12", "7.2"]);
+        assert_eq!(plan("kernels = ['6.1', '6.12']").guest_kernels(), ["6.1", "6.12"]);
+        assert_eq!(plan("kernel = '6.1'").guest_kernels(), ["6.1"]);
+        assert!(plan("kernel = ''").guest_kernels().is_empty());
     }
 
     #[test]

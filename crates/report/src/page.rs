@@ -242,7 +242,10 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     let known = |name: &str| record.environment.0.get(name).map(plain).filter(|text| !text.is_empty());
     let mut facts = vec![("seed".to_string(), record.plan.seed.0.to_string())];
     facts.extend(record.plan.scale.map(|scale| ("scale".to_string(), scale.name().to_string())));
-    for (name, fact) in [("kernel", "kernel.release"), ("processor", "cpu.model")] {
+    let guests = record.plan.guest_kernels();
+    let kernel = if guests.is_empty() { "kernel" } else { "host kernel" };
+    facts.extend((!guests.is_empty()).then(|| ("guest kernel".to_string(), guests.join(", "))));
+    for (name, fact) in [(kernel, "kernel.release"), ("processor", "cpu.model")] {
         facts.extend(known(fact).map(|text| (name.to_string(), text)));
     }
     facts.push(("senesce".into(), record.plan.program_version.clone()));
@@ -302,7 +305,8 @@ pub(crate) fn linked_table_markup(table: &Table, classes: &str, pages: &Pages) -
         for (column, cell) in row.iter().enumerate().take(numeric.len()) {
             let value = cell.as_f64().map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
             let content = Markup::Html.cell(&table.columns[column], &shown(cell), pages);
-            let _ = write!(text, "<td{}{value}>{content}</td>", class(column));
+            let class = if is_quantity(cell) { " class=\"quantity\"" } else { class(column) };
+            let _ = write!(text, "<td{class}{value}>{content}</td>");
         }
         text += "</tr>";
     }
@@ -312,6 +316,15 @@ pub(crate) fn linked_table_markup(table: &Table, classes: &str, pages: &Pages) -
 fn is_numeric(table: &Table, column: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_null()).peekable();
     cells.peek().is_some() && cells.all(Value::is_number)
+}
+
+/// Returns whether a text has only numbers and short units, such as `+1.5 % to +2 %` or `4 KiB`. It does not break.
+fn is_quantity(cell: &Value) -> bool {
+    const LONGEST_UNIT: usize = 3;
+    let is_number = |word: &str| word.replace('\u{2212}', "-").parse::<f64>().is_ok();
+    let words: Vec<&str> = cell.as_str().into_iter().flat_map(str::split_whitespace).collect();
+    words.first().is_some_and(|word| is_number(word))
+        && words.iter().all(|word| is_number(word) || word.chars().count() <= LONGEST_UNIT)
 }
 
 fn shown(cell: &Value) -> String {
@@ -333,6 +346,41 @@ mod tests {
         for (text, letters) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64(text.as_bytes()), letters);
         }
+    }
+
+    #[test]
+    fn quantities_do_not_break_and_words_do() {
+        for (text, expected) in [
+            ("+1.5 %", true),
+            ("\u{2212}1.5 % to +2 %", true),
+            ("4 KiB", true),
+            ("too wide", false),
+            ("3 agings failed", false),
+            ("", false),
+        ] {
+            assert_eq!(is_quantity(&Value::from(text)), expected, "{text}");
+        }
+        assert!(!is_quantity(&Value::from(1.5)), "its column decides");
+        let mut table = Table::new("gate", "Gate", &["B/A - 1"]);
+        table.row(("+1.5 %",));
+        assert!(table_markup(&table, "").contains("<td class=\"quantity\">+1.5 %</td>"));
+    }
+
+    #[test]
+    fn page_of_agings_in_guests_shows_their_kernels() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut environment = senesce_core::Environment::default();
+        environment.put("kernel.release", "6.18.0-host");
+        let shown = |plan: &Plan, name: &str| {
+            drop(senesce_core::RunDirectory::open(&directory.path().join(name), plan, &environment).unwrap());
+            let facts = facts(&Record::open(&directory.path().join(name)).unwrap());
+            facts.into_iter().filter(|(name, _)| name.contains("kernel")).collect::<Vec<_>>()
+        };
+        let fact = |name: &str, value: &str| (name.to_string(), value.to_string());
+        let mut plan = Plan::default_of("gate", senesce_core::Seed(1));
+        assert_eq!(shown(&plan, "host"), [fact("kernel", "6.18.0-host")]);
+        plan.spec.insert("kernel".into(), "6.12.95-uml".into());
+        assert_eq!(shown(&plan, "guest"), [fact("guest kernel", "6.12.95-uml"), fact("host kernel", "6.18.0-host")]);
     }
 
     #[test]

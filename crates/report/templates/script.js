@@ -51,27 +51,38 @@ for (const table of all(document, 'table.searchable')) {
   (table.closest('.scroll') || table).before(line);
 }
 
-// Figures: series on and off, in both drawings of a figure.
+// Figures: the names in a legend put their series on and off, in both drawings of a figure. The first text of a series is its name.
 for (const drawing of all(document, '.drawing')) {
   const names = new Map();
-  for (const part of all(drawing, 'g[data-s]')) {
-    const text = part.querySelector('text');
-    if (text && !names.has(part.dataset.s)) names.set(part.dataset.s, text.textContent);
+  for (const svg of all(drawing, 'svg.fig')) {
+    const known = new Set();
+    for (const text of all(svg, 'g[data-s] text')) {
+      const series = text.parentNode.dataset.s;
+      if (!known.has(series)) names.set(text, series);
+      known.add(series);
+    }
   }
-  if (names.size < 2) continue;
-  const line = make('p', 'series', '');
-  for (const [series, name] of names) {
-    const label = make('label', '', '');
-    const box = make('input', '', '');
-    box.type = 'checkbox';
-    box.checked = true;
-    box.addEventListener('change', () => {
-      for (const part of all(drawing, 'g[data-s="' + series + '"]')) part.classList.toggle('off', !box.checked);
+  if (new Set(names.values()).size < 2) continue;
+  for (const [name, series] of names) {
+    const toggle = () => {
+      const on = name.getAttribute('aria-checked') !== 'true';
+      for (const part of all(drawing, 'g[data-s="' + series + '"] > *')) {
+        if (names.has(part)) part.setAttribute('aria-checked', on);
+        else part.classList.toggle('off', !on);
+      }
+    };
+    // Children of an image are not reachable by keyboard.
+    name.ownerSVGElement.setAttribute('role', 'group');
+    name.setAttribute('role', 'checkbox');
+    name.setAttribute('tabindex', 0);
+    name.setAttribute('aria-checked', true);
+    name.addEventListener('click', toggle);
+    name.addEventListener('keydown', event => {
+      if (event.key !== ' ' && event.key !== 'Enter') return;
+      event.preventDefault();
+      toggle();
     });
-    label.append(box, ' ' + name);
-    line.append(label);
   }
-  drawing.prepend(line);
 }
 
 // Values: the nearest mark's words beside the pointer, instead of the browser's slow ones.

@@ -107,7 +107,7 @@ fn only_the_built_in_script_runs() {
     let page = directory.path().join("page.html");
     std::fs::write(&page, &html).unwrap();
     let (dom, console) = visit(browser, directory.path(), &page);
-    for made in ["<button class=\"sort\"", "<p class=\"series\">", "<div class=\"tip\""] {
+    for made in ["<button class=\"sort\"", "role=\"checkbox\"", "<div class=\"tip\""] {
         assert!(dom.contains(made), "{made}: {console}");
     }
     assert!(!console.contains(":CONSOLE"), "{console}");

@@ -71,6 +71,7 @@ pub struct ListedRun {
     /// The user's label.
     pub label: Option<String>,
     pub commit: Option<String>,
+    /// The kernels of the guests that were measured, otherwise that of the machine.
     pub kernel: Option<String>,
     /// The experiment's id or the verb.
     pub kind: Option<String>,
@@ -105,7 +106,10 @@ impl ListedRun {
             guest: fact("vm.accelerator"),
             label: fact("run.label"),
             commit: fact("program.commit"),
-            kernel: fact("kernel.release"),
+            kernel: match found.plan.guest_kernels() {
+                guests if guests.is_empty() => fact("kernel.release"),
+                guests => Some(guests.join(", ")),
+            },
             setting: Some(setting(&found.plan)),
             seed: Some(found.plan.seed.0),
             state: if found.is_partial() { State::Partial } else { State::Complete },
@@ -222,6 +226,17 @@ mod tests {
         facts.iter().for_each(|(name, value)| environment.put(name, value));
         let plan = Plan::default_of("age", Seed(1));
         ListedRun::known(Overview { path: "run".into(), plan, environment, summary: None })
+    }
+
+    #[test]
+    fn kernel_of_a_guest_precedes_that_of_its_host() {
+        let mut environment = Environment::default();
+        environment.put("kernel.release", "6.18.0-host");
+        let mut plan = Plan::default_of("gate", Seed(1));
+        plan.spec.insert("kernel".into(), "6.12.95-uml".into());
+        let found = Overview { path: "run".into(), plan, environment, summary: None };
+        assert_eq!(ListedRun::known(found).kernel.as_deref(), Some("6.12.95-uml"));
+        assert_eq!(listed(&[("kernel.release", "6.1.0")]).kernel.as_deref(), Some("6.1.0"));
     }
 
     #[test]
