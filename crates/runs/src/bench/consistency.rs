@@ -60,7 +60,7 @@ fn contradiction(event: &Event) -> Option<String> {
     }
 }
 
-/// Checks that every counted operation has a latency in the stored histograms. Records may lack these files.
+/// Checks that every counted operation has a latency in the stored histograms.
 fn of_histograms(event: &Event, done: u64, recorded: &Recorded<Bench>) -> Option<String> {
     let Event::Repetition(one) = event else { return None };
     one.contradiction_of_histograms(|name| recorded.histogram(&format!("{}-{}", done + 1, name.replace('/', "_"))).ok())

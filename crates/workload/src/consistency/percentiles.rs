@@ -85,17 +85,18 @@ pub(super) fn of_intervals(one: &Repetition) -> Option<String> {
 }
 
 impl Repetition {
-    /// Describes how the repetition contradicts the histograms (nanoseconds) that are kept with its record. Records may
-    /// travel without them.
+    /// Describes how the repetition contradicts the histograms (nanoseconds) that are kept with its record. `None`: one is missing
+    /// or unreadable.
     pub fn contradiction_of_histograms(&self, stored: impl Fn(&str) -> Option<Histogram<u64>>) -> Option<String> {
         if !self.valid {
             return None;
         }
         let (mut all, mut is_whole) = (None::<Histogram<u64>>, true);
         for (name, flowop) in &self.flowops {
-            let Some(histogram) = stored(name) else {
-                is_whole &= !flowop.kind.entry().counted || flowop.count == 0;
-                continue;
+            let histogram = match stored(name) {
+                Some(histogram) => histogram,
+                None if flowop.count == 0 => continue,
+                None => return Some(format!("flowop {name}: its histogram is missing or unreadable")),
             };
             let problem = match histogram.len() == flowop.count {
                 true if flowop.count == 0 => None,
@@ -182,6 +183,17 @@ mod tests {
         assert_eq!(only_the_whole.contradiction_of_histograms(stored), None, "within a cell");
         only_the_whole.p99_us = Some(500.0);
         assert!(only_the_whole.contradiction_of_histograms(stored).is_some());
+    }
+
+    #[test]
+    fn missing_histogram_contradicts_counted_operations() {
+        let (mut one, _) = repetition();
+        assert!(one.contradiction_of_histograms(|_| None).is_some());
+        one.flowops[0].1.count = 0;
+        assert_eq!(one.contradiction_of_histograms(|_| None), None, "nothing was measured");
+        one.valid = false;
+        one.flowops[0].1.count = 1000;
+        assert_eq!(one.contradiction_of_histograms(|_| None), None, "not used");
     }
 
     #[test]
