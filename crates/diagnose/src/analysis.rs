@@ -20,7 +20,9 @@ pub fn analysis(found: &Prognosis) -> Analysis {
     if !found.longest_free.is_empty() {
         tables.push(longest_free(found));
     }
-    tables.extend([directories(found), worst(found), plan(found)]);
+    tables.push(directories(found));
+    tables.extend((!found.worst.is_empty()).then(|| worst(found)));
+    tables.push(plan(found));
     Analysis {
         title: format!("Prognosis of {} ({})", found.target, found.file_system),
         summary: found.sentence.clone(),
@@ -41,6 +43,9 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     }
     if found.twin.is_none() && !found.creatable.is_empty() {
         notes.push("rules predict the files that can be created; --try lets the kernel create them on a twin".into());
+    }
+    if found.worst.is_empty() {
+        notes.push("no file costs more because of its fragments".into());
     }
     let advice = &found.defragmenter;
     notes.extend(

@@ -46,7 +46,10 @@ fn empty(top: &Path) -> Directory {
 
 pub(crate) fn worst(costed: &CostedLayout) -> Vec<WorstFile> {
     let [now, ideal, _] = &costed.costs;
-    let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
+    let excess = |file: u32| {
+        let file = file as usize;
+        cost_of_fragments(costed.files.of(file).len(), now.file_ns[file], ideal.file_ns[file])
+    };
     let mut order: Vec<u32> = (0..costed.files.len() as u32).filter(|file| excess(*file) > 0).collect();
     order.par_sort_by_key(|file| std::cmp::Reverse(excess(*file)));
     order.truncate(WORST);
@@ -61,6 +64,12 @@ pub(crate) fn worst(costed: &CostedLayout) -> Vec<WorstFile> {
         }
     };
     order.into_iter().map(one).collect()
+}
+
+/// Returns the nanoseconds that a file costs because of its fragments. A file in one piece has none: its other costs come from
+/// its distance to the previous file.
+fn cost_of_fragments(pieces: usize, now_ns: u64, ideal_ns: u64) -> u64 {
+    if pieces > 1 { now_ns.saturating_sub(ideal_ns) } else { 0 }
 }
 
 pub(super) fn breaks(costed: &CostedLayout) -> SideEffects {
@@ -198,6 +207,14 @@ pub(super) fn remedies(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_fragments_cost_what_defragmentation_saves() {
+        assert_eq!(cost_of_fragments(2, 50, 20), 30);
+        assert_eq!(cost_of_fragments(1, 50, 20), 0, "in one piece far from the previous file");
+        assert_eq!(cost_of_fragments(2, 20, 20), 0);
+        assert_eq!(cost_of_fragments(2, 20, 50), 0, "faster than in one piece");
+    }
 
     #[test]
     fn commands_name_the_target_as_one_word() {
