@@ -22,7 +22,7 @@ const LISTED: usize = 5;
 /// the last checkpoint (F2FS).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// False: changes are missing. Null: unknown.
+    /// True: no changes are missing, or the journal has none. False: changes are missing. Null: unknown.
     pub replayed: Option<bool>,
     /// Reason, unless all changes are included.
     pub note: String,

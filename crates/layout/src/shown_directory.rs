@@ -56,7 +56,7 @@ impl ShownDirectory {
             Self::Part { directory, root } => {
                 format!("as mounted at {}, which shows only {root} of the file system", directory.display())
             }
-            Self::Visited(_) => "mounted read-only for this examination; the journal was not replayed".into(),
+            Self::Visited(_) => "mounted read-only for this examination".into(),
         }
     }
 

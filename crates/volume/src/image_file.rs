@@ -97,7 +97,8 @@ impl ImageFile {
         }
         let size = if options.keep { found } else { options.size.unwrap_or(found) };
         if size.0 == 0 {
-            return Err(TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display())));
+            let problem = if options.keep { "it has no file system" } else { "give its size, size=1G" };
+            return Err(TargetError::Usage(format!("the image {} is empty: {problem}", path.display())));
         }
         if !options.keep {
             guard::check_image_content(&file, path, options.erase)?;
@@ -354,6 +355,17 @@ mod tests {
         let kept = fs::read(&path).unwrap();
         assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn empty_image_to_read_needs_no_size() {
+        let (_directory, path) = image_path();
+        fs::write(&path, "").unwrap();
+        for (keep, hints_at_size) in [(true, false), (false, true)] {
+            let refused = ImageFile::open(&path, ImageOptions { size: None, keep, ..NEW }).err().unwrap();
+            assert!(matches!(refused, TargetError::Usage(_)), "{refused}");
+            assert_eq!(refused.to_string().contains("size"), hints_at_size, "{refused}");
+        }
     }
 
     #[test]

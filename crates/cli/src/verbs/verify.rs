@@ -19,7 +19,7 @@ pub(crate) struct Verify {
     #[arg(value_parser = arguments::run_among(Eligible::AGINGS), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
     /// Expected digest of the layout (layout_digest of age --json)
-    #[arg(long, value_name = "DIGEST", help_heading = "Target")]
+    #[arg(long, value_name = "DIGEST", value_parser = digest, help_heading = "Target")]
     layout: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
@@ -37,13 +37,24 @@ impl Verb for Verify {
         if self.json {
             println!("{}", serde_json::to_string_pretty(&found).map_err(|error| output_failed(error.into()))?);
         } else {
-            print(&found);
+            print(&found, self.layout.as_deref());
         }
         Ok(if found.good { ExitCode::Done } else { ExitCode::Negative }.into())
     }
 }
 
-fn print(found: &senesce_exp_aging::age::Verification) {
+/// Accepts one or two hashes of 16 hexadecimal digits, as in `layout_digest`.
+fn digest(text: &str) -> Result<String, String> {
+    let is_hash = |word: &str| word.len() == 16 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let (files, free) = text.split_once('-').map_or((text, None), |(files, free)| (files, Some(free)));
+    match is_hash(files) && free.is_none_or(is_hash) {
+        true => Ok(text.into()),
+        false => Err("expected one or two hashes of 16 digits, such as the layout_digest of age --json".into()),
+    }
+}
+
+/// Prints the result. `expected`: digest of the layout.
+fn print(found: &senesce_exp_aging::age::Verification, expected: Option<&str>) {
     let files = &found.files;
     println!(
         "files: {} expected (without the marker {MARKER}), {} bytes compared; {} missing, {} with another size, {} with other content, {} \
@@ -57,8 +68,11 @@ fn print(found: &senesce_exp_aging::age::Verification) {
         println!("  {example}");
     }
     if let Some(layout) = &found.layout {
-        let word = if layout.is_expected { "as expected" } else { "NOT as expected" };
-        println!("layout: {word} ({})", layout.digest.as_deref().unwrap_or("unknown"));
+        let digest = layout.digest.as_deref().unwrap_or("unknown");
+        match expected.filter(|_| !layout.is_expected) {
+            Some(expected) => println!("layout: {digest}, but {expected} was expected"),
+            None => println!("layout: as expected ({digest})"),
+        }
     }
     match &found.file_system {
         Some(report) => {
@@ -70,4 +84,19 @@ fn print(found: &senesce_exp_aging::age::Verification) {
         None => println!("file system: not checked, {}", found.not_checked),
     }
     println!("{}", if found.good { "the target matches the record" } else { "the target differs from the record" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digest;
+
+    #[test]
+    fn only_digests_of_layouts_are_accepted() {
+        for good in ["0123456789abcdef", "0123456789abcdef-fedcba9876543210"] {
+            assert_eq!(digest(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "abc", "-", "0123456789abcdef-", "0123456789ABCDEF", "0123456789abcdef-fedcba9876543210-0"] {
+            assert!(digest(bad).is_err(), "{bad}");
+        }
+    }
 }
