@@ -244,6 +244,14 @@ pub fn remedy_of_right(of_root: &'static str) -> &'static str {
     if is_root() { of_root } else { USE_SUDO }
 }
 
+/// Returns the remedy for a denied access to a file, a device or a call of the kernel.
+pub fn remedy_of_denied_access() -> &'static str {
+    match is_root() {
+        true => "check the permissions, or run outside of this container",
+        false => "use sudo, or check the permissions",
+    }
+}
+
 fn mitigations() -> String {
     let Ok(entries) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else { return "unknown".into() };
     let mut active: Vec<String> = entries

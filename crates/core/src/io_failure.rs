@@ -1,6 +1,6 @@
 //! The I/O error type: operation, path, cause and remedy.
 
-use crate::environment::is_root;
+use crate::environment::remedy_of_denied_access;
 use crate::failure::{ExitCode, errno_message};
 use crate::machine::is_own;
 use crate::output::UntrustedLink;
@@ -62,10 +62,7 @@ impl IoFailure {
 fn usual_remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there or choose another path",
-        io::ErrorKind::PermissionDenied => match is_root() {
-            true => "check the permissions",
-            false => "use sudo, or check the permissions",
-        },
+        io::ErrorKind::PermissionDenied => remedy_of_denied_access(),
         io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another path",
         _ => "",
     }

@@ -1,7 +1,7 @@
 //! Errors of layout examinations.
 
 use senesce_core::IoFailure;
-use senesce_core::environment::remedy_of_right;
+use senesce_core::environment::remedy_of_denied_access;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::TargetError;
 use std::io;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub enum LayoutError {
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("cannot {operation} {path}: permission denied\nhint: {}", remedy_of_right("run outside of this container"))]
+    #[error("cannot {operation} {path}: permission denied\nhint: {}", remedy_of_denied_access())]
     Permission { operation: &'static str, path: PathBuf },
     /// The file system does not report extents on a block device.
     #[error(

@@ -1,6 +1,7 @@
 //! Errors of stores.
 
 use senesce_core::IoFailure;
+use senesce_core::environment::remedy_of_denied_access;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::output::OutputError;
 use std::io;
@@ -48,7 +49,7 @@ impl StoreError {
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(28) => "free some space or some inodes there (`senesce objects advise` shows how many a store needs)",
-        Some(13) => "check the permissions",
+        Some(13) => remedy_of_denied_access(),
         Some(24) => "raise the limit of open files (ulimit -n)",
         _ => "",
     }

@@ -1,6 +1,6 @@
 //! Errors of making, mounting and checking a file system. Operations on a mounted one return `Errno`, as the kernel requires.
 
-use senesce_core::environment::is_root;
+use senesce_core::environment::remedy_of_denied_access;
 use senesce_core::failure::{Classify, ExitCode, errno_message};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ pub(crate) type FsResult<T> = Result<T, rustix::io::Errno>;
 /// Why a region, a cold store or a mount point cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TierError {
-    #[error("cannot {operation} {path}: {words}{remedy}", words = errno_message(source))]
+    #[error("cannot {operation} {path}: {words}{before}{remedy}", words = errno_message(source), before = before(remedy))]
     Io {
         operation: &'static str,
         path: PathBuf,
         #[source]
         source: io::Error,
-        /// A line that begins with `hint: `, or empty.
+        /// May be empty.
         remedy: &'static str,
     },
     #[error(transparent)]
@@ -74,16 +74,19 @@ impl Classify for TierError {
     }
 }
 
-/// Creates [`TierError::Io`] without remedy.
+fn before(remedy: &str) -> &'static str {
+    if remedy.is_empty() { "" } else { "\nhint: " }
+}
+
+/// Creates [`TierError::Io`] with the usual remedy.
 pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TierError {
     let path = path.to_path_buf();
     move |source| {
         let remedy = match source.raw_os_error() {
-            Some(libc::ENOSPC) => "\nhint: free some space there or choose a smaller size",
-            Some(libc::EACCES | libc::EPERM) if is_root() => "\nhint: check its permissions",
-            Some(libc::EACCES | libc::EPERM) => "\nhint: use sudo, or check its permissions",
-            Some(libc::ENOENT) => "\nhint: check the path, or make it with `senesce tier mkfs` or mkdir",
-            Some(libc::ENOTCONN) => "\nhint: its server has died: umount it, then mount it again",
+            Some(libc::ENOSPC) => "free some space there or choose a smaller size",
+            Some(libc::EACCES | libc::EPERM) => remedy_of_denied_access(),
+            Some(libc::ENOENT) => "check the path, or make it with `senesce tier mkfs` or mkdir",
+            Some(libc::ENOTCONN) => "its server has died: umount it, then mount it again",
             _ => "",
         };
         TierError::Io { operation, path, source, remedy }

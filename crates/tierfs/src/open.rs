@@ -73,7 +73,7 @@ pub(crate) fn persisted(region: &Region, path: &Path) -> Result<(), TierError> {
         return Ok(());
     }
     let source = std::io::Error::from_raw_os_error(libc::EIO);
-    let remedy = "\nhint: inspect the disk that holds the region, then run `senesce tier check`";
+    let remedy = "inspect the disk that holds the region, then run `senesce tier check`";
     Err(TierError::Io { operation: "make durable", path: path.into(), source, remedy })
 }
 

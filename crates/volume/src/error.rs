@@ -1,5 +1,4 @@
 use senesce_core::IoFailure;
-use senesce_core::environment::remedy_of_right;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::output::Obstacle;
 use std::io;
@@ -28,10 +27,7 @@ pub enum TargetError {
 impl TargetError {
     pub fn io(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
         let (operation, path) = (operation.to_string(), path.to_path_buf());
-        move |source| {
-            let remedy = io_remedy(&source);
-            IoFailure::new(operation, path, source).with_remedy(remedy).into()
-        }
+        move |source| IoFailure::new(operation, path, source).into()
     }
 
     pub(crate) fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
@@ -56,14 +52,6 @@ impl TargetError {
 
     pub(crate) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
         Self::Damaged { path: path.into(), problem: problem.into() }
-    }
-}
-
-fn io_remedy(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
-        Some(libc::ENOSPC) => "free some space there or choose another path",
-        Some(libc::EACCES | libc::EPERM) => remedy_of_right("check the permissions"),
-        _ => "",
     }
 }
 
