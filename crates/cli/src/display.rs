@@ -70,10 +70,6 @@ impl Rerun {
     }
 }
 
-pub(crate) fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    show_whole(outcome, Rerun::OtherDirectory, json, session)
-}
-
 /// Prints all tables.
 pub(crate) fn show_whole(outcome: &Outcome, rerun: Rerun, json: bool, session: &Session) -> Result<Exit, Failure> {
     begin_result(outcome, rerun, session);

@@ -3,7 +3,7 @@
 mod ranks;
 
 use crate::Exit;
-use crate::display::{print_plan, show, show_record, terminal_width};
+use crate::display::{Rerun, print_plan, show_record, show_whole, terminal_width};
 use crate::messages::wrapped;
 use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
@@ -144,7 +144,7 @@ impl Bench {
             }
             return Ok(show_record(outcome));
         }
-        show(outcome, self.json, session)
+        show_whole(outcome, Rerun::OtherDirectory, self.json, session)
     }
 
     /// Returns target and workload. With `--check`, the workload is enough.

@@ -62,18 +62,19 @@ impl Verb for Demo {
             (None, Some(_)) => self.simulator(session)?,
             (None, None) => self.first_that_works(session)?,
         };
+        let rerun = Rerun::of(self.out.as_deref());
         let exit = match outcome.analysis.tables.first().filter(|table| table.id == "answer") {
             Some(answer) => {
-                begin_result(&outcome, self.rerun(), session);
+                begin_result(&outcome, rerun, session);
                 text::write_answer(&mut crate::output::stdout(), &outcome.analysis, answer).map_err(output_failed)?;
                 ended(&outcome)
             }
             None if is_simulated(&outcome.analysis) => {
-                begin_result(&outcome, self.rerun(), session);
+                begin_result(&outcome, rerun, session);
                 write_simulated(&mut crate::output::stdout(), &outcome.analysis).map_err(output_failed)?;
                 ended(&outcome)
             }
-            None => show_brief(&outcome, self.rerun(), false, session)?,
+            None => show_brief(&outcome, rerun, false, session)?,
         };
         println!("report: {}", report::write_default(&outcome.path)?.display());
         Ok(exit)
@@ -81,10 +82,6 @@ impl Verb for Demo {
 }
 
 impl Demo {
-    fn rerun(&self) -> Rerun {
-        Rerun::of(self.out.as_deref())
-    }
-
     fn stored(&self) -> Option<AgeSpec> {
         if is_root() { None } else { self.stored_in(&runs_directory()) }
     }
@@ -326,8 +323,9 @@ mod tests {
 
     #[test]
     fn hint_for_a_complete_demo_fits_its_options() {
-        assert_eq!((parsed(&[]).rerun(), parsed(&["--again"]).again), (Rerun::Again, true));
-        assert_eq!(parsed(&["--out", "run"]).rerun(), Rerun::OtherDirectory);
+        let rerun = |words: &[&str]| Rerun::of(parsed(words).out.as_deref());
+        assert_eq!((rerun(&[]), parsed(&["--again"]).again), (Rerun::Again, true));
+        assert_eq!(rerun(&["--out", "run"]), Rerun::OtherDirectory);
         assert!(parsed(&["--out", "run", "--again"]).again, "the runner refuses it if the run is complete");
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::display::print_plan;
-use crate::display::show;
+use crate::display::{Rerun, show_whole};
 use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
@@ -131,6 +131,6 @@ impl RunSettings {
                 self.output.write(file, Format::Text, text.as_bytes())?;
             }
         }
-        show(&outcome, self.json, session)
+        show_whole(&outcome, Rerun::OtherDirectory, self.json, session)
     }
 }

@@ -7,13 +7,14 @@ use crate::output::Output;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
+use crate::verbs::report::print_written;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_report::csv;
 use senesce_runs::compare::{Options, parse_share};
 use senesce_runs::history::{self, ListedRun, MeasuredRun, MetricHistories};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct History {
@@ -126,8 +127,8 @@ impl History {
         let analysis = history::analysis(entries, &courses, name.zip(found.as_deref()));
         if let Some(file) = &self.html {
             self.output.write(file, Format::Html, senesce_report::render_page(&analysis).as_bytes())?;
-            if !self.json && file != Path::new("-") {
-                eprintln!("history: {}", file.display());
+            if !self.json {
+                print_written(file);
             }
         }
         if shows {

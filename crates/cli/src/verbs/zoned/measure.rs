@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::display::print_plan;
-use crate::display::show;
+use crate::display::{Rerun, show_whole};
 use crate::session::Session;
 use clap::Args;
 use senesce_core::units::parse_duration;
@@ -86,7 +86,7 @@ impl Measure {
         let interrupt = session.interrupt()?;
         let how =
             Conduct { again: self.out.is_none(), out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
-        show(&conduct::<ZnsJob>(&spec, seed, &how)?, self.json, session)
+        show_whole(&conduct::<ZnsJob>(&spec, seed, &how)?, Rerun::OtherDirectory, self.json, session)
     }
 
     fn to_job(&self) -> Result<Job, Failure> {
