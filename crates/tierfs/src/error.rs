@@ -92,3 +92,16 @@ pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::
         TierError::Io { operation, path, source, remedy }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_access_has_the_usual_remedy() {
+        for number in [libc::EACCES, libc::EPERM] {
+            let error = io_error("open", Path::new("region"))(io::Error::from_raw_os_error(number));
+            assert!(error.to_string().ends_with(remedy_of_denied_access()), "{error}");
+        }
+    }
+}

@@ -66,3 +66,17 @@ impl Classify for TargetError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::environment::remedy_of_denied_access;
+
+    #[test]
+    fn denied_access_has_the_usual_remedy() {
+        for number in [libc::EACCES, libc::EPERM] {
+            let error = TargetError::io("open", Path::new("image"))(io::Error::from_raw_os_error(number));
+            assert!(error.to_string().ends_with(remedy_of_denied_access()), "{error}");
+        }
+    }
+}
