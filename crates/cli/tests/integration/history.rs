@@ -78,7 +78,10 @@ fn pages_have_all_runs_and_a_broken_one_is_listed_with_its_reason() {
     let directory = sixteen_runs();
     let page = |name: &str| fs::read_to_string(directory.path().join(name)).expect(name);
     fs::write(directory.path().join("nightly/run-16/summary.json"), "{").expect("write");
-    succeeds(directory.path(), "runs history nightly --html history.html");
+    let written = succeeds(directory.path(), "runs history nightly --html history.html");
+    assert_eq!(written.stdout, b"history.html\n", "the name of the page");
+    let values = succeeds(directory.path(), "runs history nightly --html history.html --csv");
+    assert!(!String::from_utf8_lossy(&values.stdout).contains("history.html"), "only values");
     let text = page("history.html");
     assert!(text.contains("median between changes") && text.contains("run-01"), "a figure and the list");
     let ended = succeeds(directory.path(), "report nightly --site public");

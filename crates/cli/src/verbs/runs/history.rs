@@ -94,6 +94,11 @@ impl History {
         self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())
     }
 
+    /// Returns whether standard output has data for a program, so that no file name may be among it.
+    fn writes_data_to_stdout(&self) -> bool {
+        self.json || [&self.csv, &self.prometheus].into_iter().flatten().any(|file| file.as_os_str() == "-")
+    }
+
     fn print_list(&self, entries: &[ListedRun]) -> Result<(), Failure> {
         if self.json {
             println!("{:#}", history::list(entries));
@@ -127,7 +132,7 @@ impl History {
         let analysis = history::analysis(entries, &courses, name.zip(found.as_deref()));
         if let Some(file) = &self.html {
             self.output.write(file, Format::Html, senesce_report::render_page(&analysis).as_bytes())?;
-            if !self.json {
+            if !self.writes_data_to_stdout() {
                 print_written(file);
             }
         }
