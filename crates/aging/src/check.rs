@@ -194,9 +194,10 @@ impl Comparison<'_> {
             }
             let read = read_full(&opened, &mut found[..length], done).map_err(failed("read"))?;
             report.bytes += read as u64;
-            if read != length || found[..length] != wanted[..length] {
+            if let Some(equal) = equal_bytes(&found[..read], &wanted[..length]) {
+                let at = done + equal as u64;
                 report.wrong_content += 1;
-                report.example(relative, name.as_ref(), &format!("wrong content from byte {done} on"));
+                report.example(relative, name.as_ref(), &format!("wrong content from byte {at} on"));
                 return Ok(());
             }
             done = self.content_from(&opened, done + length as u64, size).map_err(failed("seek in"))?;
@@ -217,6 +218,12 @@ impl Comparison<'_> {
             Err(errno) => Err(errno),
         }
     }
+}
+
+/// Returns the number of equal bytes before the first difference, or before the end of the shorter one; `None` if both
+/// are equal.
+fn equal_bytes(found: &[u8], wanted: &[u8]) -> Option<usize> {
+    (found != wanted).then(|| found.iter().zip(wanted).take_while(|(one, other)| one == other).count())
 }
 
 fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -290,4 +297,16 @@ fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<Parsed>) 
         name == Parsed { birth, renamed, padding }
     });
     (places.len(), hit.then(|| low - places.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_difference_is_found_within_a_piece() {
+        assert_eq!(equal_bytes(b"content", b"content"), None);
+        assert_eq!(equal_bytes(b"conTEnt", b"content"), Some(3));
+        assert_eq!(equal_bytes(b"con", b"content"), Some(3), "the file became shorter");
+    }
 }

@@ -57,6 +57,7 @@ fn verification_finds_changed_files() {
     std::fs::write(room.path().join("stranger"), "x").unwrap();
     let report = found(&planner, &room, Data::Write);
     assert_eq!((report.missing, report.wrong_size, report.wrong_content, report.strangers), (1, 1, 1, 1), "{report:?}");
+    assert!(report.examples.iter().any(|line| line.contains(" byte 6000 ")), "{report:?}");
     std::fs::create_dir_all(room.path().join("stray/below")).unwrap();
     std::fs::create_dir(room.path().join("d00")).unwrap();
     std::fs::create_dir(room.path().join("lost+found")).unwrap();
