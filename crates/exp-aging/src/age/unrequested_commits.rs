@@ -10,7 +10,7 @@ pub(super) enum UnrequestedCommits {
     /// The file system does not count its commits, or nothing was executed.
     Unknown,
     Of(u64),
-    /// Commits in the parts that completed; another part was killed, and its count was lost.
+    /// Commits in the parts that completed; another part was killed or failed, and its count was lost.
     AtLeast(u64),
 }
 
@@ -61,7 +61,7 @@ impl UnrequestedCommits {
             Self::Of(commits) => number_of(commits, "time"),
             Self::AtLeast(commits) => {
                 let times = number_of(commits, "time");
-                format!("{times} or more (the count of a part of the run was lost when it was killed)")
+                format!("{times} or more (the count of a part of the run was lost when it was killed or failed)")
             }
         };
         Some(format!(
@@ -139,10 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn killed_part_has_no_exact_count() {
+    fn killed_or_failed_part_has_no_exact_count() {
         let killed = UnrequestedCommits::counted(&[Some(0)], 2);
         assert_eq!((killed, killed.commits()), (UnrequestedCommits::AtLeast(0), None));
-        assert!(killed.caveat().unwrap().contains("0 times or more (the count of a part of the run was lost"));
+        let caveat = killed.caveat().unwrap();
+        assert!(caveat.contains("0 times or more (the count") && caveat.contains("killed or failed"), "{caveat}");
     }
 
     #[test]
