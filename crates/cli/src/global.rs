@@ -140,6 +140,15 @@ mod tests {
     }
 
     #[test]
+    fn help_of_again_names_the_run_directory() {
+        let root = built();
+        let all = leaves(&root).into_iter().flat_map(|command| command.get_arguments());
+        let again = all.filter(|arg| arg.get_id().as_str() == "again");
+        let help: Vec<String> = again.filter_map(|arg| arg.get_help().map(ToString::to_string)).collect();
+        assert!(help.len() > 2 && help.iter().all(|words| words.contains("--out")), "{help:?}");
+    }
+
+    #[test]
     fn global_options_work_before_and_after_the_verb() {
         let of = |words: &[&str]| Global::of(&crate::command().try_get_matches_from(words).expect("words"));
         let before = of(&["senesce", "-qv", "--label", "a", "runs", "list"]);

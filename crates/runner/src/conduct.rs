@@ -23,7 +23,7 @@ pub struct Conduct<'a> {
     pub out: Option<PathBuf>,
     /// Parent of run directories without `out`.
     pub runs: PathBuf,
-    /// Run again even if a result exists. With `out`, a complete run there is refused, not replaced.
+    /// Run again in a new directory. With `out`, a complete run there is refused, not replaced.
     pub again: bool,
     /// Path or serial number of a target that may be erased.
     pub erase: Option<String>,

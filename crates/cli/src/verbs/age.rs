@@ -65,7 +65,7 @@ struct Start {
     /// Run directory [default: senesce-runs/age-HASH]
     #[arg(long, short, value_name = "RUNDIR", help_heading = "Run")]
     out: Option<PathBuf>,
-    /// Run again even if a result exists
+    /// Run again in a new directory; --out must be one
     #[arg(long, help_heading = "Run")]
     again: bool,
     /// Plan and measure without a target

@@ -38,7 +38,7 @@ pub(crate) struct Demo {
     /// Run directory [default: senesce-runs/KIND-HASH]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
-    /// Run again even if a result exists
+    /// Run again in a new directory; --out must be one
     #[arg(long)]
     again: bool,
 }

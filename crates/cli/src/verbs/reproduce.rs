@@ -82,7 +82,7 @@ fn with_flags(command: Command) -> Command {
     };
     let command = command
         .arg(scale())
-        .arg(switch("again", "Run again even if a result exists"))
+        .arg(switch("again", "Run again in a new directory; --out must be one"))
         .arg(Arg::new("erase").long("erase").value_name("IDENTITY").help("Confirm data loss: path or serial number"))
         .arg(
             Arg::new("out")

@@ -40,7 +40,7 @@ pub(crate) struct Study {
     /// Maximum time of all runs, such as 30m [--for: 1h]
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
-    /// Run again even if a result exists
+    /// Run again in a new directory; --out must be one
     #[arg(long, help_heading = "Measurement")]
     again: bool,
     /// Print the plan only

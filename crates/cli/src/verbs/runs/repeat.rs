@@ -26,7 +26,7 @@ pub(crate) struct Repeat {
     /// Confirm data loss: path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
-    /// Run again even if a result exists
+    /// Run again in a new directory; --out must be one
     #[arg(long)]
     again: bool,
     /// Print the result as JSON
