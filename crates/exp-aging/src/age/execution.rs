@@ -80,7 +80,7 @@ pub(crate) fn run(
         None => play(execution, root, context),
     });
     let played = played?;
-    let lost = lost.or_else(|| virtual_leap(execution, &played));
+    let lost = lost.or_else(|| virtual_leap(execution, &played)).or_else(|| earlier_loss(execution, context));
     let WholePlan { ends_by, measures, namespace_sha256, part_sha256, .. } =
         WholePlan::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
@@ -332,6 +332,15 @@ fn virtual_leap(execution: &Execution<'_>, played: &ExecutionResult) -> Option<L
     let before_last = (played.completed - execution.from).saturating_sub(1);
     let lasted = Duration::try_from_secs_f64(played.seconds).unwrap_or(Duration::MAX);
     leap(lasted, spec.arrivals().arrival(before_last))
+}
+
+/// Returns the time that an earlier part of the run lost: its seconds are included.
+fn earlier_loss(execution: &Execution<'_>, context: &Context<'_, Age>) -> Option<LostTime> {
+    let mut ends = context.recorded().events().rev().filter_map(|event| match event {
+        Event::Executed(executed) => Some(executed.lost),
+        _ => None,
+    });
+    ends.next().flatten().filter(|_| execution.continues)
 }
 
 fn distance(parts: &Interleaved<'_>) -> Option<f64> {

@@ -167,12 +167,15 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
 }
 
 pub fn ranks_table(executed: &ExecutionEnd) -> Option<Table> {
-    let table = Rows::of(&executed.ranks)
+    let rows = Rows::of(&executed.ranks)
         .column("rank", |row| &row.rank)
         .column("host", |row| &row.host)
-        .column("operations", |row| &row.operations)
-        .column("seconds", |row| &row.seconds)
-        .column("waiting (s)", |row| row.waited_seconds)
+        .column("operations", |row| &row.operations);
+    let rows = match executed.is_timed() {
+        true => rows.column("seconds", |row| &row.seconds).column("waiting (s)", |row| row.waited_seconds),
+        false => rows,
+    };
+    let table = rows
         .column("CPU (s)", |row| row.cpu_seconds.0 + row.cpu_seconds.1)
         .column("peak memory (MiB)", |row| row.peak_rss_bytes >> 20)
         .table("ranks", "Ranks");

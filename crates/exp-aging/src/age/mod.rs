@@ -179,7 +179,7 @@ impl Run for Age {
         }
         if found.samples.len() > 1 {
             analysis.figures.push(figures::fullness(&found.samples, rehearsal.measures.fullness.target, &device));
-            if executed.is_none_or(|executed| !executed.is_timeless) {
+            if executed.is_none_or(ExecutionEnd::is_timed) {
                 analysis.figures.push(figures::time_per_operation(&found.samples, &device));
             }
         }
@@ -267,14 +267,17 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
             "Planned: {planned} The execution has not ended, so its final state was not measured. {reached}"
         );
     };
-    let time = match executed.is_timeless {
-        true => "in virtual time".into(),
-        false => format!("in {:.1} s ({})", executed.execute_seconds, words::rate(executed.ops_per_second)),
+    let time = if executed.is_timed() {
+        format!(" in {:.1} s ({})", executed.execute_seconds, words::rate(executed.ops_per_second))
+    } else if executed.is_timeless {
+        " in virtual time".into()
+    } else {
+        String::new()
     };
     let digest = found.layout.and_then(|examined| examined.digest.as_ref());
     let digest = digest.map_or(String::new(), |digest| format!(" Layout digest: {digest}."));
     format!(
-        "Planned: {planned} Stopped by {} with {} after {} {time}; fullness {:.1} %.{digest}",
+        "Planned: {planned} Stopped by {} with {} after {}{time}; fullness {:.1} %.{digest}",
         executed.stopped_by,
         number_of(executed.measures.files_live, "file"),
         number_of(executed.measures.operations, "operation"),
@@ -407,6 +410,7 @@ fn rounding_words(rehearsal: &Rehearsal) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::heartbeat::{Cause, LostTime};
 
     #[test]
     fn requested_fullness_is_named_if_another_was_reached() {
@@ -423,6 +427,21 @@ mod tests {
             caveats(&spec, &RecordedAging { rehearsal: Some(&rehearsal), ..RecordedAging::default() }).len()
         };
         assert_eq!(caveats_at_most(0.4), caveats_at_most(0.9) + 1);
+    }
+
+    #[test]
+    fn seconds_and_rate_are_omitted_if_the_run_lost_time() {
+        let rehearsal = space::tests::rehearsed(Data::Write);
+        let Event::Executed(executed) = events::tests::executed("overwrites", 0) else { panic!("not an end") };
+        let mut executed = *executed;
+        let shown = |executed: &ExecutionEnd| {
+            let found = RecordedAging { executed: Some(executed), ..RecordedAging::default() };
+            let rows = figures::summary_table(&rehearsal, executed).rows.len();
+            (summary_words(&rehearsal, &found).contains(" in 1.0 s ("), rows)
+        };
+        let (has_seconds, rows) = shown(&executed);
+        executed.lost = Some(LostTime { cause: Cause::Stopped, lost_us: 8_000_000, length_us: 16_300_000 });
+        assert_eq!((has_seconds, shown(&executed)), (true, (false, rows - 2)));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&ExecutionEn
         "timing_valid": executed.map(ExecutionEnd::is_timed),
         "timing_reason": executed.and_then(ExecutionEnd::untimed_reason),
         "execute_seconds": timed.map(|executed| executed.execute_seconds),
-        "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
+        "estimated_seconds": timed.and_then(|executed| executed.estimated_seconds),
         "ops_per_second": timed.map(|executed| executed.ops_per_second),
         "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
         "ranks": executed.map(|executed| &executed.ranks),

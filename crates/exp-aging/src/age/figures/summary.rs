@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) fn summary_table(rehearsal: &Rehearsal, executed: &ExecutionEnd) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);
-    if !executed.is_timeless {
+    if executed.is_timed() {
         lines.add("execution (s)", executed.execute_seconds, "");
         lines.add("operations per second", executed.ops_per_second, "");
     }
