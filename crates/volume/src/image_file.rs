@@ -1,6 +1,7 @@
 //! Image files: creation, guard, lock, copies in memory and write-back.
 
 use crate::error::TargetError;
+use crate::growth::GrowthSpace;
 use crate::sparse::{self, CopyBy, NamedFile};
 use crate::{guard, lock};
 use rustix::fs::{FileType, MemfdFlags};
@@ -102,7 +103,7 @@ impl ImageFile {
         }
         if !options.keep {
             guard::check_image_content(&file, path, options.erase)?;
-            check_host_space(&file, path, size, options.writes)?;
+            check_host_space(&file, path, most_bytes(size, options.writes))?;
         }
         let active = if options.in_memory {
             memory_file(size, options.writes)?
@@ -146,15 +147,9 @@ impl ImageFile {
         self.size
     }
 
-    /// Returns the bytes by which the image can still grow: memory, or free space below its file.
-    pub(crate) fn space_left(&self) -> Option<Bytes> {
-        match self.in_memory {
-            true => Some(available_memory()),
-            false => {
-                let host = rustix::fs::fstatvfs(&self.active).ok()?;
-                Some(Bytes(host.f_bavail.saturating_mul(host.f_frsize)))
-            }
-        }
+    /// Returns the space into which the image can grow, if at most `writes` are written to it (`None`: all of it).
+    pub(crate) fn growth_space(&self, writes: Option<Bytes>) -> Option<GrowthSpace> {
+        GrowthSpace::of(&self.active, most_bytes(self.size, writes), self.in_memory).ok()
     }
 
     pub(crate) fn is_in_memory(&self) -> bool {
@@ -273,21 +268,26 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 
 /// Refuses a host without enough space. There a sparse image would fail during the run, as I/O errors of its file
 /// system.
-fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
-    let most = writes.map_or(size, |writes| writes.min(size));
-    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("check the free space around", path))?;
-    let taken = file.metadata().map_err(TargetError::io("inspect", path))?.blocks() * 512;
-    let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
-    match free >= most {
-        true => Ok(()),
-        false => Err(TargetError::missing(
+fn check_host_space(file: &File, path: &Path, most: Bytes) -> Result<(), TargetError> {
+    let space = GrowthSpace::of_emptied(file, most).map_err(TargetError::io("check the free space around", path))?;
+    match space.missing() {
+        None => Ok(()),
+        Some(missing) => Err(TargetError::missing(
             format!(
-                "space for the image {}: it may grow to {most}, but the host's file system has {free} free; it",
-                path.display()
+                "space for the image {}: it may grow to {most} and needs {} with a margin, but the host's file system \
+                 has {} free, {missing} too little; it",
+                path.display(),
+                space.needed(),
+                space.free
             ),
             "make the image smaller, free some space or choose another path",
         )),
     }
+}
+
+/// Returns the bytes that an image of `size` takes at most.
+fn most_bytes(size: Bytes, writes: Option<Bytes>) -> Bytes {
+    writes.map_or(size, |writes| writes.min(size))
 }
 
 /// Opens the same file again. The loop device keeps its descriptor, and a duplicate would keep the lock.
@@ -299,12 +299,14 @@ pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, 
 /// Creates a file in memory (memfd_create(2)), after a check that the machine and its control group have that much
 /// left.
 fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> {
-    let available = available_memory();
-    let most = writes.map_or(size, |writes| writes.min(size));
-    let needed = Bytes(most.0 + most.0 / 16);
-    if needed > available {
+    let space = GrowthSpace::of_new_in_memory(most_bytes(size, writes));
+    if let Some(missing) = space.missing() {
+        let (needed, available) = (space.needed(), space.free);
         return Err(TargetError::missing(
-            format!("memory for an image of {size}: {needed} needed with its bookkeeping, {available} available; it"),
+            format!(
+                "memory for an image of {size}: {needed} needed with its bookkeeping, {available} available, {missing} \
+                 too little; it"
+            ),
             "make the image smaller, give its guest more memory, or leave out --in-memory",
         ));
     }
@@ -316,11 +318,6 @@ fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> 
     let file = File::from(descriptor);
     file.set_len(size.0).map_err(TargetError::io("set the size of", name))?;
     Ok(file)
-}
-
-fn available_memory() -> Bytes {
-    let both = [senesce_core::machine::memory_available(), crate::limits::memory_left()];
-    both.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))
 }
 
 #[cfg(test)]
@@ -407,7 +404,8 @@ mod tests {
         let image = ImageFile::open(&path, huge(Bytes::mib(1))).unwrap();
         assert_eq!(image.size(), Bytes(1 << 43));
         let in_memory = ImageFile::scratch(Bytes(1 << 50), Some(Bytes::mib(1))).unwrap();
-        assert!(in_memory.space_left().unwrap() > Bytes(0) && image.space_left().is_some());
+        let [in_memory, on_disk] = [&in_memory, &image].map(|image| image.growth_space(Some(Bytes::mib(1))).unwrap());
+        assert_eq!((in_memory.missing(), on_disk.missing()), (None, None));
     }
 
     #[test]

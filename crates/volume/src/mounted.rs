@@ -6,6 +6,7 @@ use crate::cold;
 use crate::environment;
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
+use crate::growth::GrowthSpace;
 use crate::image_file::ImageFile;
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
@@ -278,10 +279,11 @@ impl<D: TargetDirectory> MountedTarget<D> {
         }
     }
 
-    /// Returns the bytes by which an image can still grow: memory, or free space below its file. `None`: not an image.
-    pub fn space_left(&self) -> Option<Bytes> {
+    /// Returns the space into which an image can grow, if at most `writes` are written to it (`None`: all of it).
+    /// `None`: the target is not an image.
+    pub fn growth_space(&self, writes: Option<Bytes>) -> Option<GrowthSpace> {
         match &self.backing {
-            Backing::Image { image, .. } => image.space_left(),
+            Backing::Image { image, .. } => image.growth_space(writes),
             _ => None,
         }
     }

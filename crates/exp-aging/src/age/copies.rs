@@ -49,7 +49,8 @@ const NEW_DIRECTORY: &str = "senesce-new-file";
 /// in memory that ends with this run.
 pub(super) fn make(spec: &AgeSpec, target: &MountedTarget, progress: &dyn Progress) -> Result<Copies, Failure> {
     let models = drives()?;
-    let new_file = new_file_size(target.capacity(), target.space_left().unwrap_or(Bytes(u64::MAX)));
+    let free = target.growth_space(None).map_or(Bytes(u64::MAX), |space| space.free);
+    let new_file = new_file_size(target.capacity(), free);
     let aged = Layout::examine(target.mount_point(), &options())?;
     let files = aged.runs.as_ref().ok_or_else(|| Failure::usage("the layout has no files"))?;
     let mut states = Vec::new();

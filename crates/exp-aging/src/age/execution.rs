@@ -12,13 +12,13 @@ use super::space;
 use senesce_aging::execute::{CommitWitness, SingleRankPace};
 use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, WorkUnit, execute_parts};
 use senesce_cluster::Cluster;
+use senesce_core::Failure;
 use senesce_core::heartbeat::{LostTime, leap, watched};
 use senesce_core::machine::time_is_virtual;
-use senesce_core::{Bytes, Failure};
 use senesce_runner::Context;
 use senesce_sys::usage;
-use senesce_volume::ClaimedDirectory;
 use senesce_volume::guest::host_seconds;
+use senesce_volume::{ClaimedDirectory, GrowthSpace};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,8 @@ pub(crate) struct Execution<'a> {
     pub fill: u64,
     /// The unit of its progress.
     pub unit: WorkUnit,
-    /// The space into which the image can grow, if there is an image, and the space that it may still need.
-    pub free: &'a dyn Fn() -> Option<Bytes>,
-    pub writes: Option<Bytes>,
+    /// Reads the space into which the image can grow; `None`: not an image.
+    pub space: &'a dyn Fn() -> Option<GrowthSpace>,
 }
 
 impl Execution<'_> {
@@ -299,7 +298,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         let seconds = self.execution.seconds_before + now.duration_since(self.begun).as_secs_f64();
         self.sampled = Some((now, completed));
         let position = (completed, self.execution.len);
-        space::watch(self.context.path(), (self.execution.free)(), self.execution.writes, position)?;
+        space::watch(self.context.path(), (self.execution.space)(), position)?;
         self.estimate(completed, seconds);
         let begun = Instant::now();
         if begun >= self.measure_at {
@@ -383,8 +382,7 @@ mod tests {
                 begun,
                 fill: 100,
                 unit: WorkUnit::Operations(9000),
-                free: &|| None,
-                writes: None,
+                space: &|| None,
             };
             execution.is_out_of_time(|| Duration::from_secs(seconds))
         };

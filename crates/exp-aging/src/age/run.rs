@@ -281,8 +281,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
         begun,
         fill: rehearsal.summary.files,
         unit: WorkUnit::of(course.spec.data, &rehearsal.summary, rehearsal.positions),
-        free: &|| target.space_left(),
-        writes: writes(&course.spec, &rehearsal.summary),
+        space: &|| target.growth_space(writes(&course.spec, &rehearsal.summary)),
     };
     let executed = execution::run(&execution, target.directory(), context);
     let executed = match executed {

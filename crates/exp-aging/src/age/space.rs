@@ -6,7 +6,7 @@ use super::spec::AgeSpec;
 use senesce_aging::{AgingError, Data, Interleaved, Summary};
 use senesce_core::resume::{self, continue_with};
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_volume::FileSystem;
+use senesce_volume::{FileSystem, GrowthSpace};
 use std::path::Path;
 
 /// Refuses a plan that the file system below `root` cannot hold; the error names the largest possible fullness.
@@ -73,27 +73,24 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 }
 
 const SLACK: u64 = 64 << 20;
-const RESERVE: u64 = 256 << 20;
+
+/// A run continues with more free space than this even if its image may need more: few images grow as far as they may.
+const RESERVE: Bytes = Bytes::mib(256);
 
 /// Stops the aging in `run` before the host has no space for its image.
-pub(crate) fn watch(
-    run: &Path,
-    free: Option<Bytes>,
-    needed: Option<Bytes>,
-    (operation, len): (u64, u64),
-) -> Result<(), Failure> {
-    let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
-    match free {
-        Some(free) if free.0 < reserve => Err(Failure::new(
-            ExitCode::RunFailed,
-            format!(
-                "stopped after operation {operation} of {len}: {free} are left for the image to grow into \
-                 (in memory, or in the file system that holds it); make space\nhint: {}",
-                continue_with(&resume::command(RESUME, run))
-            ),
-        )),
-        _ => Ok(()),
-    }
+pub(crate) fn watch(run: &Path, space: Option<GrowthSpace>, (operation, len): (u64, u64)) -> Result<(), Failure> {
+    let Some(space) = space.filter(|space| space.free < RESERVE) else { return Ok(()) };
+    let Some(missing) = space.missing() else { return Ok(()) };
+    let holder = if space.in_memory { "memory has" } else { "the host's file system has" };
+    let words = format!(
+        "stopped after operation {operation} of {len}: the image may still grow by {} and needs {} with a margin, but \
+         {holder} {} free, {missing} too little\nhint: free {missing} first\nhint: {}",
+        space.growth,
+        space.needed(),
+        space.free,
+        continue_with(&resume::command(RESUME, run))
+    );
+    Err(Failure::new(ExitCode::RunFailed, words))
 }
 
 /// Adds the planned state of a full file system to the error that ended an execution.
@@ -143,14 +140,24 @@ pub(super) mod tests {
         assert!((1..Bytes::gib(10).0).contains(&needed(&short).0), "1000 files, not the 80 GiB of a full volume");
     }
 
+    fn stop(growth: Bytes, free: Bytes) -> Option<String> {
+        let space = GrowthSpace { growth, free, in_memory: false };
+        watch(Path::new("run"), Some(space), (17, 20)).err().map(|failure| failure.to_string())
+    }
+
     #[test]
     fn run_stops_before_the_host_is_full() {
-        let needed = Some(Bytes::gib(4));
-        let watch = |free, needed, position| watch(Path::new("run"), free, needed, position);
-        assert!(watch(None, needed, (1, 2)).is_ok());
-        assert!(watch(Some(Bytes::gib(1)), needed, (1, 2)).is_ok());
-        let stopped = watch(Some(Bytes::mib(200)), needed, (17, 20)).unwrap_err().to_string();
+        assert!(watch(Path::new("run"), None, (1, 2)).is_ok());
+        assert_eq!(stop(Bytes::gib(4), Bytes::gib(1)), None, "it may never grow so far");
+        let stopped = stop(Bytes::gib(4), Bytes::mib(200)).unwrap();
         assert!(stopped.contains("operation 17 of 20") && stopped.ends_with(" --resume run"), "{stopped}");
-        assert!(watch(Some(Bytes::mib(200)), Some(Bytes::mib(100)), (1, 2)).is_ok());
+        assert_eq!(stop(Bytes::mib(100), Bytes::mib(200)), None);
+    }
+
+    #[test]
+    fn small_host_with_space_for_its_image_does_not_stop_the_run() {
+        assert_eq!(stop(Bytes::mib(182), Bytes::mib(243)), None);
+        let words = stop(Bytes::mib(128), Bytes::mib(100)).unwrap();
+        assert!(words.contains("needs 130 MiB") && words.contains("free 30 MiB first"), "{words}");
     }
 }
