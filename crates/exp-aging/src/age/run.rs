@@ -5,7 +5,7 @@ use super::execution::{self, Execution};
 use super::extended_spec::ExtendedSpec;
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
-use super::space::{check_space, writes};
+use super::space::{check_space, with_fullness, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
@@ -270,7 +270,9 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     }
     let rehearsal = rehearsal(course, context)?;
     if !start.continues {
-        check_space(&rehearsal, target.directory().path())?;
+        let (progress, interrupt) = (context.progress, context.interrupt);
+        let rehearse = |fullness| with_fullness(course, fullness, progress, &|| interrupt.requested());
+        check_space(&rehearsal, target.directory().path(), &rehearse)?;
     }
     let execution = Execution {
         course,

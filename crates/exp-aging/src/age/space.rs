@@ -2,32 +2,43 @@
 
 use super::RESUME;
 use super::events::Rehearsal;
+use super::extended_spec::ExtendedSpec;
+use super::rehearse::rehearse;
 use super::spec::AgeSpec;
 use senesce_aging::{AgingError, Data, Interleaved, Summary};
 use senesce_core::resume::{self, continue_with};
-use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_volume::{FileSystem, GrowthSpace};
 use std::path::Path;
 
-/// Refuses a plan that the file system below `root` cannot hold; the error names the largest possible fullness.
-pub(crate) fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
+/// Maximum number of plans that are rehearsed to find a fullness that fits.
+const ATTEMPTS: usize = 12;
+
+/// Refuses a plan that the file system below `root` cannot hold; the error names a fullness that it can hold.
+/// `rehearse` rehearses the plan with another fullness.
+pub(crate) fn check_space(
+    rehearsal: &Rehearsal,
+    root: &Path,
+    rehearse: &dyn Fn(f64) -> Result<Rehearsal, Failure>,
+) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
     let stat = rustix::fs::statvfs(root).map_err(|errno| {
         let words = senesce_core::failure::errno_message(&errno.into());
         Failure::new(ExitCode::RunFailed, format!("cannot read the free space in {}: {words}", root.display()))
     })?;
     let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;
-    let (content, overhead) = needed(rehearsal);
-    if content + overhead > free {
-        let most = rehearsal.measures.fullness.max;
-        let possible =
-            free.saturating_sub(overhead) as f64 / summary.capacity.0 as f64 - (most - summary.fullness).max(0.0);
+    if !fits(rehearsal, free) {
+        let (content, overhead) = needed(rehearsal);
+        let remedy = match largest_fullness(rehearsal, free, rehearse)? {
+            Some(fullness) => format!("--fullness {fullness:.3} fits"),
+            None => "use a larger volume or a lower fullness".into(),
+        };
         return Err(Failure::usage(format!(
-            "at its maximum fullness ({most:.3}), the plan needs {} with directories; the file system has {} free \
-             for files: the largest possible fullness is {:.3}",
+            "at its maximum fullness ({:.3}), the plan needs {} with directories; the file system has {} free for files\n\
+             hint: {remedy}",
+            rehearsal.measures.fullness.max,
             Bytes(content + overhead),
-            Bytes(free),
-            (possible * 1000.0).floor().max(0.0) / 1000.0
+            Bytes(free)
         )));
     }
     let inodes = files(summary) + u64::from(summary.directories);
@@ -40,6 +51,61 @@ pub(crate) fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Fail
         )));
     }
     Ok(())
+}
+
+fn fits(rehearsal: &Rehearsal, free: u64) -> bool {
+    let (content, overhead) = needed(rehearsal);
+    content + overhead <= free
+}
+
+/// Returns the first fullness below that of `rehearsal` whose plan was rehearsed and fits, in thousandths. How far the
+/// files exceed the requested fullness depends on the plan, so each rehearsal corrects the estimate of the previous one.
+fn largest_fullness(
+    rehearsal: &Rehearsal,
+    free: u64,
+    rehearse: &dyn Fn(f64) -> Result<Rehearsal, Failure>,
+) -> Result<Option<f64>, Failure> {
+    let mut fullness = estimated_fullness(rehearsal, free);
+    for _ in 0..ATTEMPTS {
+        if fullness <= 0.0 {
+            break;
+        }
+        let rehearsed = match rehearse(fullness) {
+            Ok(rehearsed) => rehearsed,
+            Err(failure) if failure.exit_code() == ExitCode::Interrupted => return Err(failure),
+            Err(_) => break,
+        };
+        if fits(&rehearsed, free) {
+            return Ok(Some(fullness));
+        }
+        fullness = estimated_fullness(&rehearsed, free).min(thousandths(fullness - 0.001));
+    }
+    Ok(None)
+}
+
+/// Estimates the fullness that fits, if its plan exceeds it by as much as this one.
+fn estimated_fullness(rehearsal: &Rehearsal, free: u64) -> f64 {
+    let summary = &rehearsal.summary;
+    let (_, overhead) = needed(rehearsal);
+    let excess = (rehearsal.measures.fullness.max - summary.fullness).max(0.0);
+    thousandths(free.saturating_sub(overhead) as f64 / summary.capacity.0 as f64 - excess)
+}
+
+fn thousandths(share: f64) -> f64 {
+    (share * 1000.0).floor() / 1000.0
+}
+
+/// Rehearses the plan of `course` from its start with another fullness.
+pub(crate) fn with_fullness(
+    course: &ExtendedSpec,
+    fullness: f64,
+    progress: &dyn Progress,
+    stop: &dyn Fn() -> bool,
+) -> Result<Rehearsal, Failure> {
+    let course = ExtendedSpec::new(AgeSpec { fullness: Some(fullness), ..course.spec.clone() });
+    let parts: Vec<u32> = (0..course.spec.parts).collect();
+    let rehearsed = rehearse(&course, &parts, progress, stop)?;
+    Rehearsal::of(&course, vec![rehearsed])
 }
 
 /// Returns the bytes of files at the maximum fullness (0 for sparse files) and of metadata. Metadata needs one block
@@ -116,10 +182,8 @@ pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Byte
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::extended_spec::ExtendedSpec;
-    use super::super::rehearse::rehearse;
+    use super::super::spec::Limits;
     use super::super::spec::tests::age_spec;
-    use super::super::spec::{AgeSpec, Limits};
     use super::*;
     use senesce_core::progress::Silent;
 
@@ -138,6 +202,19 @@ pub(super) mod tests {
         let short = rehearsed(Data::Fallocate);
         assert_eq!(files(&short.summary), 1000);
         assert!((1..Bytes::gib(10).0).contains(&needed(&short).0), "1000 files, not the 80 GiB of a full volume");
+    }
+
+    #[test]
+    fn named_fullness_was_rehearsed_and_fits() {
+        let limits = Limits { max_overwrites: Some(3.0), ..Limits::default() };
+        let course = ExtendedSpec::new(AgeSpec { size: Some(Bytes::mib(128)), limits, ..age_spec(Data::Write, None) });
+        let rehearse = |fullness| with_fullness(&course, fullness, &Silent, &|| false);
+        let free = Bytes::mib(128).0 * 89 / 100;
+        let full = rehearse(0.99).unwrap();
+        assert!(!fits(&full, free));
+        let fullness = largest_fullness(&full, free, &rehearse).unwrap().unwrap();
+        assert!((0.5..0.89).contains(&fullness) && fits(&rehearse(fullness).unwrap(), free), "{fullness}");
+        assert_eq!(largest_fullness(&full, 0, &rehearse).unwrap(), None);
     }
 
     fn stop(growth: Bytes, free: Bytes) -> Option<String> {
