@@ -90,28 +90,63 @@ struct Bar {
     bar: ProgressBar,
     /// The position in the whole run, which precedes the phases of a step.
     whole: Mutex<String>,
-    /// The rate of a phase, and its unit.
-    pace: Mutex<(Pace, String)>,
+    phase: Mutex<BarPhase>,
+}
+
+/// What a message of a phase is made of.
+#[derive(Default)]
+struct BarPhase {
+    pace: Pace,
+    unit: String,
+    /// Columns for the message.
+    columns: usize,
+}
+
+impl BarPhase {
+    /// Formats rate, remaining time and note. Without a total, the line shows the number of units done instead.
+    fn message(&mut self, done: u64, note: &str) -> String {
+        self.pace.report(done);
+        let (rate, shown) = match self.pace.has_total() {
+            true => (self.pace.words(&self.unit), 0),
+            false => (String::new(), done.to_string().len()),
+        };
+        let fields: Vec<&str> = [&*rate, note].into_iter().filter(|part| !part.is_empty()).collect();
+        let message = visible_line(&fields.join(", ")).into_owned();
+        whole_fields(&message, self.columns.saturating_sub(shown)).into()
+    }
+}
+
+/// Returns the fields of a message, separated by commas, that fit into `columns`: a field that is cut reads as another
+/// number.
+fn whole_fields(message: &str, columns: usize) -> &str {
+    if message.chars().count() <= columns {
+        return message;
+    }
+    let ends = message.match_indices(", ").map(|(end, _)| &message[..end]);
+    ends.filter(|fields| fields.chars().count() <= columns).last().unwrap_or_default()
 }
 
 impl Bar {
     fn new(bar: ProgressBar) -> Self {
-        Self { bar, whole: Mutex::default(), pace: Mutex::default() }
+        Self { bar, whole: Mutex::default(), phase: Mutex::default() }
     }
 }
 
 /// Columns for the parts of a line that do not shrink, and for the rate and time left.
 const OTHER_COLUMNS: usize = 46;
+/// Columns of the time that has passed, such as `59s` or `120m`.
+const ELAPSED_COLUMNS: usize = 5;
 /// Narrower terminals show no bar.
 const COLUMNS_FOR_A_BAR: usize = 50;
 
-/// Returns the template of a progress line. `{wide_msg}` takes the columns that are left.
-fn template(total: u64, columns: usize) -> &'static str {
+/// Returns the template of a progress line, and the columns that it takes without prefix, position and message.
+/// `{wide_msg}` takes the columns that are left.
+fn template(total: u64, columns: usize) -> (&'static str, usize) {
     match (total > 0, columns < COLUMNS_FOR_A_BAR) {
-        (true, false) => "{prefix} [{bar:20}] {percent:>3}% {wide_msg}",
-        (true, true) => "{prefix} {percent:>3}% {wide_msg}",
-        (false, false) => "{prefix} {spinner} {pos} {elapsed} {wide_msg}",
-        (false, true) => "{prefix} {elapsed} {wide_msg}",
+        (true, false) => ("{prefix} [{bar:20}] {percent:>3}% {wide_msg}", " [] 100% ".len() + 20),
+        (true, true) => ("{prefix} {percent:>3}% {wide_msg}", " 100% ".len()),
+        (false, false) => ("{prefix} {spinner} {pos} {elapsed} {wide_msg}", " -   ".len() + ELAPSED_COLUMNS),
+        (false, true) => ("{prefix} {elapsed} {wide_msg}", "  ".len() + ELAPSED_COLUMNS),
     }
 }
 
@@ -140,16 +175,20 @@ impl Progress for Bar {
     }
 
     fn phase(&self, name: &str, total: u64, unit: &str) {
-        if let Ok(mut pace) = self.pace.lock() {
-            *pace = (Pace::of(total), if unit.is_empty() { String::new() } else { format!(" {unit}") });
-        }
         let whole = self.whole.lock().map_or_else(|_| String::new(), |whole| whole.clone());
         let text = format!("{whole}{name}");
         self.bar.reset();
         self.bar.set_message("");
         let columns = messages::width().unwrap_or(80);
-        self.bar.set_style(style_of(template(total, columns)));
-        self.bar.set_prefix(prefix(&visible_line(&text), columns));
+        let prefix = prefix(&visible_line(&text), columns);
+        let (template, others) = template(total, columns);
+        if let Ok(mut phase) = self.phase.lock() {
+            let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+            let taken = prefix.chars().count() + others;
+            *phase = BarPhase { pace: Pace::of(total), unit, columns: columns.saturating_sub(taken) };
+        }
+        self.bar.set_style(style_of(template));
+        self.bar.set_prefix(prefix);
         if total > 0 {
             self.bar.set_length(total);
         } else {
@@ -159,16 +198,9 @@ impl Progress for Bar {
     }
 
     fn position(&self, done: u64, note: &str) {
-        let words = self.pace.lock().map_or_else(
-            |_| String::new(),
-            |mut rate| {
-                let (pace, unit) = &mut *rate;
-                pace.report(done);
-                if pace.has_total() { pace.words(unit) } else { String::new() }
-            },
-        );
+        let message = self.phase.lock().map_or_else(|_| String::new(), |mut phase| phase.message(done, note));
         self.bar.set_position(done);
-        self.bar.set_message(visible_line(&format!("{words} {note}")).into_owned());
+        self.bar.set_message(message);
     }
 
     fn say(&self, message: &str) {
@@ -263,9 +295,21 @@ mod tests {
     fn progress_line_fits_narrow_terminals() {
         for columns in 20..=120 {
             let prefix = prefix(&"x".repeat(150), columns).chars().count();
-            let bar = if template(1, columns).contains("{bar:20}") { " [] ".len() + 20 } else { " ".len() };
-            assert!(prefix + bar + "100% ".len() <= columns, "{columns}");
+            assert!(prefix + template(1, columns).1 <= columns, "{columns}");
         }
+    }
+
+    #[test]
+    fn narrow_progress_line_drops_whole_fields() {
+        let message = "85 MiB/s, 40 s left, fullness 79.9 %, 12.1 overwrites";
+        for columns in 0..=message.len() {
+            let (shown, dropped) = message.split_at(whole_fields(message, columns).len());
+            assert!(shown.len() <= columns, "{columns}");
+            assert!(shown.is_empty() || dropped.is_empty() || dropped.starts_with(", "), "{shown}");
+        }
+        assert_eq!(whole_fields(message, 40), "85 MiB/s, 40 s left, fullness 79.9 %");
+        let mut phase = BarPhase { columns: 20, ..BarPhase::default() };
+        assert_eq!(phase.message(5, "fullness 79.9 %, 12.1 overwrites"), "fullness 79.9 %");
     }
 
     #[test]
