@@ -4,6 +4,7 @@
 mod part;
 
 use part::Part;
+use senesce_core::text::words;
 use std::io::{self, Write};
 
 /// Spaces between columns, and before the first one.
@@ -83,13 +84,13 @@ fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usi
     writeln!(out)
 }
 
-/// Breaks text into lines of at most `width` characters; longer words are broken.
+/// Breaks text into lines of at most `width` characters, not between a number and its unit; longer words are broken.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width || width == 0 {
         return vec![text.to_string()];
     }
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    for word in words(text, |word| length(word) <= width) {
         let mut rest: Vec<char> = word.chars().collect();
         let line = lines.last_mut().expect("there is one");
         let blank = usize::from(!line.is_empty());
@@ -175,5 +176,17 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("\u{1b}[33m WARN\u{1b}[0m two", 8), ["\u{1b}[33m WARN\u{1b}[0m", "two"]);
         assert_eq!(wrap("", 4), [""]);
+    }
+
+    #[test]
+    fn number_and_percent_sign_stay_together() {
+        assert_eq!(wrap("slower by 2.0 % than before", 14), ["slower by", "2.0 % than", "before"]);
+        assert_eq!(wrap("slower by 2.0 %", 3), ["slo", "wer", "by", "2.0", "%"], "too narrow");
+        let heads = ["run", "change"].map(str::to_string);
+        let row = ["senesce-runs/bench-1f64194b", "+123456.1 %"].map(str::to_string).to_vec();
+        let mut out = Vec::new();
+        write(&mut out, &heads, &[row], &[false, false], Some(41)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("+123456.1 %"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Escapes control characters in untrusted text for a terminal or a page.
+//! Escapes control characters in untrusted text for a terminal or a page, and splits text into words.
 //!
 //! A file name, a label of a foreign trace or a line of a guest may contain ESC, BEL or C1 control characters. They can move the
 //! cursor, change colours or set the title of a terminal. They become `\u001b`, as in JSON. Characters that change the direction
@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// Returns whether a character must be escaped. These are C0 except line feed and tab, DEL, C1 (ECMA-48, section 5),
 /// and those with the property Bidi_Control (Unicode Standard Annex 9).
@@ -45,6 +46,37 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
         shown if shown.contains(['\n', '\t']) => Cow::Owned(shown.replace('\n', "\\n").replace('\t', "\\t")),
         shown => shown,
     }
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 20] = [
+    "%", "ns", "us", "µs", "ms", "s", "min", "h", "B", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB",
+    "MB/s", "MiB/s",
+];
+
+/// Splits text at spaces into words that are not broken. A number and its unit are one word if it `fits` into a line.
+pub fn words(text: &str, fits: impl Fn(&str) -> bool) -> Vec<&str> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for piece in text.split(' ') {
+        let end = start + piece.len();
+        match words.last_mut() {
+            Some(last) if is_unit(piece) && ends_in_digit(&text[last.clone()]) && fits(&text[last.start..end]) => {
+                last.end = end;
+            }
+            _ => words.push(start..end),
+        }
+        start = end + 1;
+    }
+    words.into_iter().map(|word| &text[word]).collect()
+}
+
+fn is_unit(piece: &str) -> bool {
+    UNITS.contains(&piece.trim_end_matches([',', '.', ';', ':', ')', ']']))
+}
+
+fn ends_in_digit(word: &str) -> bool {
+    word.ends_with(|last: char| last.is_ascii_digit())
 }
 
 /// Writer that escapes control characters, for a terminal, a pipe or a log.
@@ -103,6 +135,14 @@ mod tests {
         assert_eq!(visible("\u{1b}[31mred\u{7}\u{9b}2J\u{7f}\r"), "\\u001b[31mred\\u0007\\u009b2J\\u007f\\u000d");
         assert!(matches!(visible("plain: ä ✓\n\tline"), Cow::Borrowed(_)));
         assert_eq!(visible_line("a\nb\tc\u{1b}"), "a\\nb\\tc\\u001b");
+    }
+
+    #[test]
+    fn number_and_unit_are_one_word_if_they_fit() {
+        let text = "grew by 2.0 % (4 KiB), in 12 files";
+        assert_eq!(words(text, |_| true), ["grew", "by", "2.0 %", "(4 KiB),", "in", "12", "files"]);
+        assert_eq!(words("2.0 %  s", |word| word.len() < 5), ["2.0", "%", "", "s"]);
+        assert_eq!(words("", |_| true), [""]);
     }
 
     #[test]

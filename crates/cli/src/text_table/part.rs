@@ -1,6 +1,7 @@
 //! Some columns of a table: their widths, and the parts into which a wide table is split.
 
 use super::{GAP, length, write_row};
+use senesce_core::text::words;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -29,7 +30,7 @@ pub(super) struct Part {
 }
 
 fn longest_word(text: &str) -> usize {
-    text.split(' ').map(length).max().unwrap_or(0)
+    words(text, |_| true).into_iter().map(length).max().unwrap_or(0)
 }
 
 fn total(widths: &[usize]) -> usize {

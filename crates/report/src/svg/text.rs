@@ -1,6 +1,8 @@
 //! Estimates text width without a font, by the widths of DejaVu Sans: the widest of the usual sans-serif fonts and the default of
 //! Linux, so that text fits in all of them.
 
+use senesce_core::text::words;
+
 /// Advance widths of the characters from space to `~` in thousandths of the font size (table `hmtx` of DejaVu Sans 2.37).
 const DEJAVU_SANS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636,
@@ -24,10 +26,11 @@ pub(crate) fn width(text: &str, font: f64) -> f64 {
     f64::from(units) / 1000.0 * font
 }
 
-/// Wraps text at spaces into lines no wider than `limit`; longer words are split.
+/// Wraps text at spaces into lines no wider than `limit`, not between a number and its unit; longer words are split.
 pub(crate) fn wrap(text: &str, font: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words(&text, |word| width(word, font) <= limit).into_iter().filter(|word| !word.is_empty()) {
         match lines.last_mut() {
             Some(line) if width(line, font) + width(" ", font) + width(word, font) <= limit => {
                 line.push(' ');
@@ -71,6 +74,12 @@ pub(crate) fn shorten(text: &str, font: f64, limit: f64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn number_and_percent_sign_stay_on_one_line() {
+        let limit = width("slower by 2.0", 10.0);
+        assert_eq!(wrap("slower by 2.0 %", 10.0, limit), ["slower by", "2.0 %"]);
+    }
 
     proptest! {
         #[test]
