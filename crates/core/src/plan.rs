@@ -205,7 +205,8 @@ impl Plan {
     }
 }
 
-pub(crate) fn shell_quote(word: &str) -> String {
+/// Returns a word as a POSIX shell reads it, in quotes if it needs them.
+pub fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_string()

@@ -1,7 +1,8 @@
-//! Removes run directories. It never follows links, and refuses directories that lack the marks of a record, are being
-//! written, or have something mounted inside.
+//! Removes run directories. It never follows links, and refuses directories that lack the marks of a record, hold other
+//! files, are being written, or have something mounted inside.
 
 use senesce_core::failure::{errno_message, failed};
+use senesce_core::plan::shell_quote;
 use senesce_core::record::{Overview, RecordError, RunLock};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
 use std::collections::BTreeSet;
@@ -11,6 +12,18 @@ use std::path::{Path, PathBuf};
 
 const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
 
+/// Files that senesce writes into a run directory: the record, a report, block traces, and what a kill left of a file
+/// being written. `*` stands for any text.
+const FILES: [&str; 9] =
+    ["format", "plan.toml", "env.json", "events.jsonl", "summary.json", "lock", "report.html", "*.blocks", ".*.part"];
+
+/// Folders that it makes there: histograms, shares of guests, and files of experiments.
+const FOLDERS: [&str; 9] =
+    ["histograms", "guest", "guest-*", "guests", "db_bench", "source", "copy", "volume", "senesce-study-*"];
+
+/// Maximum number of names in a refusal.
+const MOST_NAMED: usize = 3;
+
 #[derive(Debug)]
 pub struct RemovableRun {
     path: PathBuf,
@@ -19,8 +32,8 @@ pub struct RemovableRun {
 }
 
 impl RemovableRun {
-    /// Checks that it may be removed. Refuses a link, a directory without all marks of a record, a run in progress, and
-    /// a directory with a mount or a loop device's file inside.
+    /// Checks that it may be removed. Refuses a link, a directory without all marks of a record or with files that
+    /// senesce did not create, a run in progress, and a directory with a mount or a loop device's file inside.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
         let found = path.symlink_metadata().map_err(failed("inspect", path))?;
@@ -46,6 +59,7 @@ impl RemovableRun {
             other => other.into(),
         })?;
         in_use(path, found.dev())?;
+        refuse_others(path)?;
         Ok(Self { path: path.into(), bytes: size(path), _lock: lock })
     }
 
@@ -63,6 +77,51 @@ impl RemovableRun {
             let message = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_message(&error));
             Failure::new(ExitCode::RunFailed, message)
         })
+    }
+}
+
+/// Refuses a directory with files or folders that senesce does not make there.
+fn refuse_others(path: &Path) -> Result<(), Failure> {
+    let others = others(path)?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    let more = match others.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<&str> = others.iter().take(MOST_NAMED).map(String::as_str).collect();
+    let words = format!(
+        "{}: it has files that senesce did not create: {}{more}; nothing was removed\n\
+         hint: move them elsewhere, or remove everything: rm -r {}",
+        path.display(),
+        named.join(", "),
+        shell_quote(&path.to_string_lossy())
+    );
+    Err(Failure::new(ExitCode::Refused, words))
+}
+
+/// Returns the names of the entries that senesce does not make in a run directory, in order.
+fn others(path: &Path) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed("list", path))? {
+        let entry = entry.map_err(failed("list", path))?;
+        let is_folder = entry.file_type().map_err(failed("inspect", &entry.path()))?.is_dir();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let own: &[&str] = if is_folder { &FOLDERS } else { &FILES };
+        if !own.iter().any(|pattern| is_like(pattern, &name)) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns whether a name is `pattern`, in which one `*` may stand for any text.
+fn is_like(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((begin, end)) => name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
+        None => name == pattern,
     }
 }
 
@@ -143,6 +202,27 @@ mod tests {
         symlink(&other, path.join("histograms/away")).unwrap();
         RemovableRun::claim(&path).unwrap().remove().unwrap();
         assert!(!path.exists() && other.join("file").exists());
+    }
+
+    #[test]
+    fn run_with_files_of_the_user_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        drop(run(&path));
+        let at = |name: &str| path.join(name);
+        for own in ["report.html", "trace-1.blocks", ".report.html.0123.part"] {
+            fs::write(at(own), "").unwrap();
+        }
+        fs::create_dir_all(at("guest-2/run")).unwrap();
+        assert_eq!(others(&path).unwrap(), Vec::<String>::new());
+        fs::write(at("precious.txt"), "").unwrap();
+        fs::create_dir_all(at("sub/b")).unwrap();
+        fs::write(at("copy"), "a file, not the folder of an experiment").unwrap();
+        symlink("elsewhere", at("link")).unwrap();
+        assert_eq!(others(&path).unwrap(), ["copy", "link", "precious.txt", "sub"]);
+        let words = refusal(&path);
+        assert!(words.contains(": copy, link, precious.txt and 1 more;") && words.contains("rm -r "), "{words}");
+        assert!(at("precious.txt").exists() && at("sub/b").exists());
     }
 
     #[test]
