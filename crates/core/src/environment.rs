@@ -10,6 +10,11 @@ use std::path::Path;
 const VIRTUAL: &str = "virtual";
 const RANDOM: &str = "random";
 
+/// Fact with the options of a mount.
+const MOUNT_OPTIONS: &str = "fs.mount_options";
+/// Mount options that senesce adds by itself, such as to a file system that it resumes.
+const OWN_OPTIONS: [&str; 1] = ["nosymfollow"];
+
 /// Named facts, stored as `env.json`. Names are dotted paths ("kernel.release", "queue.scheduler").
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -128,19 +133,31 @@ impl Environment {
         )
     }
 
-    /// Facts that differ: name, own value, other value (`null` if absent). Omits date, label and load, which always differ.
+    /// Facts that differ: name, own value, other value (`null` if absent). Omits date, label and load, which always differ, and
+    /// mount options that senesce adds.
     pub fn differences(&self, other: &Environment) -> Vec<(String, Value, Value)> {
         let names: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let get = |facts: &Environment, name: &str| facts.0.get(name).cloned().unwrap_or(Value::Null);
         names
             .into_iter()
             .filter(|name| !crate::circumstances::is_circumstance(name))
-            .map(|name| (name.clone(), get(self, name), get(other, name)))
+            .map(|name| (name.clone(), without_own(name, get(self, name)), without_own(name, get(other, name))))
             .filter(|(_, ours, theirs)| match (below_mount(ours), below_mount(theirs)) {
                 (Some(ours), Some(theirs)) => ours != theirs,
                 _ => ours != theirs,
             })
             .collect()
+    }
+}
+
+/// Removes the mount options that senesce adds from the fact that lists them.
+fn without_own(name: &str, fact: Value) -> Value {
+    match fact {
+        Value::String(options) if name.strip_prefix("guest.").unwrap_or(name) == MOUNT_OPTIONS => {
+            let kept: Vec<&str> = options.split(',').filter(|option| !OWN_OPTIONS.contains(option)).collect();
+            Value::String(kept.join(","))
+        }
+        other => other,
     }
 }
 
@@ -299,6 +316,18 @@ mod tests {
         assert!(ours.differences(&theirs).is_empty());
         theirs.put("target.name", "/run/senesce/mnt/loop0-a8Zd/fs/news");
         assert_eq!(ours.differences(&theirs).len(), 1);
+    }
+
+    #[test]
+    fn own_mount_options_are_no_difference() {
+        let with = |options: &str| {
+            let mut facts = Environment::default();
+            facts.put("fs.mount_options", options);
+            facts
+        };
+        assert!(with("rw,nosymfollow,relatime").differences(&with("rw,relatime")).is_empty());
+        let found = with("rw,nosymfollow,noatime").differences(&with("rw,relatime"));
+        assert_eq!(found, [("fs.mount_options".into(), "rw,noatime".into(), "rw,relatime".into())]);
     }
 
     #[test]

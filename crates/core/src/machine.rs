@@ -36,6 +36,9 @@ pub const GUEST_ADDRESSES: &str = "SENESCE_VM_ADDRESSES";
 /// Environment variable that the host sets in its guest to the time of its start, like `run.date`.
 pub const GUEST_DATE: &str = "SENESCE_VM_DATE";
 
+/// Environment variable that the host sets in its guest to 128 random bits: in virtual time, a guest has none of its own.
+pub const GUEST_RANDOM: &str = "SENESCE_VM_RANDOM";
+
 /// How to get a user-mode kernel with virtual time, which Debian's does not have.
 pub const VIRTUAL_TIME_ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
 

@@ -3,24 +3,28 @@
 //! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete), `log`,
 //! `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY, and
 //! BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have
-//! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step.
+//! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step. The first event
+//! is the identity of the run with the checksums of `plan.toml` and `env.json`; it is repeated when `env.json` changes.
 
 mod data;
 mod error;
 mod folder;
 mod histogram;
+mod identity;
 mod limits;
 mod lines;
 mod of_sudo;
 mod overview;
+mod stored;
 
 pub(crate) use data::Data;
 pub use error::RecordError;
 pub use histogram::read_histogram;
+pub use identity::random_for_guest;
 pub use overview::Overview;
+pub use stored::Record;
 
 use crate::environment::Environment;
-use crate::input::InputFolder;
 use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
@@ -28,17 +32,17 @@ use error::io_error;
 use folder::{CreatedFolders, RunFolder};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use lines::{Lines, line, named_lines, read_events};
+use identity::{FileSums, Identity, sum};
+use lines::{line, named_lines};
 use senesce_sys::lock::Locked;
 use serde::Serialize;
-use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,6 +56,9 @@ pub struct Event {
     /// Index of the batch it was written with, from 0: batches are recorded all or none.
     #[serde(skip)]
     pub batch: usize,
+    /// Its line, from 1; 0 before it is read back.
+    #[serde(skip)]
+    pub line: usize,
 }
 
 /// The lock of a run directory.
@@ -69,6 +76,9 @@ pub struct RunDirectory {
     started: Instant,
     earlier: Vec<Event>,
     held: limits::EventMemory,
+    identity: Identity,
+    /// Bytes of the events that identify the run: they are not counted as recorded.
+    identity_bytes: u64,
     finished: bool,
     made: CreatedFolders,
     _lock: Locked,
@@ -104,24 +114,41 @@ impl RunDirectory {
             return Self::reopen(place, lock, record, made);
         }
         place.write("format", FORMAT.to_string().as_bytes())?;
-        place.write("env.json", &pretty(environment))?;
+        let facts = pretty(environment);
+        place.write("env.json", &facts)?;
         let text = toml::to_string_pretty(plan).map_err(|error| {
             let name = path.join("plan.toml");
             RecordError::Io(IoFailure::new("encode", name, io::Error::other(error.to_string())))
         })?;
-        place.write("plan.toml", text.as_bytes())?;
-        let events = place.open_events()?;
-        Ok(Self {
+        let files = FileSums { plan: sum(text.as_bytes()), environment: sum(&facts) };
+        // One that was killed before it had its plan may have left its events.
+        place.remove(lines::EVENTS)?;
+        let mut run = Self {
             path: path.into(),
+            events: place.open_events()?,
             place,
-            events,
             started: Instant::now(),
             earlier: Vec::new(),
             held: limits::EventMemory::default(),
+            identity: Identity::draw(files, path)?,
+            identity_bytes: 0,
             finished: false,
             made,
             _lock: lock,
-        })
+        };
+        run.identify()?;
+        run.sync()?;
+        // Written last: a directory with a plan also has the identity of its run.
+        run.place.write("plan.toml", text.as_bytes())?;
+        Ok(run)
+    }
+
+    /// Appends the event with the identity of the run.
+    fn identify(&mut self) -> Result<(), RecordError> {
+        let text = line(self.started, identity::KIND, &self.identity);
+        self.write(&text)?;
+        self.identity_bytes += text.len() as u64;
+        Ok(())
     }
 
     /// Locks an existing run without changing it.
@@ -146,13 +173,20 @@ impl RunDirectory {
     }
 
     fn reopen(place: RunFolder, lock: Locked, record: Record, made: CreatedFolders) -> Result<Self, RecordError> {
-        let Record { path, events: earlier, summary, valid_event_bytes, held, .. } = record;
+        let Record { path, events: earlier, summary, valid_event_bytes, held, identity, files, identity_bytes, .. } =
+            record;
         let events = place.open_events()?;
         events
             .set_len(valid_event_bytes)
             .map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
-        let (started, finished) = (Instant::now(), summary.is_some());
-        Ok(Self { path, place, events, started, earlier, held, finished, made, _lock: lock })
+        let (started, finished, is_identified) = (Instant::now(), summary.is_some(), identity.is_some());
+        let identity = identity.map_or_else(|| Identity::draw(files, &path), Ok)?;
+        let mut run =
+            Self { path, place, events, started, earlier, held, identity, identity_bytes, finished, made, _lock: lock };
+        if !is_identified {
+            run.identify()?;
+        }
+        Ok(run)
     }
 
     /// Returns the path; the directory stays locked while this value lives.
@@ -207,7 +241,7 @@ impl RunDirectory {
 
     /// Removes its files and newly created folders if nothing was recorded, so that a refused run leaves nothing behind.
     pub fn discard_if_empty(self) {
-        if self.events.metadata().is_ok_and(|found| found.len() == 0) {
+        if self.events.metadata().is_ok_and(|found| found.len() == self.identity_bytes) {
             self.discard();
         }
     }
@@ -216,7 +250,7 @@ impl RunDirectory {
     /// the run recorded.
     pub fn discard(self) {
         if self.earlier.is_empty() && !self.finished {
-            for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
+            for name in ["plan.toml", "events.jsonl", "env.json", "format", "lock"] {
                 let _ = self.place.remove(name);
             }
             self.made.remove();
@@ -257,15 +291,34 @@ impl RunDirectory {
     /// Adds facts to `env.json`, such as those of the target.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] if the existing facts are invalid; those of reading them; as [`write_atomically`].
-    pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
+    /// [`RecordError::NotARun`] if the existing facts are invalid, [`RecordError::Altered`] if senesce did not write them; those of
+    /// reading them; as [`Self::append`] and [`write_atomically`].
+    pub fn add_environment(&mut self, environment: &Environment) -> Result<(), RecordError> {
         let name = "env.json";
         let text = overview::read_file(&self.place.within()?, &self.path, name)?;
         let text = text.map_err(io_error("read", &self.path.join(name)))?;
         let mut all: Environment =
             serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
-        self.place.write(name, &pretty(&all))
+        let (before, new) = (sum(&text), pretty(&all));
+        let plan = self.identity.plan.clone();
+        self.identity.check(&FileSums { plan, environment: before.clone() }, &self.path)?;
+        if sum(&new) == before {
+            return Ok(());
+        }
+        // Facts such as a label do not make a run newer.
+        let modified = self.events.metadata().and_then(|found| found.modified());
+        // First both are valid: a kill leaves one of them.
+        self.identity.environment = vec![before, sum(&new)];
+        self.identify()?;
+        self.sync()?;
+        self.place.write(name, &new)?;
+        self.identity.environment.remove(0);
+        self.identify()?;
+        if let Ok(modified) = modified {
+            let _ = self.events.set_modified(modified);
+        }
+        Ok(())
     }
 
     /// Completes the run: writes `summary.json` last and atomically.
@@ -325,66 +378,6 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 /// Those of creating, writing and renaming the file; the old content is kept then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     folder::write_new(NewFile::next_to(path), path, bytes)
-}
-
-/// A run directory for reading; needs neither root nor the device.
-#[derive(Debug, Clone)]
-pub struct Record {
-    /// Path of the directory.
-    pub path: PathBuf,
-    /// Content of `plan.toml`.
-    pub plan: Plan,
-    /// Content of `env.json`.
-    pub environment: Environment,
-    /// Content of `events.jsonl`, oldest first.
-    pub events: Vec<Event>,
-    /// Result, if the run is complete.
-    pub summary: Option<Value>,
-    valid_event_bytes: u64,
-    held: limits::EventMemory,
-}
-
-impl Record {
-    /// Reads a run directory, complete or partial. Drops a torn last line.
-    ///
-    /// # Errors
-    /// [`RecordError::NotARun`] with the missing part; [`RecordError::OtherFormat`] for another version; [`RecordError::Damaged`]
-    /// for a damaged line before the end, and for a complete run without events; [`RecordError::TooLong`] and
-    /// [`RecordError::TooLarge`] for files beyond their limits; those of reading.
-    pub fn open(path: &Path) -> Result<Self, RecordError> {
-        Self::read_in(&overview::open(path)?, path)
-    }
-
-    fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
-        let Overview { path, plan, environment, summary } = Overview::read_in(folder, path)?;
-        let Lines { events, valid_bytes: valid_event_bytes, held } = read_events(folder, &path)?;
-        let no_summary =
-            |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
-        let decode = |text: Vec<u8>| {
-            data::check_values(&text)?;
-            serde_json::from_slice(&text).map_err(|error| error.to_string())
-        };
-        let summary = summary.map(decode).transpose().map_err(no_summary)?;
-        if summary.is_some() && events.is_empty() {
-            let problem = "it holds no event, and summary.json states that the run is complete".into();
-            return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
-        }
-        Ok(Self { path, plan, environment, events, summary, valid_event_bytes, held })
-    }
-
-    /// Returns whether the run is incomplete.
-    pub fn is_partial(&self) -> bool {
-        self.summary.is_none()
-    }
-
-    /// Reads a stored histogram.
-    ///
-    /// # Errors
-    /// As [`read_histogram`].
-    #[cfg(test)]
-    pub(crate) fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
-        read_histogram(&self.path, name)
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, read_exit, start
 use senesce_core::circumstances::date_of;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
+use senesce_core::record::random_for_guest;
 use senesce_core::{Bytes, machine};
 use senesce_volume::KeptDrive;
 use senesce_volume::guest::{CONTROL, CONTROL_TAG};
@@ -172,7 +173,7 @@ impl GuestRun {
         control::prepare(&control, &self.kernel, userland.as_ref())?;
         control::put_facts(&control, self.time, self.columns)?;
         let begin = Instant::now();
-        let job = self.job(*accelerator);
+        let job = self.job(*accelerator)?;
         let Started { child, memory: _memory, processor: _processor } = match accelerator {
             Accelerator::Uml => uml::start(self, job, scratch, *method, userland)?,
             Accelerator::Kvm | Accelerator::Tcg => {
@@ -298,7 +299,7 @@ impl GuestRun {
         })
     }
 
-    fn job(&self, accelerator: Accelerator) -> Job {
+    fn job(&self, accelerator: Accelerator) -> Result<Job, GuestError> {
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/sbin:/usr/bin:/sbin:/bin".into());
         let mut environment: Vec<(String, String)> = ["HOME", "LANG", "USER", "XDG_CACHE_HOME", "RUST_BACKTRACE"]
             .iter()
@@ -307,10 +308,12 @@ impl GuestRun {
         environment.push(("PATH".into(), format!("{CONTROL}/{PROGRAMS}:{path}")));
         environment.push((machine::GUEST.into(), accelerator.word().into()));
         environment.push((machine::GUEST_KERNEL.into(), self.kernel.version.clone()));
-        // Its length is always the same: layouts in virtual time must not depend on it.
+        // Their lengths are always the same: layouts in virtual time must not depend on them.
         environment.push((machine::GUEST_DATE.into(), date_of(SystemTime::now())));
+        let random = random_for_guest().map_err(io_error("draw random bits for", &self.kernel.folder))?;
+        environment.push((machine::GUEST_RANDOM.into(), random));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
-        Job {
+        Ok(Job {
             probe: false,
             command: self.command.clone(),
             directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
@@ -322,7 +325,7 @@ impl GuestRun {
             fixed_entropy: self.time.is_virtual(),
             programs_first: self.time == GuestTime::Still,
             sync: !self.keep.files.is_empty(),
-        }
+        })
     }
 
     fn machine<'a>(

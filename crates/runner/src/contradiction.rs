@@ -50,7 +50,8 @@ fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradictio
 /// Checks that the events of a step differ: an event that equals another of its batch in all digits is a copy.
 fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
     let (mut of_batch, mut batch) = (HashMap::new(), 0);
-    for (line, event) in (1..).zip(&record.events) {
+    for event in &record.events {
+        let line = event.line;
         if event.batch != batch {
             (batch, of_batch) = (event.batch, HashMap::new());
         }

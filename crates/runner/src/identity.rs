@@ -1,4 +1,4 @@
-//! Finds records of the same run: a copy has the same content, whatever its path, name or date.
+//! Finds records of the same run: copies share its random identity. Imports of one file have the same content.
 
 use crate::Common;
 use crate::contradiction::{canonical, digits};
@@ -6,42 +6,77 @@ use senesce_core::record::Event;
 use senesce_core::{Measurement, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub type Digest = [u8; 32];
+type Digest = [u8; 32];
 
 /// Number of significant digits of a repetition that two repetitions do not share by chance.
 const OF_A_REPETITION: usize = 20;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The default is the identity of no run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
+    /// The random identity; none for an empty record.
+    run: Option<String>,
+    /// None: the record was not imported.
+    imported: Option<Content>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Content {
     /// Of all events of its kind and all measured values, in any order and without their times; none for an empty
     /// record.
-    content: Option<Digest>,
+    whole: Option<Digest>,
     /// Of each repetition on each image, whatever its number.
     repetitions: BTreeSet<Digest>,
 }
 
 impl Identity {
     pub fn of(record: &Record, measured: &[Measurement]) -> Self {
+        let run = record.identity().map(str::to_string);
+        Self { run, imported: is_imported(record, measured).then(|| Content::of(record, measured)) }
+    }
+
+    /// Returns whether both are one run, or imports of the same content.
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        self.is_copy_of(other)
+            || self.have_imported(other, |ours, theirs| ours.whole.is_some() && ours.whole == theirs.whole)
+    }
+
+    /// As [`Self::is_same_run`], but imports may have the same values by chance, if these have few digits.
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        self.run.is_some() && self.run == other.run || self.have_imported(other, Content::shares_repetitions)
+    }
+
+    fn have_imported(&self, other: &Self, is_same: impl Fn(&Content, &Content) -> bool) -> bool {
+        self.imported.as_ref().zip(other.imported.as_ref()).is_some_and(|(ours, theirs)| is_same(ours, theirs))
+    }
+}
+
+/// Returns whether a record has the checksum of the file that it was imported from. Layouts are not imported.
+fn is_imported(record: &Record, measured: &[Measurement]) -> bool {
+    record.plan.spec.contains_key("crc32") && measured.iter().all(|one| one.layout.is_none())
+}
+
+impl Content {
+    fn of(record: &Record, measured: &[Measurement]) -> Self {
         let is_measured = |kind: &str| kind == senesce_core::measurement::EVENT || !Common::is_kind(kind);
         let events = record.events.iter().filter(|event| is_measured(&event.kind));
         let of_event = |event: &Event| format!("{} {}", event.kind, canonical(event.data.value()));
         // A digest for each line: the lines of all events together are as large as the record.
         let lines: Vec<Digest> = events.map(|event| *blake3::hash(of_event(event).as_bytes()).as_bytes()).collect();
-        Self { content: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
+        Self { whole: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
     }
 
-    /// Returns whether both are one run, or at least half of the smaller is a copy from the larger.
-    pub fn is_same_run(&self, other: &Self) -> bool {
+    /// Returns whether at least half of the smaller is a copy from the larger.
+    fn shares_repetitions(&self, other: &Self) -> bool {
         let shared = self.repetitions.intersection(&other.repetitions).count();
         let smaller = self.repetitions.len().min(other.repetitions.len());
-        let is_copy = shared > 0 && 2 * shared >= smaller;
-        is_copy || self.content.is_some() && self.content == other.content
+        shared > 0 && 2 * shared >= smaller
     }
 }
 
 /// Returns a digest for each repetition on each image, whatever its number, except those whose values may agree by
 /// chance.
-pub fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
+fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
     let mut values: BTreeMap<(u32, u32), Vec<&Measurement>> = BTreeMap::new();
     measured.iter().for_each(|one| values.entry((one.image, one.repetition)).or_default().push(one));
     let is_distinct = |values: &&Vec<&Measurement>| {

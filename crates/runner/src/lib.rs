@@ -24,7 +24,7 @@ pub use analyse::{analyse, spec_of};
 pub use conduct::{Conduct, Outcome, State, conduct, default_path, new_plan};
 pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
-pub use identity::{Digest, Identity, repetitions};
+pub use identity::Identity;
 pub use imported::{Imported, ImportedRun, import, import_with};
 pub(crate) use kind::ParameterDescription;
 pub use kind::{Reproducible, RunKind, experiment, verb};

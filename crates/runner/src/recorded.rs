@@ -85,6 +85,8 @@ pub struct Recorded<R: Run> {
     pub seed: Seed,
     pub environment: Environment,
     pub(crate) entries: Vec<(f64, RecordedEvent<R::Event>)>,
+    /// The line of each entry, from 1.
+    lines: Vec<usize>,
     /// Steps done, in the notation of their kind.
     pub(crate) done: BTreeSet<String>,
 }
@@ -98,12 +100,13 @@ impl<R: Run> Recorded<R> {
             seed: record.plan.seed,
             environment: record.environment.clone(),
             entries: Vec::with_capacity(record.events.len()),
+            lines: Vec::with_capacity(record.events.len()),
             done: BTreeSet::new(),
         };
-        for (index, event) in record.events.iter().enumerate() {
+        for event in &record.events {
             let damaged = |error: serde_json::Error| RecordError::Damaged {
                 path: record.path.join("events.jsonl"),
-                line: index + 1,
+                line: event.line,
                 problem: format!(
                     "event '{}' does not belong to a run of kind '{}': {error}; events of every run: {}",
                     event.kind,
@@ -116,17 +119,24 @@ impl<R: Run> Recorded<R> {
                 true => RecordedEvent::Common(Common::deserialize(named).map_err(damaged)?),
                 false => RecordedEvent::Own(R::Event::deserialize(named).map_err(damaged)?),
             };
-            recorded.add(event.t, entry);
+            recorded.add_line(event.line, event.t, entry);
         }
         contradiction::check(record, &recorded)?;
         Ok(recorded)
     }
 
+    /// Adds an event that was just recorded.
     pub(crate) fn add(&mut self, t: f64, entry: RecordedEvent<R::Event>) {
+        let line = self.lines.last().map_or(1, |last| last + 1);
+        self.add_line(line, t, entry);
+    }
+
+    fn add_line(&mut self, line: usize, t: f64, entry: RecordedEvent<R::Event>) {
         if let RecordedEvent::Common(Common::Done(done)) = &entry {
             self.done.insert(done.step.to_string());
         }
         self.entries.push((t, entry));
+        self.lines.push(line);
     }
 
     /// Reads a latency histogram that a step stored, in nanoseconds.
@@ -149,7 +159,7 @@ impl<R: Run> Recorded<R> {
 
     /// Returns all events in order, each with its line from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &RecordedEvent<R::Event>)> {
-        (1..).zip(self.entries.iter().map(|(_, entry)| entry))
+        self.lines.iter().copied().zip(self.entries.iter().map(|(_, entry)| entry))
     }
 
     /// Returns the kind's own events, each with its line from 1.

@@ -37,7 +37,8 @@ impl Run for Count {
         Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).take(BATCH).collect())
     }
 
-    fn begin(_spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &UpTo, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        std::fs::copy(context.path().join("env.json"), spec.stuck.with_file_name("env.json")).unwrap();
         Ok(Self)
     }
 
@@ -81,9 +82,12 @@ fn killed_run_measures_every_step_once() {
     let all = numbers(&run);
     assert_eq!(all, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
     let whole = std::fs::read(run.join("events.jsonl")).unwrap();
+    // The last line states that the environment was replaced: before it, the one of the beginning is valid.
+    let environment = std::fs::read(directory.path().join("env.json")).unwrap();
     for cut in (0..whole.len()).step_by(7) {
         std::fs::remove_file(run.join("summary.json")).unwrap();
         std::fs::write(run.join("events.jsonl"), &whole[..cut]).unwrap();
+        std::fs::write(run.join("env.json"), &environment).unwrap();
         assert_eq!(numbers(&run).len() % 2, 0, "half of a step after a kill at {cut}");
         play(directory.path()).unwrap();
         assert_eq!(numbers(&run), all, "killed at {cut}");
@@ -107,7 +111,7 @@ fn run_continued_elsewhere_gives_a_caveat() {
     play(temporary.path()).unwrap();
     std::fs::remove_file(run.join("summary.json")).unwrap();
     let elsewhere = |kernel: &str| {
-        let directory = RunDirectory::resume(&run).unwrap();
+        let mut directory = RunDirectory::resume(&run).unwrap();
         let mut facts = senesce_core::Environment::default();
         facts.put("kernel.release", kernel);
         directory.add_environment(&facts).unwrap();

@@ -51,6 +51,14 @@ pub enum RecordError {
         /// Description.
         problem: String,
     },
+    /// The plan or the environment is not the one that the run wrote.
+    #[error(
+        "{path} was altered after the run wrote it; the record is damaged and cannot be trusted\nhint: restore the file, or run again"
+    )]
+    Altered {
+        /// The file.
+        path: PathBuf,
+    },
     /// The events of a record, or one of its lines, exceed their limit.
     #[error("{path}, line {line}: it exceeds the limit of {most}; the record cannot be read or continued")]
     TooLong {
@@ -100,6 +108,13 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// Returns whether the record itself is damaged or altered, and not only unreadable here.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Altered { .. })
+    }
+}
+
 fn other_format(found: &str) -> String {
     match found {
         "1" => "created by senesce 0.1, cannot be read; run again".into(),
@@ -134,7 +149,9 @@ impl Classify for RecordError {
         match self {
             Self::Io(failure) => failure.exit_code(),
             Self::NoDirectory(found) => found.exit_code(),
-            Self::Damaged { .. } | Self::TooLong { .. } | Self::TooLarge { .. } => ExitCode::RunFailed,
+            Self::Damaged { .. } | Self::Altered { .. } | Self::TooLong { .. } | Self::TooLarge { .. } => {
+                ExitCode::RunFailed
+            }
             Self::InUse { .. } | Self::NotEmpty { .. } | Self::Foreign { .. } => ExitCode::Refused,
             Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
         }

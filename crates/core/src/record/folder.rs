@@ -87,7 +87,7 @@ impl RunFolder {
     /// Refuses a folder that is neither a run nor the beginning of one. Its folder of histograms must not be a link.
     pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
         let (is_run, within) = (self.holds("plan.toml"), self.within()?);
-        // A run killed before it had its plan has its format, and perhaps its environment.
+        // A run killed before it had its plan has its format, and perhaps its environment and its identity.
         let is_begun = matches!(
             overview::read_file(&within, &self.path, "format"),
             Ok(Ok(text)) if text == FORMAT.to_string().as_bytes()
@@ -96,7 +96,7 @@ impl RunFolder {
         let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
             Some(HISTOGRAMS) => kind == FileType::Directory,
             Some("lock") => true,
-            Some("format" | "env.json") if is_begun => kind == FileType::RegularFile,
+            Some("format" | "env.json" | "events.jsonl") if is_begun => kind == FileType::RegularFile,
             _ => is_run,
         };
         if entries.into_iter().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: self.path.clone() }) }

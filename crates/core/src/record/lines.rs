@@ -3,6 +3,7 @@
 use super::Event;
 use super::data::Data;
 use super::error::{RecordError, io_error, read_error};
+use super::identity::{self, Identity};
 use super::limits::{EventMemory, MOST_LINE};
 use crate::input::InputFolder;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ pub(super) const EVENTS: &str = "events.jsonl";
 
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_value(data).expect("event data are plain").into();
-    signed(&Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 })
+    signed(&Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0, line: 0 })
 }
 
 /// Formats lines of events that contain their kind, with the current time. They are recorded all or none: each but the
@@ -67,9 +68,26 @@ pub(super) struct Lines {
     /// Bytes of the lines of whole batches.
     pub valid_bytes: u64,
     pub held: EventMemory,
+    /// The last one.
+    pub identity: Option<Identity>,
+    pub identity_bytes: u64,
 }
 
-/// Reads all events of the run directory `path`; drops a torn last line and an incomplete last batch.
+impl Lines {
+    /// Takes an event that identifies the run; all of them must name the same run.
+    fn identify(&mut self, event: &Event, bytes: u64) -> Result<(), String> {
+        let next: Identity = serde_json::from_value(event.data.value()).map_err(|error| error.to_string())?;
+        if let Some(other) = self.identity.as_ref().filter(|known| known.run != next.run) {
+            return Err(format!("it belongs to the run {}, not to {}", next.run, other.run));
+        }
+        self.identity = Some(next);
+        self.identity_bytes += bytes;
+        Ok(())
+    }
+}
+
+/// Reads all events of the run directory `path`; drops a torn last line and an incomplete last batch. Events that identify the
+/// run are not among the others.
 pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, RecordError> {
     let path = &path.join(EVENTS);
     let (file, size) = match folder.file(Path::new(EVENTS)).and_then(|file| Ok((file.metadata()?.len(), file))) {
@@ -103,8 +121,13 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
                     return Err(damaged(format!("it repeats line {copied}")));
                 }
                 found.held = held;
-                found.events.push(Event { batch, ..event });
                 read += line.len() as u64;
+                if event.kind == identity::KIND {
+                    found.identify(&event, line.len() as u64).map_err(damaged)?;
+                    found.valid_bytes = read;
+                    continue;
+                }
+                found.events.push(Event { batch, line: number, ..event });
                 if !more {
                     (whole, found.valid_bytes, batch) = (found.events.len(), read, batch + 1);
                 }
@@ -162,5 +185,5 @@ fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     }
     let Body { t, kind, data, more } = serde_json::from_str(body).map_err(|error| error.to_string())?;
     let data = data.map(Data::checked).transpose()?.unwrap_or_default();
-    Ok((Event { t, kind, data, batch: 0 }, more))
+    Ok((Event { t, kind, data, batch: 0, line: 0 }, more))
 }

@@ -1,6 +1,7 @@
 //! A run directory without its events, for lists of thousands of runs.
 
 use super::error::{RecordError, read_error};
+use super::identity::{FileSums, sum};
 use super::{Environment, FORMAT, Plan, limits};
 use crate::failure::errno_message;
 use crate::input::InputFolder;
@@ -27,10 +28,11 @@ impl Overview {
     /// # Errors
     /// If `path` is not a run directory, has another format, or is unreadable.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
-        Self::read_in(&open(path)?, path)
+        Ok(Self::read_in(&open(path)?, path)?.0)
     }
 
-    pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
+    /// Also returns the checksums of its files.
+    pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<(Self, FileSums), RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
         let read = |name: &str| read_file(folder, path, name);
         let unreadable = |name: &str, called: &str, error: io::Error| match error.kind() {
@@ -44,17 +46,18 @@ impl Overview {
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
         }
-        let plan = toml::from_str(&text("plan.toml", "plan.toml")?)
-            .map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
+        let words = text("plan.toml", "plan.toml")?;
+        let plan = toml::from_str(&words).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
         // Without it, times of an emulator would pass as those of a machine.
         let text = needed("env.json", "env.json")?;
+        let files = FileSums { plan: sum(words.as_bytes()), environment: sum(&text) };
         let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
         let summary = match read("summary.json")? {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(read_error("read", &path.join("summary.json"))(error)),
         };
-        Ok(Self { path: path.into(), plan, environment, summary })
+        Ok((Self { path: path.into(), plan, environment, summary }, files))
     }
 
     /// Returns whether the run is incomplete.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::failure::{ExitCode, Failure};
 use crate::seed::Seed;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -194,7 +194,7 @@ fn link_to_an_environment_is_not_read_into_a_record() {
     let directory = tempfile::tempdir().unwrap();
     let (path, secret) = (directory.path().join("run"), directory.path().join("secret.json"));
     fs::write(&secret, "{\"secret\": \"word\"}").unwrap();
-    let run = open(&path, "1G").unwrap();
+    let mut run = open(&path, "1G").unwrap();
     fs::remove_file(path.join("env.json")).unwrap();
     std::os::unix::fs::symlink(&secret, path.join("env.json")).unwrap();
     assert!(run.add_environment(&Environment::default()).is_err());
@@ -235,7 +235,7 @@ fn run_killed_before_its_plan_starts_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     // Missing files, from the last that a new run creates to the first.
-    let order = ["events.jsonl", "plan.toml", "env.json", "format"];
+    let order = ["plan.toml", "events.jsonl", "env.json", "format"];
     for missing in 1..=order.len() {
         drop(open(&path, "1G").unwrap());
         order[..missing].iter().for_each(|name| fs::remove_file(path.join(name)).unwrap());
@@ -467,8 +467,10 @@ fn events_of_a_batch_have_one_time() {
     let lines: Vec<&str> = text.lines().collect();
     let body = "{\"t\":7.5,\"kind\":\"sample\",\"data\":2,\"more\":true}";
     let inserted = format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}", crc32fast::hash(body.as_bytes()));
-    fs::write(path.join("events.jsonl"), [lines[0], lines[1], &inserted, lines[2], ""].join("\n")).unwrap();
-    assert_eq!(damaged_line(&path), 3);
+    // The first line is the identity of the run.
+    fs::write(path.join("events.jsonl"), [lines[0], lines[1], lines[2], &inserted, lines[3], ""].join("\n")).unwrap();
+    assert_eq!(damaged_line(&path), 4);
 }
 
 mod hostile;
+mod identity;

@@ -74,7 +74,7 @@ fn line_without_an_end_is_refused_within_bounded_memory() {
     run.append("sample", &json!(1)).unwrap();
     drop(run);
     File::options().write(true).open(path.join("events.jsonl")).unwrap().set_len(1 << 40).unwrap();
-    assert!(matches!(Record::open(&path), Err(RecordError::TooLong { line: 2, .. })));
+    assert!(matches!(Record::open(&path), Err(RecordError::TooLong { line: 3, .. })));
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn writer_refuses_values_that_cannot_be_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();
-    assert!(matches!(run.append("sample", &"x".repeat(200 << 20)), Err(RecordError::TooLong { line: 1, .. })));
+    assert!(matches!(run.append("sample", &"x".repeat(200 << 20)), Err(RecordError::TooLong { line: 2, .. })));
     assert!(matches!(run.finish(&"x".repeat(20 << 20)), Err(RecordError::TooLarge { .. })));
     let many_values = vec![0; 3_000_000];
-    assert!(matches!(run.append("sample", &many_values), Err(RecordError::TooLong { line: 1, .. })));
+    assert!(matches!(run.append("sample", &many_values), Err(RecordError::TooLong { line: 2, .. })));
     assert!(matches!(run.finish(&many_values), Err(RecordError::TooLarge { .. })));
     run.append("sample", &json!(1)).unwrap();
 }

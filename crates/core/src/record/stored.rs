@@ -1,0 +1,98 @@
+//! The record of a run for reading.
+
+use super::error::RecordError;
+use super::identity::{FileSums, Identity};
+use super::lines::{self, Lines, read_events};
+use super::overview::{self, Overview};
+use super::{Event, data, limits};
+use crate::environment::Environment;
+use crate::input::InputFolder;
+use crate::plan::Plan;
+#[cfg(test)]
+use hdrhistogram::Histogram;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A run directory for reading; needs neither root nor the device.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Path of the directory.
+    pub path: PathBuf,
+    /// Content of `plan.toml`.
+    pub plan: Plan,
+    /// Content of `env.json`.
+    pub environment: Environment,
+    /// Content of `events.jsonl`, oldest first.
+    pub events: Vec<Event>,
+    /// Result, if the run is complete.
+    pub summary: Option<Value>,
+    pub(super) identity: Option<Identity>,
+    pub(super) identity_bytes: u64,
+    pub(super) files: FileSums,
+    pub(super) valid_event_bytes: u64,
+    pub(super) held: limits::EventMemory,
+}
+
+impl Record {
+    /// Reads a run directory, complete or partial. Drops a torn last line.
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] with the missing part; [`RecordError::OtherFormat`] for another version; [`RecordError::Damaged`]
+    /// for a damaged line before the end, for a complete run without events, and for events without an identity;
+    /// [`RecordError::Altered`] for another plan or environment than the run's; [`RecordError::TooLong`] and
+    /// [`RecordError::TooLarge`] for files beyond their limits; those of reading.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let folder = overview::open(path)?;
+        match Self::read_in(&folder, path) {
+            // The run may have replaced its environment between two reads.
+            Err(RecordError::Altered { .. }) => Self::read_in(&folder, path),
+            read => read,
+        }
+    }
+
+    pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
+        let (Overview { path, plan, environment, summary }, files) = Overview::read_in(folder, path)?;
+        let Lines { events, valid_bytes: valid_event_bytes, held, identity, identity_bytes } =
+            read_events(folder, &path)?;
+        let no_summary =
+            |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
+        let decode = |text: Vec<u8>| {
+            data::check_values(&text)?;
+            serde_json::from_slice(&text).map_err(|error| error.to_string())
+        };
+        let summary = summary.map(decode).transpose().map_err(no_summary)?;
+        if summary.is_some() && events.is_empty() {
+            let problem = "it holds no event, and summary.json states that the run is complete".into();
+            return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
+        }
+        match &identity {
+            Some(identity) => identity.check(&files, &path)?,
+            // A crash of the machine may have lost all events.
+            None if events.is_empty() => {}
+            None => {
+                let problem = "the event that identifies the run is missing".into();
+                return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
+            }
+        }
+        Ok(Self { path, plan, environment, events, summary, identity, identity_bytes, files, valid_event_bytes, held })
+    }
+
+    /// Returns the random identity of the run, which its copies share; none for a run that recorded nothing.
+    pub fn identity(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.run.as_str())
+    }
+
+    /// Returns whether the run is incomplete.
+    pub fn is_partial(&self) -> bool {
+        self.summary.is_none()
+    }
+
+    /// Reads a stored histogram.
+    ///
+    /// # Errors
+    /// As [`super::read_histogram`].
+    #[cfg(test)]
+    pub(crate) fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
+        super::read_histogram(&self.path, name)
+    }
+}
