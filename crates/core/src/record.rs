@@ -166,9 +166,10 @@ impl RunDirectory {
     /// than root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let place = RunFolder::open(path)?;
-        let record = Record::read_in(&place.within()?, path)?;
+        Overview::read_in(&place.within()?, path)?;
         place.check_ours()?;
         let lock = place.lock()?;
+        let record = Record::read_in(&place.within()?, path)?;
         Self::reopen(place, lock, record, CreatedFolders::default())
     }
 
