@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn own_mount_options_are_no_difference() {
+    fn mount_options_of_senesce_do_not_differ() {
         let with = |options: &str| {
             let mut facts = Environment::default();
             facts.put("fs.mount_options", options);
