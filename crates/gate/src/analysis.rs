@@ -124,7 +124,7 @@ pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Me
         let values = METRICS.iter().filter_map(|metric| Some((metric, Finite::new((metric.value)(&one.aged)?).ok()?)));
         let (fs, image) = (&spec.file_system[one.step.side].name, one.step.seed);
         let of = |(metric, value): (&crate::metric::Metric, Finite)| {
-            let measured = Measurement::new(metric.name, metric.unit, metric.better, value.get()).ok()?;
+            let measured = metric.measurement(value.get())?;
             let measured = Measurement { image, ..measured.under("fs", fs).of_layout(one.aged.layout()) };
             Some(if metric.primary { measured.primary() } else { measured })
         };

@@ -1,19 +1,33 @@
 //! The measured quantities of an aged image. Each is declared here only.
 
 use crate::aged::{Aged, DISK, SSD};
+use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 
 pub struct Metric {
     pub name: &'static str,
     pub unit: &'static str,
     pub better: Better,
+    /// The modelled drive of a time.
+    pub drive: Option<&'static str>,
     /// Whether it decides the gate.
     pub primary: bool,
     pub value: fn(&Aged) -> Option<f64>,
 }
 
+impl Metric {
+    /// Makes a measurement of a value; none if it is not a finite number.
+    pub fn measurement(&self, value: f64) -> Option<Measurement> {
+        let measured = Measurement::new(self.name, self.unit, self.better, value).ok()?;
+        Some(match self.drive {
+            Some(drive) => measured.under("drive", drive).modelled(),
+            None => measured,
+        })
+    }
+}
+
 const fn primary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
-    Metric { name, unit, better: Better::Lower, primary: true, value }
+    Metric { name, unit, better: Better::Lower, drive: None, primary: true, value }
 }
 
 const fn secondary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
@@ -28,14 +42,14 @@ fn per_operation(aged: &Aged, count: u64) -> Option<f64> {
 pub const METRICS: [Metric; 12] = [
     primary("discontinuities", "", |aged| Some(aged.discontinuities as f64)),
     primary("free extents", "", |aged| aged.free_extents.map(|count| count as f64)),
-    primary("disk read (s)", DISK, |aged| Some(aged.disk_seconds)),
+    Metric { drive: Some(DISK), ..primary("disk read (s)", "s", |aged| Some(aged.disk_seconds)) },
     primary("extents of a slow append", "", |aged| Some(aged.append_extents)),
     secondary("extents per file", "", |aged| Some(aged.extents as f64 / aged.files.max(1) as f64)),
     Metric {
         better: Better::Higher,
         ..secondary("mean free extent (KiB)", "", |aged| Some(aged.mean_free_bytes? / 1024.0))
     },
-    secondary("SSD read (s)", SSD, |aged| Some(aged.ssd_seconds)),
+    Metric { drive: Some(SSD), ..secondary("SSD read (s)", "s", |aged| Some(aged.ssd_seconds)) },
     secondary("requests per operation", "", |aged| per_operation(aged, aged.requests)),
     secondary("KiB written per operation", "", |aged| Some(per_operation(aged, aged.written_bytes)? / 1024.0)),
     secondary("flushes per operation", "", |aged| per_operation(aged, aged.flushes)),
@@ -45,4 +59,20 @@ pub const METRICS: [Metric; 12] = [
 
 pub(crate) fn primaries() -> usize {
     METRICS.iter().filter(|metric| metric.primary).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drive_of_a_modelled_time_is_its_condition() {
+        let times = METRICS.iter().filter(|metric| metric.name.ends_with("(s)"));
+        let measured: Vec<Measurement> = times.filter_map(|metric| metric.measurement(1.5)).collect();
+        assert_eq!(
+            measured.iter().map(Measurement::condition_text).collect::<Vec<_>>(),
+            [DISK, SSD].map(|name| format!("drive={name}"))
+        );
+        assert!(measured.iter().all(|one| one.unit == "s" && !one.is_timing()), "the model needs no clock");
+    }
 }

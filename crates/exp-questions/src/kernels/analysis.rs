@@ -380,7 +380,7 @@ pub(super) fn measurements(one: &AgedStep) -> Vec<Measurement> {
 }
 
 fn measurement(metric: &Metric, step: &Step, aged: &Aged) -> Option<Measurement> {
-    let measured = Measurement::new(metric.name, metric.unit, metric.better, (metric.value)(aged)?).ok()?;
+    let measured = metric.measurement((metric.value)(aged)?)?;
     let measured = measured.under("fs", step.fs.name()).under("profile", &*step.profile);
     let measured = measured.under("pace", step.rate.to_string()).under("kernel", release(&step.kernel));
     Some(Measurement { image: step.seed, ..measured.of_layout(aged.layout()) })
