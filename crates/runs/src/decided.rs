@@ -51,11 +51,37 @@ pub(crate) fn interval_fields(interval: Option<&Interval>) -> Map<String, Value>
 
 /// Formats the interval of a ratio: "0.812 to 0.934 (99.9 %)", or "too wide to say (99.9 %)".
 pub fn interval_text(interval: &Interval) -> String {
-    format!("{} ({:.1} %)", interval.ends_text(|end| format!("{end:.3}")), interval.confidence * 100.0)
+    let ends = interval.ends_text(|end| format!("{end:.3}"));
+    format!("{ends} ({} %)", confidence_text(interval.confidence))
+}
+
+/// Maximum number of decimal places of a confidence.
+const PLACES: usize = 6;
+
+/// Formats a confidence in percent, with the decimal places that distinguish it from 100: "99.9", "99.98".
+pub fn confidence_text(confidence: f64) -> String {
+    let percent = confidence * 100.0;
+    let is_below = |text: &String| confidence >= 1.0 || !text.starts_with("100");
+    let text = (1..=PLACES).map(|places| format!("{percent:.places$}")).find(is_below);
+    text.unwrap_or_else(|| percent.to_string())
 }
 
 /// Formats a ratio as a change: "-18.0 % (-20.7 to -15.2)", or "-18.0 % (too wide to say)".
 pub fn change_text(interval: &Interval) -> String {
     let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     format!("{} % ({})", percent(interval.value), interval.ends_text(percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_below_one_is_not_shown_as_100_percent() {
+        for (confidence, text) in [(0.95, "95.0"), (0.999, "99.9"), (0.9998, "99.98"), (0.999_996, "99.9996")] {
+            assert_eq!(confidence_text(confidence), text);
+        }
+        assert_eq!(confidence_text(1.0), "100.0");
+        assert_ne!(confidence_text(1.0 - 1e-12), "100.0");
+    }
 }

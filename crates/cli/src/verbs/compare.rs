@@ -17,6 +17,7 @@ use senesce_report::junit::{self, Case, Status};
 use senesce_report::{ktap, markdown};
 use senesce_runner::Conduct;
 use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, compare_until_decided, parse_share};
+use senesce_runs::decided::confidence_text;
 use senesce_stats::gate::Gate;
 use std::path::{Path, PathBuf};
 
@@ -193,9 +194,9 @@ fn case(row: &Row, message: &str, undecided: WhenUndecided) -> Case {
     };
     let interval = row.decision.as_ref().and_then(|decision| decision.interval);
     let interval = interval.map_or_else(String::new, |interval| {
-        let confidence = interval.confidence * 100.0;
+        let confidence = confidence_text(interval.confidence);
         let ends = interval.ends_text(significant);
-        format!(", ratio {} ({confidence:.1} % interval {ends})", significant(interval.value))
+        format!(", ratio {} ({confidence} % interval {ends})", significant(interval.value))
     });
     Case {
         class: row.what.metric.clone(),

@@ -8,6 +8,7 @@ use crate::Exit;
 use crate::arguments::{self, Eligible, newest, run_paths};
 use crate::display::print_table;
 use crate::output::output_failed;
+use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
@@ -17,6 +18,7 @@ use import::Import;
 use repeat::Repeat;
 use senesce_core::record::RecordError;
 use senesce_core::{Bytes, ExitCode, Failure, IoFailure, Record, Table};
+use senesce_runs::history::damage;
 use senesce_runs::tidy::{self, RemovableRun};
 use serde_json::json;
 use std::io::{BufRead, ErrorKind, IsTerminal};
@@ -135,6 +137,17 @@ impl List {
     }
 }
 
+/// State of a run that reports refuse; they print the reason.
+const DAMAGED: &str = "damaged";
+
+fn state(record: &Record) -> &'static str {
+    match damage(&REGISTRY, record) {
+        Some(_) => DAMAGED,
+        None if record.is_partial() => "partial",
+        None => "complete",
+    }
+}
+
 fn listed(directory: &Path) -> Table {
     let mut table = Table::new("runs", "", &["run", "kind", "seed", "state", "events", "vm", "command"]);
     for path in run_paths(directory) {
@@ -144,13 +157,14 @@ fn listed(directory: &Path) -> Table {
                 json!(name),
                 json!(record.plan.kind),
                 json!(record.plan.seed.0),
-                json!(if record.is_partial() { "partial" } else { "complete" }),
+                json!(state(&record)),
                 json!(record.events.len()),
                 json!(record.environment.accelerator()),
                 json!(record.plan.command),
             ],
             Err(error) => {
-                vec![json!(name), json!(null), json!(null), json!(error.to_string()), json!(0), json!(null), json!("")]
+                let state = if error.is_damage() { DAMAGED.into() } else { error.to_string() };
+                vec![json!(name), json!(null), json!(null), json!(state), json!(0), json!(null), json!("")]
             }
         });
     }

@@ -1,6 +1,7 @@
 //! Tests results over time: the list, courses with their changes, baselines, exports, the site, labels and removal.
 
 use crate::common::{ends, json_of, printed, stderr, succeeds, temporary_directory};
+use senesce_core::{Environment, RunDirectory};
 use serde_json::{Value, json as value};
 use std::fs;
 
@@ -19,8 +20,11 @@ fn sixteen_runs() -> tempfile::TempDir {
         succeeds(folder, &format!("runs import hyperfine night.json --out {out}"));
         let label = if day <= 5 { "main" } else { "" };
         let facts = value!({"run.date": format!("2026-01-{day:02}T03:00:00Z"), "machine.host": "builder",
-            "kernel.release": "6.1.0", "program.commit": "0123456789abcdef", "run.label": label});
-        fs::write(folder.join(&out).join("env.json"), facts.to_string()).expect("write");
+            "kernel.release": "6.1.0", "program.commit": "0123456789abcdef", "run.label": label,
+            "run.date_from": ""});
+        let facts = Environment(serde_json::from_value(facts).expect("facts"));
+        let mut run = RunDirectory::resume(&folder.join(&out)).expect("a record");
+        run.add_environment(&facts).expect("write");
     }
     directory
 }

@@ -31,12 +31,6 @@ impl LayoutValues {
         all
     }
 
-    /// Returns whether there are values, and each follows from a layout.
-    pub(crate) fn are_all_of_layouts(&self) -> bool {
-        let mut values = self.0.values().flat_map(BTreeMap::values).flatten().peekable();
-        values.peek().is_some() && values.all(|(layout, _)| layout.is_some())
-    }
-
     /// Returns the metrics whose images have the same seeds on both sides, and each the same layout and value.
     pub(crate) fn shared_with(&self, other: &Self) -> BTreeSet<Key> {
         let is_one_layout = |values: &BTreeSet<LayoutValue>| {

@@ -18,7 +18,6 @@ pub(super) struct Side<'a> {
     pub caveats: Vec<String>,
     pub layout_values: LayoutValues,
     identities: Vec<Identity>,
-    is_timed: bool,
 }
 
 /// Returns the start of a run (RFC 3339, UTC); none for imports without a date.
@@ -55,28 +54,18 @@ impl<'a> Side<'a> {
                 number_of(units, "seed")
             ));
         }
-        let groups = groups_of(numbers.into_iter().zip(measured).collect::<Vec<(usize, Vec<Measurement>)>>())?;
-        Ok(Self { records: kept, groups, units, caveats, layout_values, identities, is_timed })
+        let mut groups = groups_of(numbers.iter().copied().zip(measured).collect::<Vec<(usize, Vec<Measurement>)>>())?;
+        merge_images(&mut groups, &numbers);
+        Ok(Self { records: kept, groups, units, caveats, layout_values, identities })
     }
 
     /// Returns caveats for the runs that both sides contain.
     pub(crate) fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
-            let is_same = |(known, theirs): (&Identity, &&Record)| {
-                known.is_same_run(identity) && !self.is_repeated_by(other, record, theirs)
-            };
-            let same = other.identities.iter().zip(&other.records).position(is_same)?;
+            let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
             Some(copy(record, other.records[same], "and both sides contain it: the gate cannot pass"))
         });
         pairs.collect()
-    }
-
-    /// Returns whether two runs with the same content are repetitions. Layouts without times do not differ from run to run, but
-    /// their events come at different times.
-    fn is_repeated_by(&self, other: &Self, ours: &Record, theirs: &Record) -> bool {
-        let is_of_layouts = |side: &Self| !side.is_timed && side.layout_values.are_all_of_layouts();
-        let times = |record: &Record| record.events.iter().map(|event| event.t.to_bits()).collect::<Vec<u64>>();
-        is_of_layouts(self) && is_of_layouts(other) && times(ours) != times(theirs)
     }
 }
 
@@ -102,4 +91,17 @@ fn numbered(records: &[&Record], is_timed: bool) -> (Vec<usize>, usize) {
     });
     let numbers = numbers.collect();
     (numbers, units)
+}
+
+/// Gives each image that several runs made one value, which is their mean.
+fn merge_images(groups: &mut Groups, numbers: &[usize]) {
+    let is_shared = |run: usize| numbers.iter().filter(|number| **number == run).count() > 1;
+    for ((run, _), values) in groups.values_mut().flat_map(|(_, values)| values) {
+        let is_equal = values.windows(2).all(|pair| pair[0] == pair[1]);
+        match senesce_stats::mean(values) {
+            Some(_) if is_shared(*run) && is_equal => values.truncate(1),
+            Some(mean) if is_shared(*run) => *values = vec![mean],
+            _ => {}
+        }
+    }
 }

@@ -5,11 +5,11 @@ use rayon::prelude::*;
 use senesce_core::analysis::Better;
 use senesce_core::order::ByNumbers;
 use senesce_core::{Measurement, significant};
-use senesce_runner::{Digest, repetitions};
+use senesce_runner::Identity;
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Maximum number of last runs searched for a drift: the time grows with the square of their number.
 const LONGEST_DRIFT: usize = 1000;
@@ -120,14 +120,14 @@ pub struct MetricHistories {
 impl MetricHistories {
     pub fn of(entries: &[ListedRun], measured: &[MeasuredRun]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut copies, mut known) = (Vec::new(), HashSet::new());
+        let (mut copies, mut known) = (Vec::new(), BTreeMap::new());
         let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
         for (run, (entry, values)) in entries.iter().zip(measured).enumerate() {
             match values {
                 Err(why) => unread.push((run, why.clone())),
                 Ok(_) if entry.state != State::Complete => partial.push(run),
                 Ok(_) if entry.date.is_none() => undated.push(run),
-                Ok(values) if is_copy(values, &mut known) => copies.push(run),
+                Ok(_) if is_copy(entry, &mut known) => copies.push(run),
                 Ok(values) => {
                     for (key, (first, point)) in points(run, entry, values) {
                         groups.entry(key).or_insert_with(|| (first, Vec::new())).1.push(point);
@@ -156,13 +156,15 @@ impl MetricHistories {
 /// Minimum length for a change point, which needs three values on either side.
 pub(super) const LEAST_POINTS: usize = 6;
 
-/// Returns whether at least half of the repetitions occur in earlier runs. Adds them to the known ones.
-fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
-    let own = repetitions(values);
-    let found = own.iter().filter(|repetition| known.contains(*repetition)).count();
-    let count = own.len();
-    known.extend(own);
-    found > 0 && 2 * found >= count
+/// Runs by kind and setting.
+type KnownRuns<'e> = BTreeMap<(&'e Option<String>, &'e Option<String>), Vec<&'e Identity>>;
+
+/// Returns whether an earlier run is the same one. Adds it to the known ones.
+fn is_copy<'e>(entry: &'e ListedRun, known: &mut KnownRuns<'e>) -> bool {
+    let earlier = known.entry((&entry.kind, &entry.setting)).or_default();
+    let found = earlier.iter().any(|one| one.is_copy_of(&entry.identity));
+    earlier.push(&entry.identity);
+    found
 }
 
 fn points<'a>(run: usize, entry: &ListedRun, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
@@ -196,6 +198,10 @@ fn points<'a>(run: usize, entry: &ListedRun, values: &'a [Measurement]) -> BTree
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::ImportedFile;
+    use crate::import::fio::Fio;
+    use senesce_core::{Environment, Record};
+    use senesce_runner::{Imported, import};
     use std::path::{Path, PathBuf};
 
     fn entry(name: &str, date: Option<&str>, state: State) -> ListedRun {
@@ -206,7 +212,7 @@ mod tests {
             date,
             kind: text("fio"),
             state,
-            ..ListedRun::of(Path::new("no such run"))
+            ..ListedRun::unreadable(Path::new("no such run"), String::new())
         }
     }
 
@@ -245,16 +251,29 @@ mod tests {
 
     #[test]
     fn copy_of_a_run_adds_no_point() {
-        let entries = [1, 2, 3].map(|day| entry("run", Some(&format!("2026-01-0{day}T03:00:00Z")), State::Complete));
-        let one = |repetition: u32, value: f64| {
-            let one = Measurement::new("throughput", "1/s", Better::Higher, value).unwrap();
-            [Measurement { repetition, ..one.clone() }, Measurement { metric: "bandwidth".into(), repetition, ..one }]
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let values = |layout: &str| {
+            let one = Measurement::new("discontinuities", "", Better::Lower, 100.0 / 3.0).unwrap();
+            vec![one.of_layout(Some(layout.into()))]
         };
-        let run = |values: [f64; 2]| -> MeasuredRun { Ok([one(0, values[0]), one(1, values[1])].concat()) };
-        let third = 100.0 / 3.0;
-        let measured = [run([third, 2.0 * third]), run([5.0 * third, third]), run([7.0 * third, 11.0 * third])];
-        let courses = MetricHistories::of(&entries, &measured);
+        for name in ["first", "repeated"] {
+            let spec = ImportedFile { source: "f".into(), crc32: "00000000".into() };
+            let (environment, events, caveats) = (Environment::default(), Vec::new(), Vec::new());
+            import::<Fio>(&path(name), Imported { spec, environment, events, measurements: values("a"), caveats })
+                .unwrap();
+        }
+        std::fs::create_dir(path("copy")).unwrap();
+        for file in std::fs::read_dir(path("first")).unwrap().flatten().filter(|file| file.path().is_file()) {
+            std::fs::copy(file.path(), path("copy").join(file.file_name())).unwrap();
+        }
+        let dated = [("first", 1), ("copy", 2), ("repeated", 3)].map(|(name, day)| {
+            let record = Record::open(&path(name)).unwrap();
+            let dated = entry(name, Some(&format!("2026-01-0{day}T03:00:00Z")), State::Complete);
+            ListedRun { identity: Identity::of(&record, &values("a")), ..dated }
+        });
+        let courses = MetricHistories::of(&dated, &[0, 1, 2].map(|_| -> MeasuredRun { Ok(values("a")) }));
         assert_eq!(courses.copies, [1]);
-        assert!(courses.courses.iter().all(|course| course.points.len() == 2));
+        assert_eq!(courses.courses[0].points.len(), 2);
     }
 }

@@ -22,11 +22,12 @@ use crate::import::DATED_BY_FILE;
 use crate::measurements;
 use rayon::prelude::*;
 use senesce_core::record::Overview;
-use senesce_core::{Failure, Measurement, Plan, Record};
-use senesce_runner::Registry;
+use senesce_core::{ExitCode, Failure, Measurement, Plan, Record};
+use senesce_runner::{Identity, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// How far a run came.
@@ -37,6 +38,8 @@ pub enum State {
     Complete,
     /// It was interrupted, failed in part, or still runs.
     Partial,
+    /// Its record contradicts itself, or was altered.
+    Damaged,
     /// Its record cannot be read by this version.
     Unreadable,
 }
@@ -46,6 +49,7 @@ impl State {
         match self {
             Self::Complete => "complete",
             Self::Partial => "partial",
+            Self::Damaged => "damaged",
             Self::Unreadable => "unreadable",
         }
     }
@@ -86,13 +90,24 @@ pub struct ListedRun {
     pub verdict: String,
     /// The command that repeats or continues it.
     pub command: Option<String>,
+    #[serde(skip)]
+    pub(crate) identity: Identity,
 }
 
 impl ListedRun {
-    pub(crate) fn of(run: &Path) -> Self {
-        match Overview::read(run) {
+    pub(crate) fn of(registry: &Registry, run: &Path) -> Self {
+        let found = match Overview::read(run) {
             Ok(found) => Self::known(found),
-            Err(error) => Self::unreadable(run, error.to_string()),
+            Err(error) => return Self::unreadable(run, without_hint(&error)),
+        };
+        let failed = |found: Self, state: State, why: String| Self { state, verdict: why, ..found };
+        match Record::open(run) {
+            Ok(record) => match values(registry, &record) {
+                Ok(values) => Self { identity: Identity::of(&record, &values), ..found },
+                Err(why) => failed(found, State::Damaged, why),
+            },
+            Err(error) if error.is_damage() => failed(found, State::Damaged, without_hint(&error)),
+            Err(error) => failed(found, State::Unreadable, without_hint(&error)),
         }
     }
 
@@ -118,6 +133,7 @@ impl ListedRun {
             version: Some(found.plan.program_version),
             command: Some(found.plan.command),
             run: found.path,
+            identity: Identity::default(),
         }
     }
 
@@ -142,6 +158,7 @@ impl ListedRun {
             state,
             verdict,
             command,
+            identity: Identity::default(),
         }
     }
 
@@ -197,17 +214,39 @@ fn findings(found: &[Value]) -> Option<String> {
 }
 
 /// Returns all runs below some directories, by date; those without one come first.
-pub fn entries(below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
-    let mut found: Vec<ListedRun> = run_directories(below)?.par_iter().map(|run| ListedRun::of(run)).collect();
+pub fn entries(registry: &Registry, below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
+    let mut found: Vec<ListedRun> =
+        run_directories(below)?.par_iter().map(|run| ListedRun::of(registry, run)).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));
     Ok(found)
+}
+
+fn without_hint(error: &impl Display) -> String {
+    error.to_string().split("\nhint:").next().unwrap_or_default().into()
+}
+
+/// Returns the recorded values of a run, or why its record is damaged. A run whose values this version cannot read has none.
+fn values(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, String> {
+    // A run may end before it records anything.
+    if record.events.is_empty() {
+        return Ok(Vec::new());
+    }
+    match registry.kind(&record.plan).and_then(|kind| kind.measurements(record)) {
+        Err(failure) if failure.exit_code() == ExitCode::RunFailed => Err(without_hint(&failure)),
+        read => Ok(read.unwrap_or_default()),
+    }
+}
+
+/// Returns why a record is damaged, as a report of it does.
+pub fn damage(registry: &Registry, record: &Record) -> Option<String> {
+    values(registry, record).err()
 }
 
 pub type MeasuredRun = Result<Vec<Measurement>, String>;
 
 pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<MeasuredRun> {
     let of = |entry: &ListedRun| match entry.state {
-        State::Unreadable => Err(entry.verdict.clone()),
+        State::Unreadable | State::Damaged => Err(entry.verdict.clone()),
         _ => {
             let record = Record::open(&entry.run).map_err(|error| error.to_string())?;
             measurements::of(registry, &record).map_err(|failure| failure.to_string())

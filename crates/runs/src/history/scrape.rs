@@ -9,7 +9,7 @@ use senesce_core::prometheus::{gauge, quoted};
 pub fn prometheus(entries: &[ListedRun], courses: &MetricHistories) -> String {
     let mut text = String::new();
     let count = |state: State| entries.iter().filter(|entry| entry.state == state).count() as f64;
-    let states = [State::Complete, State::Partial, State::Unreadable];
+    let states = [State::Complete, State::Partial, State::Damaged, State::Unreadable];
     let counts: Vec<_> =
         states.iter().map(|state| (format!("state={}", quoted(state.word())), count(*state))).collect();
     gauge(&mut text, "history_runs", "Runs in the history.", &counts);

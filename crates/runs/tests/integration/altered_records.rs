@@ -3,9 +3,11 @@
 use crate::compare::{BASE, REGISTRY, SLOW, gate, run, with_facts};
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_runs::compare::{Options, compare};
+use senesce_runs::history::{State, damage, entries};
 use serde_json::{Value, json};
 use std::slice::from_ref;
 
+/// Copies a record. `alter` gets each event but the first, which identifies the run, with its index from 0.
 fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Record {
     let path = record.path.with_file_name(name);
     std::fs::create_dir(&path).unwrap();
@@ -15,7 +17,9 @@ fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Re
     let text = std::fs::read_to_string(record.path.join("events.jsonl")).unwrap();
     let lines = text.lines().enumerate().map(|(index, line)| {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        alter(index, &mut line["event"]);
+        if let Some(index) = index.checked_sub(1) {
+            alter(index, &mut line["event"]);
+        }
         signed(&line["event"])
     });
     std::fs::write(path.join("events.jsonl"), lines.collect::<String>()).unwrap();
@@ -67,6 +71,38 @@ fn copies_of_a_run_count_once_on_a_side() {
         let intervals = [&single, &found].map(|found| found.rows[0].judged().unwrap().interval.unwrap().high);
         assert!((intervals[0] / intervals[1] - 1.0).abs() < 0.01, "{}: {intervals:?}", copy.path.display());
     }
+}
+
+#[test]
+fn altered_plan_or_environment_is_refused() {
+    let (_directory, base) = base();
+    for (file, from, to) in [("plan.toml", "fio.json", "other.json"), ("env.json", "6.1", "6.2")] {
+        let copy = altered(&base, file, |_, _| ());
+        let (path, text) = (copy.path.join(file), std::fs::read_to_string(copy.path.join(file)).unwrap());
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let refused = Record::open(&copy.path).map_err(Failure::from).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::RunFailed, "{refused}");
+    }
+}
+
+#[test]
+fn damaged_record_is_listed_as_damaged() {
+    let (directory, base) = base();
+    let text = std::fs::read_to_string(base.path.join("events.jsonl")).unwrap();
+    let own: Vec<&str> = text.split_inclusive('\n').collect();
+    let copies = ["whole", "contradicts", "altered"].map(|name| altered(&base, name, |_, _| ()));
+    // The same event twice in one batch.
+    let twice = [&own[..2], &own[1..]].concat().concat();
+    std::fs::write(copies[1].path.join("events.jsonl"), twice).unwrap();
+    std::fs::write(copies[2].path.join("env.json"), "{}").unwrap();
+    let entries = entries(&REGISTRY, &[directory.path().into()]).unwrap();
+    let state = |record: &Record| entries.iter().find(|entry| entry.run == record.path).unwrap().state;
+    assert_eq!(copies.each_ref().map(state), [State::Complete, State::Damaged, State::Damaged]);
+    assert!(damage(&REGISTRY, &copies[0]).is_none());
+    let mut unknown = copies[0].clone();
+    unknown.events.iter_mut().for_each(|event| event.kind = "unknown".into());
+    assert!(damage(&REGISTRY, &unknown).is_some(), "as a report finds it");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use crate::compare::{REGISTRY, gate, recorded};
 use senesce_core::analysis::Better;
-use senesce_core::{ExitCode, Measurement, Record};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, Measurement, Record, RunDirectory};
+use senesce_runner::{Imported, ImportedRun, NoEvent, Recorded, Registry, import, verb};
 use senesce_runs::compare::{Comparison, Options, compare};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::slice::from_ref;
 
@@ -33,8 +35,9 @@ fn words(found: &Comparison) -> Vec<&'static str> {
 fn repetition_with_the_same_layouts_is_identical_and_passes_the_gate() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name, hour| run(directory.path(), name, LAYOUTS, hour);
-    let (base, mut again) = (run("base", 10), run("again", 11));
-    again.events.iter_mut().for_each(|event| event.t += 1.0);
+    let (base, mut again) = (run("base", 10), run("again", 10));
+    // As in virtual time: also the events come at the same times.
+    again.events = base.events.clone();
     let found = versus(&again, &base, &gate());
     assert_eq!(words(&found), ["identical"]);
     assert_eq!((found.exit_code(), found.shares_runs), (ExitCode::Done, false));
@@ -46,9 +49,17 @@ fn repetition_with_the_same_layouts_is_identical_and_passes_the_gate() {
 fn copy_with_another_date_is_still_a_copy() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", LAYOUTS, 10);
-    let mut copy = run(directory.path(), "copy", LAYOUTS, 11);
-    copy.events = base.events.clone();
-    assert!(versus(&copy, &base, &gate()).shares_runs);
+    std::fs::create_dir(directory.path().join("copy")).unwrap();
+    for file in ["format", "plan.toml", "env.json", "events.jsonl", "summary.json"] {
+        std::fs::copy(base.path.join(file), directory.path().join("copy").join(file)).unwrap();
+    }
+    let mut facts = Environment::default();
+    facts.put("run.date", "2026-03-01T11:00:00Z");
+    facts.put("run.label", "other");
+    RunDirectory::resume(&directory.path().join("copy")).unwrap().add_environment(&facts).unwrap();
+    let copy = Record::open(&directory.path().join("copy")).unwrap();
+    let found = versus(&copy, &base, &gate());
+    assert_eq!((found.shares_runs, found.exit_code()), (true, ExitCode::CannotTell));
 }
 
 #[test]
@@ -82,4 +93,47 @@ fn same_layouts_of_other_seeds_are_compared() {
     let mut other = run(directory.path(), "other", LAYOUTS, 11);
     other.plan.seed = senesce_core::Seed(7);
     assert_ne!(words(&versus(&other, &base, &Options::default())), ["identical"]);
+}
+
+/// An aging without times.
+struct Aging;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct AgingSpec {
+    seed: u64,
+}
+
+impl ImportedRun for Aging {
+    const KIND: &'static str = "aging";
+    type Spec = AgingSpec;
+    type Event = NoEvent;
+
+    fn analyse(_spec: &AgingSpec, _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(Analysis::default())
+    }
+}
+
+const AGINGS: Registry = Registry { experiments: &[], verbs: &[&[verb::<Aging>()]] };
+
+#[test]
+fn agings_of_one_seed_are_one_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let of_seed = |side: &str, number: u64, seed: u64, value: f64| {
+        let one = Measurement::new("discontinuities", "", Better::Lower, value).unwrap().under("fs", "ext4").primary();
+        let path = directory.path().join(format!("{side}{number}"));
+        let (spec, environment) = (AgingSpec { seed }, Environment::default());
+        let measurements = vec![one.of_layout(Some(value.to_string()))];
+        import::<Aging>(&path, Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() })
+            .unwrap();
+        Record::open(&path).unwrap()
+    };
+    let reference: Vec<Record> = (0..6).map(|seed| of_seed("reference", seed, seed, 100.0)).collect();
+    let sample: Vec<Record> = (0..5).map(|number| of_seed("sample", number, 7, 50.0)).collect();
+    let found = compare(&AGINGS, &sample, &reference, &gate()).unwrap();
+    let row = &found.rows[0];
+    assert_eq!((row.reference.concat().len(), row.sample.concat().len(), row.runs), (6, 1, [1, 6]));
+    assert_eq!((words(&found), found.exit_code()), (vec!["not-testable"], ExitCode::CannotTell));
+    let tables = found.analysis().tables;
+    let metrics = tables.iter().find(|table| table.id == "metrics").unwrap();
+    assert_eq!(metrics.rows[0][7], "6 / 1");
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Writes the pages of all runs, with the newest first in the index. A run whose page cannot be written is listed with the
 /// reason.
 pub(crate) fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
-    let mut entries = history::entries(runs)?;
+    let mut entries = history::entries(&REGISTRY, runs)?;
     entries.reverse();
     check(&entries, directory, output)?;
     output::directory(directory)?;

@@ -82,7 +82,7 @@ impl History {
             [] => standard.as_slice(),
             named => named,
         };
-        let mut entries = history::entries(below)?;
+        let mut entries = history::entries(&REGISTRY, below)?;
         let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         entries.retain(|entry| is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label));
         Ok(entries)
