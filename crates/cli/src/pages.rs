@@ -19,6 +19,7 @@ const PAGES: &[(&str, &str)] = &[
     ("troubleshooting", include_str!("../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../docs/guide/glossary.md")),
     ("security", include_str!("../docs/security.md")),
+    ("validity", include_str!("../docs/validity.md")),
     ("packages", include_str!("../docs/guide/packages.md")),
     ("statistics", include_str!("../docs/statistics.md")),
     ("claims", include_str!("../docs/claims.md")),
@@ -119,6 +120,14 @@ mod tests {
                 let text = std::fs::read_to_string(&path).unwrap();
                 assert!(PAGES.contains(&(name, &text)), "{}", path.display());
             }
+        }
+    }
+
+    #[test]
+    fn pages_that_others_link_to_are_known() {
+        let is_linked = |name: &str| PAGES.iter().any(|(_, text)| text.contains(&format!("](../{name}.md")));
+        for name in ["security", "validity", "statistics", "claims"] {
+            assert!(is_linked(name) && page(name).is_ok(), "{name}");
         }
     }
 
