@@ -32,9 +32,13 @@ def made_once(program, room):
     return room / "one", json.loads((room / "bench/env.json").read_text())
 
 
+def crc(text):
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
 def line(event):
     body = json.dumps(event, separators=(",", ":"))
-    return f'{{"crc":"{zlib.crc32(body.encode()):08x}","event":{body}}}\n'
+    return f'{{"crc":"{crc(body)}","event":{body}}}\n'
 
 
 def write(run, number, one, environment, plan):
@@ -51,12 +55,16 @@ def write(run, number, one, environment, plan):
     for name in ("format", "lock"):
         (run / name).write_bytes((one / name).read_bytes())
     (run / "histograms").mkdir()
-    (run / "plan.toml").write_text(plan.replace('source = "one.json"', f'source = "make-{setting}.json"'))
+    plan = plan.replace('source = "one.json"', f'source = "make-{setting}.json"')
+    (run / "plan.toml").write_text(plan)
     date = datetime(2025, 1, 1, tzinfo=timezone.utc) + timedelta(hours=number)
     facts = dict(environment, **{"run.date": date.strftime("%Y-%m-%dT%H:%M:%SZ"), "machine.host": f"builder{setting % 4}"})
-    (run / "env.json").write_text(json.dumps(facts, indent=2))
+    environment = json.dumps(facts, indent=2)
+    (run / "env.json").write_text(environment)
+    identity = {"run": f"{number:032x}", "plan": crc(plan), "environment": [crc(environment)]}
     events = [{"t": 0.1, "kind": "measurement", "data": value, "more": True} for value in values]
     del events[-1]["more"]
+    events.insert(0, {"t": 0.0, "kind": "identity", "data": identity})
     (run / "events.jsonl").write_text("".join(map(line, events)))
     summary = {"format": "hyperfine", "source": f"make-{setting}.json", "values": values}
     (run / "summary.json").write_text(json.dumps(summary, indent=2))

@@ -1,7 +1,8 @@
 """A run directory, read without the program.
 
 ``events.jsonl`` has lines ``{"crc":"XXXXXXXX","event":BODY}``; the sum is CRC-32 (IEEE) of the bytes of BODY.
-Events that count together or not at all have ``"more":true`` but for the last of them.
+Events that count together or not at all have ``"more":true`` but for the last of them. The first event, of kind
+``identity``, names the run, and has the CRC-32 of ``plan.toml`` and ``env.json``.
 """
 
 from __future__ import annotations
