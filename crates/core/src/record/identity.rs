@@ -6,6 +6,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Kind of the event. It is the first of a record, and the last one counts.
@@ -65,19 +66,29 @@ impl Identity {
     }
 }
 
-/// Returns 128 random bits in hexadecimal. A guest mixes in those of its host: in virtual time its own may repeat.
+/// Returns 128 random bits in hexadecimal. In a guest they come from its host: in virtual time those of the guest repeat, and each
+/// use of them can change its layouts.
 fn random() -> io::Result<String> {
-    let mut own = [0u8; DIGITS / 2];
-    if getrandom(&mut own, GetRandomFlags::empty())? != own.len() {
-        return Err(io::Error::other("too few random bytes"));
-    }
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&own);
-    hasher.update(std::env::var(machine::GUEST_RANDOM).unwrap_or_default().as_bytes());
-    hasher.update(&std::process::id().to_le_bytes());
+    match std::env::var(machine::GUEST_RANDOM) {
+        Ok(of_host) => hasher.update(of_host.as_bytes()),
+        Err(_) => hasher.update(&own_random()?),
+    };
+    // A guest may start several runs.
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     hasher.update(&since_epoch.as_nanos().to_le_bytes());
+    hasher.update(&std::process::id().to_le_bytes());
+    hasher.update(&DRAWN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     Ok(hasher.finalize().to_hex()[..DIGITS].to_string())
+}
+
+fn own_random() -> io::Result<[u8; DIGITS / 2]> {
+    let mut bytes = [0u8; DIGITS / 2];
+    match getrandom(&mut bytes, GetRandomFlags::empty())? {
+        length if length == bytes.len() => Ok(bytes),
+        _ => Err(io::Error::other("too few random bytes")),
+    }
 }
 
 /// Returns a value for [`machine::GUEST_RANDOM`] of a new guest.
