@@ -1,29 +1,30 @@
 //! Claims: proof that the guard checked a directory or device. Destructive functions require one.
 
 mod beneath;
+mod marker;
+
+pub use marker::{MarkedAs, marked_as};
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::loop_device::LoopDevice;
 use crate::{guard, guardian, lock};
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use marker::{Marker, write_marker};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use senesce_core::Bytes;
-use senesce_core::machine::owner_here;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub const MARKER: &str = ".senesce";
 
-const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
-
 pub trait TargetDirectory: Sized {
     const OURS: bool;
 
-    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
+    /// `identity`: of the aging, for a new marker.
+    fn take(path: &Path, erase: Option<&str>, identity: Option<&str>) -> Result<Self, TargetError>;
 
     fn path(&self) -> &Path;
 
@@ -45,12 +46,29 @@ impl ClaimedDirectory {
     /// * with another file system mounted inside;
     /// * with a marker that is a link, not a regular file, or owned by another user.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        Self::claim_for(path, erase, None)
+    }
+
+    /// Claims `path` as [`Self::claim`] does. A new marker identifies the aging `identity`; an existing one is kept.
+    pub fn claim_for(path: &Path, erase: Option<&str>, identity: Option<&str>) -> Result<Self, TargetError> {
         guard::create_directory(path)?;
         let (handle, marked) = Self::inspect(path, erase)?;
         if !marked {
-            write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
+            write_marker(&handle, identity).map_err(TargetError::io("write the marker into", path))?;
         }
         Ok(Self { path: path.into(), handle })
+    }
+
+    /// Makes the marker identify the aging `identity`. The old marker is replaced, not written: it may have other names.
+    pub fn mark(&self, identity: &str) -> Result<(), TargetError> {
+        if marked_as(&self.path)? == MarkedAs::Aging(identity.into()) {
+            return Ok(());
+        }
+        match rustix::fs::unlinkat(&self.handle, MARKER, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(TargetError::errno("remove the marker in", &self.path)(errno)),
+        }
+        write_marker(&self.handle, Some(identity)).map_err(TargetError::io("write the marker into", &self.path))
     }
 
     pub(crate) fn check(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
@@ -116,8 +134,8 @@ impl ClaimedDirectory {
 impl TargetDirectory for ClaimedDirectory {
     const OURS: bool = true;
 
-    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
-        Self::claim(path, erase)
+    fn take(path: &Path, erase: Option<&str>, identity: Option<&str>) -> Result<Self, TargetError> {
+        Self::claim_for(path, erase, identity)
     }
 
     fn path(&self) -> &Path {
@@ -166,43 +184,6 @@ fn count_foreign(directory: &File, path: &Path) -> Result<usize, TargetError> {
     Ok(count)
 }
 
-#[derive(Debug, PartialEq)]
-enum Marker {
-    Missing,
-    Ours,
-    /// Not a trustworthy marker: we would follow a link, or another user made it and could grant permission for this
-    /// directory.
-    Foreign(String),
-}
-
-impl Marker {
-    /// Accepts a regular file of this user or of root.
-    fn of(directory: &File, path: &Path) -> Result<Self, TargetError> {
-        let found = match rustix::fs::statat(directory, MARKER, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(Self::Missing),
-            found => found.map_err(TargetError::errno("check the marker in ", path))?,
-        };
-        let own = [rustix::process::geteuid().as_raw(), 0];
-        Ok(match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile if own.contains(&owner_here(found.st_uid)) => Self::Ours,
-            FileType::RegularFile => Self::Foreign(format!("belongs to user {}", found.st_uid)),
-            FileType::Symlink => Self::Foreign("is a symbolic link".into()),
-            _ => Self::Foreign("is not a regular file".into()),
-        })
-    }
-}
-
-/// Writes the marker into preallocated blocks. Otherwise ext4 preallocates 2 MiB for small files
-/// on the CPU of the writeback thread (fs/ext4/mballoc.c, "locality group preallocation"). The layout of a run would
-/// depend on that CPU.
-fn write_marker(directory: &File) -> std::io::Result<()> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(directory, MARKER, flags, Mode::from_raw_mode(0o644))?);
-    // A file system without fallocate does not preallocate either.
-    let _ = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, MARKER_TEXT.len() as u64);
-    file.write_all(MARKER_TEXT.as_bytes())
-}
-
 /// A directory owned by others: to read, or to pass to a user's command.
 #[derive(Debug)]
 pub struct VisitedDirectory(PathBuf);
@@ -210,7 +191,7 @@ pub struct VisitedDirectory(PathBuf);
 impl TargetDirectory for VisitedDirectory {
     const OURS: bool = false;
 
-    fn take(path: &Path, _erase: Option<&str>) -> Result<Self, TargetError> {
+    fn take(path: &Path, _erase: Option<&str>, _identity: Option<&str>) -> Result<Self, TargetError> {
         Ok(Self(path.into()))
     }
 

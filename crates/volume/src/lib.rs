@@ -47,7 +47,7 @@ mod witness;
 mod zones;
 
 pub use block_device::{BlockDevice, drop_caches};
-pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
+pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, MarkedAs, VisitedDirectory, marked_as};
 pub use command_group::CommandGroup;
 pub use custom::CustomFileSystem;
 pub use device_stat::{BusyTime, DeviceStat};

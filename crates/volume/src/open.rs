@@ -35,6 +35,8 @@ pub struct OpenOptions {
     /// Size of a new image (if the specification has none), or declared size of a directory.
     pub size: Option<Bytes>,
     pub erase: Option<String>,
+    /// Identity of the aging, for a new marker; at most 29 characters.
+    pub identity: Option<String>,
     /// Mount the existing file system. It must have our marker, or be named in `erase`.
     pub keep_existing: bool,
     /// Attach and mount read-only, without replaying a journal. Only for [`visit`].
@@ -112,7 +114,7 @@ fn stage<D: TargetDirectory>(spec: &TargetSpec, options: &OpenOptions) -> Result
                 false => ClaimedDevice::claim(path, options.erase.as_deref())?,
             };
             let made = make_and_mount::<D>(spec, &claimed, claimed.lock_handle(), false, options)?;
-            finish(spec, made, Backing::Device(claimed))
+            finish(spec, made, Backing::Device(claimed), options)
         }
     }
 }
@@ -165,7 +167,7 @@ fn stage_directory<D: TargetDirectory>(
     if D::OURS {
         guard::check_directory(path)?;
     }
-    let directory = D::take(path, options.erase.as_deref())?;
+    let directory = D::take(path, options.erase.as_deref(), options.identity.as_deref())?;
     let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
     if D::OURS {
         lock::lock(&handle, path)?;
@@ -189,7 +191,7 @@ fn stage_image<D: TargetDirectory>(
     let sparse = options.writes.is_some();
     let made = make_and_mount::<D>(spec, &claimed, image.lock_handle(), sparse, options)?;
     drop(claimed);
-    finish(spec, made, Backing::Image { device, image })
+    finish(spec, made, Backing::Image { device, image }, options)
 }
 
 struct PreparedMount {
@@ -289,10 +291,12 @@ fn finish<D: TargetDirectory>(
     spec: &TargetSpec,
     made: PreparedMount,
     backing: Backing,
+    options: &OpenOptions,
 ) -> Result<MountedTarget<D>, TargetError> {
     let point = made.mount.point().to_path_buf();
     let allowed = made.is_allowed.then(|| point.to_string_lossy().into_owned());
-    let directory = D::take(&point, allowed.as_deref()).map_err(|error| not_ours(error, spec, &point))?;
+    let directory = D::take(&point, allowed.as_deref(), options.identity.as_deref());
+    let directory = directory.map_err(|error| not_ours(error, spec, &point))?;
     Ok(MountedTarget::new(spec, directory, Some(made.mount), backing, made.log, made.capacity, made.mkfs_command))
 }
 
