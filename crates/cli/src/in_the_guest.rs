@@ -146,7 +146,7 @@ fn aging(verb: &str, arguments: &ArgMatches) -> Option<Aging> {
 }
 
 fn image(aging: &Aging) -> Option<&Path> {
-    match &aging.spec.target {
+    match aging.spec.place() {
         Some(TargetSpec::Image { path, .. }) => Some(path),
         _ => None,
     }

@@ -333,6 +333,15 @@ impl RunDirectory {
         Ok(())
     }
 
+    /// Drops everything that was recorded since `record` was read, after a continued run failed to start.
+    ///
+    /// # Errors
+    /// As ftruncate(2) and [`Self::finish`].
+    pub fn take_back(&mut self, record: &Record) -> Result<(), RecordError> {
+        self.events.set_len(record.valid_event_bytes).map_err(io_error("shorten", &self.path.join("events.jsonl")))?;
+        record.summary.as_ref().map_or(Ok(()), |summary| self.finish(summary))
+    }
+
     /// Reopens a complete run, to continue it under new limits.
     ///
     /// # Errors

@@ -55,6 +55,9 @@ fn digest(text: &str) -> Result<String, String> {
 
 /// Prints the result. `expected`: digest of the layout.
 fn print(found: &senesce_exp_aging::age::Verification, expected: Option<&str>) {
+    if let Some(difference) = &found.wrong_target {
+        println!("target: {difference}");
+    }
     let files = &found.files;
     println!(
         "files: {} expected (without the marker {MARKER}), {} bytes compared; {} missing, {} with another size, {} with other content, {} \
@@ -73,6 +76,9 @@ fn print(found: &senesce_exp_aging::age::Verification, expected: Option<&str>) {
             Some(expected) => println!("layout: {digest}, but {expected} was expected"),
             None => println!("layout: as expected ({digest})"),
         }
+    }
+    if found.layout.is_none() && found.layout_matches == Some(false) {
+        println!("note: the layout is not the recorded one; use of the file system may move files");
     }
     match &found.file_system {
         Some(report) => {

@@ -53,6 +53,25 @@ fn run_is_continued_finished_and_read_back() {
 }
 
 #[test]
+fn failed_start_leaves_a_complete_run_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!({"operations": 1})).unwrap();
+    run.finish(&json!({"operations": 1})).unwrap();
+    drop(run);
+    let files = || ["events.jsonl", "summary.json"].map(|name| fs::read(path.join(name)).unwrap());
+    let (before, record) = (files(), Record::open(&path).unwrap());
+    let mut run = RunDirectory::resume(&path).unwrap();
+    run.reopen_finished().unwrap();
+    run.append("sample", &json!({"operations": 2})).unwrap();
+    drop(run);
+    assert!(Record::open(&path).unwrap().is_partial());
+    RunDirectory::resume(&path).unwrap().take_back(&record).unwrap();
+    assert_eq!(files(), before);
+}
+
+#[test]
 fn another_plan_and_a_second_writer_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");

@@ -2,6 +2,7 @@
 
 use super::copies::Copies;
 use super::extended_spec::ExtendedSpec;
+use super::own_target::RecordedTarget;
 use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
 use senesce_aging::{ChangeCounts, Reconciliation, Summary};
@@ -26,6 +27,8 @@ pub enum Event {
     Ranks(Vec<Member>),
     /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
+    /// The target that the run made, or its new place.
+    Target(RecordedTarget),
     /// Files that differed from the checkpoint after an interruption.
     Reconciled(Reconciliation),
     /// The state at one time.

@@ -4,6 +4,7 @@ use super::Age;
 use super::events::{Checkpoint, Event, ExecutionEnd, RankRow, Sample};
 use super::extended_spec::ExtendedSpec;
 use super::extents::ExtentSampler;
+use super::own_target::report_repairs;
 use super::parts::{Own, PartState, WholePlan};
 use super::ranks;
 use super::recorded_aging::RecordedAging;
@@ -146,7 +147,9 @@ fn play(
     let backends = own.backends(root, spec.data, spec.writers);
     if execution.continues {
         let cleared = own.clear(&backends)?;
-        context.record_now(Event::Reconciled(own.restore(&backends, cleared)?))?;
+        let done = own.restore(&backends, cleared)?;
+        report_repairs(&done, spec, context.progress);
+        context.record_now(Event::Reconciled(done))?;
     }
     let options =
         ExecuteOptions { fsync_every: spec.fsync_every, threads: spec.threads, shard: own.shard, ..spec.arrivals() };

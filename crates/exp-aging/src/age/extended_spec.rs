@@ -20,7 +20,8 @@ impl ExtendedSpec {
         Self { spec, replans: Vec::new() }
     }
 
-    /// Returns the course of a run of `spec` after these events: the last specification and the limits after it.
+    /// Returns the course of a run of `spec` after these events: the last specification and the limits after it, at the
+    /// place of its target.
     pub(crate) fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
         let mut course = Self::new(spec.clone());
         for event in events {
@@ -31,6 +32,7 @@ impl ExtendedSpec {
                 _ => {}
             }
         }
+        course.spec.located.clone_from(&spec.located);
         course
     }
 
@@ -45,14 +47,15 @@ impl ExtendedSpec {
         }
     }
 
-    /// Returns whether both have the same plan. A time limit only ends its execution, so it is ignored.
+    /// Returns whether both have the same plan. A time limit only ends its execution, so it is ignored, as is the place of
+    /// the target.
     pub(crate) fn plans_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }
 
     fn without_time(&self) -> Self {
         let replan = |replan: &Replanned| Replanned { limits: replan.limits.without_time(), ..*replan };
-        let spec = AgeSpec { limits: self.spec.limits.without_time(), ..self.spec.clone() };
+        let spec = AgeSpec { limits: self.spec.limits.without_time(), located: None, ..self.spec.clone() };
         Self { spec, replans: self.replans.iter().map(replan).collect() }
     }
 

@@ -11,6 +11,7 @@ mod final_layout;
 mod limits;
 mod measured;
 mod new_file;
+mod own_target;
 mod parts;
 mod ranks;
 mod recorded_aging;
@@ -31,6 +32,7 @@ pub use verify::{Verification, verify};
 
 use events::{Event, ExecutionEnd, Rehearsal};
 use extended_spec::ExtendedSpec;
+use own_target::RecordedTarget;
 use recorded_aging::RecordedAging;
 use run::Start;
 use senesce_aging::plan::PlannedLocality;
@@ -49,6 +51,8 @@ pub const RESUME: &str = "age --resume";
 pub struct Age {
     course: ExtendedSpec,
     start: Start,
+    /// The target if it is new or has moved, until it is recorded.
+    new_target: Option<RecordedTarget>,
     /// `None` once it is closed.
     target: Option<MountedTarget>,
     recording: Option<Recording>,

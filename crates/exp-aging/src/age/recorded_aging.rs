@@ -3,6 +3,9 @@
 use super::copies::Copies;
 use super::events::{Checkpoint, Event, ExaminedLayout, ExecutionEnd, ExtentSample, Rehearsal, Sample};
 use super::new_file::ModelledNewFile;
+use senesce_aging::Reconciliation;
+use senesce_core::Record;
+use senesce_runner::Common;
 use senesce_runs::bench::MeasuredColdRead;
 
 #[derive(Default)]
@@ -17,6 +20,20 @@ pub(super) struct RecordedAging<'a> {
     pub extents: Vec<ExtentSample>,
     pub warnings: Vec<&'a str>,
     pub reached: Option<Checkpoint>,
+    /// Files that were removed or created again when interrupted parts of the run continued.
+    pub repaired: u64,
+}
+
+/// Returns the number of files that differed from the record.
+pub(super) fn differing_files(done: &Reconciliation) -> u64 {
+    done.removed + done.restored + done.repaired
+}
+
+/// Returns whether the run recorded a request for other limits, and no work, since `before` was read.
+pub(super) fn has_only_a_request_since(before: &Record) -> bool {
+    let is_work = |event: &senesce_core::record::Event| !Common::is_kind(&event.kind);
+    let requested = before.events.len() + 1;
+    Record::open(&before.path).is_ok_and(|now| !now.events.iter().skip(requested).any(is_work))
 }
 
 impl<'a> RecordedAging<'a> {
@@ -28,7 +45,10 @@ impl<'a> RecordedAging<'a> {
                     found.forget_the_end();
                     found.rehearsal = Some(rehearsal);
                 }
-                Event::Reconciled(_) => found.forget_the_end(),
+                Event::Reconciled(done) => {
+                    found.forget_the_end();
+                    found.repaired += differing_files(done);
+                }
                 Event::Sample(sample) => {
                     found.forget_the_end();
                     found.samples.push(sample.clone());
@@ -72,7 +92,6 @@ impl<'a> RecordedAging<'a> {
 mod tests {
     use super::super::events::tests::executed;
     use super::*;
-    use senesce_aging::Reconciliation;
 
     fn sample(operations: u64) -> Event {
         Event::Sample(Sample { operations, seconds: 1.0, fullness: 0.5, overwrites: 1.0, distance: None })
@@ -106,6 +125,13 @@ mod tests {
             assert!(found.executed.is_none() && found.layout.is_none());
             assert_eq!(found.reached.map(|reached| reached.operation), Some(700));
         }
+    }
+
+    #[test]
+    fn files_repaired_by_all_parts_of_a_run_are_counted() {
+        let reconciled = |removed| Event::Reconciled(Reconciliation { removed, restored: 2, repaired: 1 });
+        let events = [checkpoint(0), reconciled(4), checkpoint(700), executed("interrupt", 0), reconciled(0)];
+        assert_eq!(RecordedAging::of(events.iter()).repaired, 10);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
         None => unmeasured_json(rehearsal),
     };
     value["unasked_commits"] = json!(UnrequestedCommits::of(recorded.events()).commits());
+    let is_counted = found.executed.is_none_or(|executed| executed.ranks.is_empty());
+    value["repaired_files"] = json!(is_counted.then_some(found.repaired));
     value["seed"] = json!(recorded.seed);
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);

@@ -3,7 +3,9 @@
 use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
 use super::extended_spec::ExtendedSpec;
+use super::own_target::{self, RecordedTarget};
 use super::parts::{Memory, memory_words};
+use super::recorded_aging::has_only_a_request_since;
 use super::rehearse::rehearse;
 use super::space::{check_space, with_fullness, writes};
 use super::spec::{AgeSpec, Limits};
@@ -39,7 +41,7 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
 }
 
 /// Continues the run in `path`. Given limits replace its own; a time limit replaces only its time limit. A run that stopped at
-/// its time limit continues.
+/// its time limit continues. A record stays as it is if its target is not there, or is another one.
 ///
 /// # Errors
 /// Those of a run with the same specification; limits that no plan can satisfy.
@@ -47,21 +49,31 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     let (record, spec) = recorded(path)?;
     spec.check_clock()?;
     let recorded = Recorded::<Age>::of(&record)?;
+    let mut spec = own_target::locate(spec, &recorded);
     let course = ExtendedSpec::of(&spec, recorded.events());
-    if let Some(event) = extended_by(course, limits, &recorded, record.is_partial())? {
-        let mut directory = RunDirectory::resume(path)?;
-        directory.reopen_finished()?;
-        directory.append_named(&[event])?;
+    let Some(event) = extended_by(course, limits, &recorded, record.is_partial())? else {
+        return conduct::<Age>(&spec, spec.seed, how);
+    };
+    spec.check_recording()?;
+    own_target::check_once(&mut spec, &recorded)?;
+    let mut directory = RunDirectory::resume(path)?;
+    directory.reopen_finished()?;
+    directory.append_named(&[event])?;
+    drop(directory);
+    let outcome = conduct::<Age>(&spec, spec.seed, how);
+    if outcome.is_err() && has_only_a_request_since(&record) {
+        RunDirectory::resume(path)?.take_back(&record)?;
     }
-    conduct::<Age>(&spec, spec.seed, how)
+    outcome
 }
 
-/// Reads the specification of the run in `path`.
+/// Reads the specification of the run in `path`, with the place of its target.
 ///
 /// # Errors
 /// It is not the record of an aging.
 pub fn spec_of_run(path: &Path) -> Result<AgeSpec, Failure> {
-    recorded(path).map(|(_, spec)| spec)
+    let (record, spec) = recorded(path)?;
+    Ok(own_target::locate(spec, &Recorded::of(&record)?))
 }
 
 /// Returns whether `path` is the run directory of an aging.
@@ -140,7 +152,9 @@ impl Start {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
         let is_memory = matches!(spec.target, Some(TargetSpec::Memory { .. }));
         // An image in memory is written to its file only when it is closed.
-        let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_));
+        let of_target = |event: &&Event| {
+            !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_) | Event::Target(_))
+        };
         let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
         if is_memory || (spec.in_memory && !closed) {
             return Self::default();
@@ -159,10 +173,15 @@ pub(crate) fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
 /// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, even if the
 /// run ends before it ages anything.
 pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
-    let mut course = ExtendedSpec::of(spec, context.recorded().events());
+    let mut course =
+        ExtendedSpec::of(&own_target::locate(spec.clone(), context.recorded()), context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
+    own_target::check_once(&mut course.spec, context.recorded())?;
     let earlier = earlier_order(&course.spec, start.continues)?;
-    let target = open_own(&course.spec, start.continues, context)?;
+    let identity = if start.continues { None } else { own_target::new_identity(&course.spec, context.path()) };
+    let target = open_own(&course.spec, start.continues, identity.clone(), context)?;
+    let moved = || RecordedTarget::moved(&target, &course.spec, context.recorded());
+    let new_target = if start.continues { moved() } else { RecordedTarget::of(&target, identity) };
     if start.continues {
         context.progress.say(&format!("continuing after operation {}", start.operation));
     } else if !course.replans.is_empty() {
@@ -172,12 +191,12 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
         context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
     }
     let recording = course.spec.record_order.then(|| Recording::begin(&target, earlier)).transpose()?;
-    Ok(Age { course, start, target: Some(target), recording })
+    Ok(Age { course, start, new_target, target: Some(target), recording })
 }
 
 /// Returns the write order recorded by an earlier part of the run; incomplete if a part was killed.
 fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
-    match &spec.target {
+    match spec.place() {
         Some(TargetSpec::Image { path, .. }) if spec.record_order && continues => write_order::load(path).map(Some),
         _ => Ok(None),
     }
@@ -199,32 +218,45 @@ fn close(target: MountedTarget, recording: Option<Recording>, context: &mut Cont
     Ok(())
 }
 
-fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> Result<MountedTarget, Failure> {
-    let said = context.erase().map(str::to_string);
-    let image = match &spec.target {
+fn open_own(
+    spec: &AgeSpec,
+    continues: bool,
+    identity: Option<String>,
+    context: &mut Context<'_, Age>,
+) -> Result<MountedTarget, Failure> {
+    let image = match spec.place() {
         Some(image @ TargetSpec::Image { size, .. }) if !continues && size.or(spec.size).is_some() => image,
-        _ => return open_target(spec, continues, said),
+        _ => return open_target(spec, continues, identity, context.erase().map(str::to_string)),
     };
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
     // A dangling link also exists and must not be removed.
     let is_new = path.symlink_metadata().is_err();
     let erase = context.may_erase(image.image())?;
-    let opened = open_target(spec, continues, erase);
+    let opened = open_target(spec, continues, identity, erase);
     if opened.is_err() && is_new {
         let _ = std::fs::remove_file(&path);
     }
     opened
 }
 
-fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result<MountedTarget, Failure> {
+fn open_target(
+    spec: &AgeSpec,
+    continues: bool,
+    identity: Option<String>,
+    erase: Option<String>,
+) -> Result<MountedTarget, Failure> {
     let target = spec
-        .target
-        .as_ref()
+        .place()
         .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
-    let target = open(target, &open_options(spec, erase.clone(), continues))?;
+    let target =
+        open(target, &OpenOptions { identity: identity.clone(), ..open_options(spec, erase.clone(), continues) })?;
     // Other shards of the plan may have started.
     if !continues && spec.shard.is_none() {
         clear(target.directory(), erase.as_deref())?;
+    }
+    // A directory keeps the marker of an earlier run until the files of that run are gone.
+    if let (Some(identity), TargetSpec::Directory(_)) = (&identity, target.spec()) {
+        target.directory().mark(identity)?;
     }
     Ok(target)
 }
@@ -269,6 +301,9 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
         ranks::share(cluster, target.directory(), course, context)?;
     }
     let rehearsal = rehearsal(course, context)?;
+    if let Some(known) = age.new_target.take() {
+        context.record_now(Event::Target(known))?;
+    }
     if !start.continues {
         let (progress, interrupt) = (context.progress, context.interrupt);
         let rehearse = |fullness| with_fullness(course, fullness, progress, &|| interrupt.requested());

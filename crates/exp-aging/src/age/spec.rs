@@ -6,6 +6,7 @@ pub(super) mod tests;
 
 pub use super::limits::Limits;
 
+use super::own_target::LocatedTarget;
 use super::words;
 use crate::compressed_aging::certificate::{CertificateRequest, certified};
 use clap::builder::RangedU64ValueParser;
@@ -31,6 +32,10 @@ pub struct AgeSpec {
     /// The target; `None` for a plan without a target.
     #[arg(skip)]
     pub target: Option<TargetSpec>,
+    /// Where this process finds the target of a continued run.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub located: Option<LocatedTarget>,
     /// Profile or TOML file
     #[arg(long, default_value = "agrawal", value_name = "NAME", help_heading = "Aged state")]
     pub profile: String,
@@ -250,6 +255,11 @@ impl AgeSpec {
         self.shard.map(|(index, count)| Shard { index, count })
     }
 
+    /// Returns the target with its path for this process. A continued run may have started in another directory.
+    pub fn place(&self) -> Option<&TargetSpec> {
+        self.located.as_ref().map(|located| &located.target).or(self.target.as_ref())
+    }
+
     pub(crate) fn target_words(&self) -> String {
         self.target.as_ref().map_or_else(|| "-".into(), ToString::to_string)
     }
@@ -285,7 +295,7 @@ impl AgeSpec {
                 "cannot plan without a size: {what}\nhint: give the size of the volume with --size, such as --size 1G"
             ))
         };
-        let Some(target) = &self.target else { return Err(needs("no target given")) };
+        let Some(target) = self.place() else { return Err(needs("no target given")) };
         match target {
             TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size } => Ok(*size),
             TargetSpec::Image { path, size: None } => std::fs::metadata(path)

@@ -3,6 +3,7 @@
 use super::events::Event;
 use super::extended_spec::ExtendedSpec;
 use super::final_layout::with_digest;
+use super::own_target::{self, of_files, recorded_files};
 use super::run::last_checkpoint;
 use super::{Age, RESUME};
 use senesce_aging::parts::part_name;
@@ -11,7 +12,7 @@ use senesce_core::resume::{self, continue_with};
 use senesce_core::{Failure, Progress, Record};
 use senesce_layout::Layout;
 use senesce_runner::{Recorded, spec_of};
-use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
+use senesce_volume::{CheckReport, TargetSpec, visit};
 use serde::Serialize;
 use std::path::Path;
 
@@ -19,6 +20,8 @@ use std::path::Path;
 pub struct Verification {
     /// Whether everything matches the record.
     pub good: bool,
+    /// Why the target is not the one that the run aged; `None`: it is.
+    pub wrong_target: Option<String>,
     pub files: VerifyReport,
     /// Result of the file system's checker; `None` with the reason in `not_checked`.
     pub file_system: Option<CheckReport>,
@@ -26,6 +29,9 @@ pub struct Verification {
     pub not_checked: String,
     /// The layout, if one was expected.
     pub layout: Option<VerifiedLayout>,
+    /// Whether all files are at the recorded addresses; `None` for a directory, or if the record or the target has no
+    /// layout. Use of the target may move files, so `good` does not depend on it.
+    pub layout_matches: Option<bool>,
 }
 
 /// A layout, compared with an expected one.
@@ -50,22 +56,23 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
         return Err(words("is not an aging"));
     }
     let recorded = Recorded::<Age>::of(&record)?;
-    let course = ExtendedSpec::of(&spec_of::<Age>(&record)?, recorded.events());
+    let planned = own_target::locate(spec_of::<Age>(&record)?, &recorded);
+    let course = ExtendedSpec::of(&planned, recorded.events());
     let spec = &course.spec;
     if !execution_ended(&recorded) {
         let hint = continue_with(&resume::command(RESUME, path));
         return Err(words(&format!("its execution has not ended\nhint: {hint}")));
     }
     let position = last_checkpoint(&recorded).map_or(0, |checkpoint| checkpoint.operation);
-    let target = match &spec.target {
+    let target = match spec.place() {
         Some(TargetSpec::Memory { .. }) => {
             return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
         }
         Some(target) => target,
         None => return Err(words("it has no target")),
     };
-    let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
-    let mut mounted = visit(target, &options)?;
+    let mut mounted = visit(target, &own_target::inspect_options(spec))?;
+    let wrong_target = own_target::difference_of(&mounted, spec, &recorded)?;
     progress.phase("replaying the plan and comparing files", 0, "");
     let files = files(&course, position, mounted.mount_point())?;
     let (file_system, not_checked) = match target {
@@ -77,15 +84,31 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
             (report, reason.to_string())
         }
     };
-    let layout = layout.map(|expected| verified_layout(mounted.mount_point(), expected)).transpose()?;
+    // Files of a directory get their blocks after the end of the run.
+    let is_directory = matches!(target, TargetSpec::Directory(_));
+    let recorded_files = recorded_files(&recorded).filter(|_| !is_directory);
+    let found = match layout.is_some() || recorded_files.is_some() {
+        true => digest_of(mounted.mount_point()),
+        false => Ok(None),
+    };
     mounted.close()?;
+    let layout_matches = recorded_files.zip(found.as_ref().ok().cloned().flatten());
+    let layout_matches = layout_matches.map(|(recorded, found)| recorded == of_files(&found));
+    let layout = layout.map(|expected| verified_layout(found, expected)).transpose()?;
     let has_layout = layout.as_ref().is_none_or(|layout| layout.is_expected);
-    let good = has_layout && files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
-    Ok(Verification { good, files, file_system, not_checked, layout })
+    let good = wrong_target.is_none()
+        && has_layout
+        && files.is_good()
+        && file_system.as_ref().is_none_or(|report| report.clean);
+    Ok(Verification { good, wrong_target, files, file_system, not_checked, layout, layout_matches })
 }
 
-fn verified_layout(mount_point: &Path, expected: &str) -> Result<VerifiedLayout, Failure> {
-    let digest = Layout::examine(mount_point, &with_digest())?.digest();
+fn digest_of(mount_point: &Path) -> Result<Option<String>, Failure> {
+    Ok(Layout::examine(mount_point, &with_digest())?.digest())
+}
+
+fn verified_layout(found: Result<Option<String>, Failure>, expected: &str) -> Result<VerifiedLayout, Failure> {
+    let digest = found?;
     Ok(VerifiedLayout { is_expected: digest.as_deref() == Some(expected), digest })
 }
 

@@ -1,3 +1,4 @@
 mod copies;
 mod endings;
+mod own_target;
 mod ranks;

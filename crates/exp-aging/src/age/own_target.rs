@@ -1,0 +1,335 @@
+//! The target of a run: where it is, and whether it is still the one that the run aged.
+
+use super::Age;
+use super::events::Event;
+use super::final_layout::with_digest;
+use super::recorded_aging::{RecordedAging, differing_files};
+use super::run::Start;
+use super::spec::AgeSpec;
+use senesce_aging::Reconciliation;
+use senesce_core::{Bytes, Failure, Progress, number_of};
+use senesce_layout::Layout;
+use senesce_runner::Recorded;
+use senesce_volume::claim::TargetDirectory;
+use senesce_volume::{FileSystem, MarkedAs, MountedTarget, OpenOptions, TargetError, TargetSpec, marked_as, visit};
+use serde::{Deserialize, Serialize};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+
+/// The target at the start of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedTarget {
+    /// Identity of the aging, which the marker of the target has too; `None` for a shard, whose target has several runs.
+    pub identity: Option<String>,
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Size of the image, the device or the file system of the directory.
+    pub capacity: Bytes,
+}
+
+impl RecordedTarget {
+    pub(super) fn of(target: &MountedTarget, identity: Option<String>) -> Option<Self> {
+        let path = absolute(target.spec().path()?);
+        Some(Self { identity, path, capacity: target.capacity() })
+    }
+
+    /// Returns the target of a continued run if it has moved.
+    pub(super) fn moved(target: &MountedTarget, spec: &AgeSpec, recorded: &Recorded<Age>) -> Option<Self> {
+        spec.located.as_ref()?.moved_from.as_ref()?;
+        Self::of(target, Self::in_record(recorded)?.identity.clone())
+    }
+
+    /// Returns the target in the record of a run.
+    pub(super) fn in_record(recorded: &Recorded<Age>) -> Option<&Self> {
+        recorded.events().rev().find_map(|event| match event {
+            Event::Target(known) => Some(known),
+            _ => None,
+        })
+    }
+}
+
+/// The target of a specification, at the place where this process finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocatedTarget {
+    pub(super) target: TargetSpec,
+    /// It is still the one that the run aged.
+    is_checked: bool,
+    /// Its place in the record, if nothing is there now.
+    moved_from: Option<PathBuf>,
+}
+
+/// Returns the specification with the place of its target. A relative path belongs to the working directory at the start
+/// of the run. If nothing is there now, the run may have moved with its target.
+pub(super) fn locate(spec: AgeSpec, recorded: &Recorded<Age>) -> AgeSpec {
+    let find = |target| located(target, RecordedTarget::in_record(recorded));
+    let located = spec.located.clone().or_else(|| spec.target.as_ref().map(find));
+    AgeSpec { located, ..spec }
+}
+
+fn located(target: &TargetSpec, known: Option<&RecordedTarget>) -> LocatedTarget {
+    let as_given = LocatedTarget { target: target.clone(), is_checked: false, moved_from: None };
+    let known = known.zip(target.path()).filter(|(known, path)| absolute(path) != known.path);
+    let Some((known, path)) = known else { return as_given };
+    let has_moved = known.identity.is_some() && !known.path.exists() && path.exists();
+    match has_moved {
+        true => LocatedTarget { moved_from: Some(known.path.clone()), ..as_given },
+        false => LocatedTarget { target: at(target, &known.path), ..as_given },
+    }
+}
+
+fn at(target: &TargetSpec, path: &Path) -> TargetSpec {
+    let path = path.to_path_buf();
+    match target {
+        TargetSpec::Image { size, .. } => TargetSpec::Image { path, size: *size },
+        TargetSpec::Device(_) => TargetSpec::Device(path),
+        TargetSpec::Directory(_) => TargetSpec::Directory(path),
+        TargetSpec::Memory { size } => TargetSpec::Memory { size: *size },
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// Makes an identity of 16 hexadecimal digits for a new aging in the run directory `run`; `None` if nothing can compare
+/// it later.
+pub(super) fn new_identity(spec: &AgeSpec, run: &Path) -> Option<String> {
+    let path = spec.target.as_ref().and_then(TargetSpec::path).filter(|_| spec.shard.is_none())?;
+    // Its keys are random, but a guest may draw the same ones again.
+    let random = RandomState::new().hash_one(spec.seed.0);
+    let text = serde_json::to_string(spec).unwrap_or_default();
+    let content = format!("{random:x}\n{text}\n{}\n{}", absolute(path).display(), absolute(run).display());
+    Some(blake3::hash(content.as_bytes()).to_hex().as_str()[..16].to_string())
+}
+
+/// Values of a target that must be those of the run.
+struct ExaminedTarget {
+    /// `None` for a directory.
+    file_system: Option<FileSystem>,
+    capacity: Bytes,
+    marker: MarkedAs,
+    /// Digest of the addresses of all files; `None` if it was not read.
+    files: Option<String>,
+}
+
+/// Checks a target as [`check`] does if the run continues, unless this process did so before.
+pub(super) fn check_once(spec: &mut AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
+    let is_checked = spec.located.as_ref().is_some_and(|located| located.is_checked);
+    if is_checked || !Start::of(spec, recorded).continues {
+        return Ok(());
+    }
+    check(spec, recorded)?;
+    if let Some(located) = &mut spec.located {
+        located.is_checked = true;
+    }
+    Ok(())
+}
+
+/// Refuses a target that is not the one which the run aged, before anything is changed. After a whole stage its layout
+/// must be the recorded one.
+fn check(spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
+    let Some(located) = &spec.located else { return Ok(()) };
+    let expected = expected_files(spec, recorded);
+    let examined = match &located.target {
+        TargetSpec::Memory { .. } => return Ok(()),
+        TargetSpec::Directory(path) => {
+            // A missing directory must not be made and filled again.
+            let marker = marked_as(path)?;
+            ExaminedTarget { file_system: None, capacity: Bytes(0), marker, files: None }
+        }
+        target => examine(spec, target, expected.is_some())?,
+    };
+    let known = RecordedTarget::in_record(recorded);
+    let layout = || {
+        let (expected, found) = expected.as_ref().zip(examined.files.as_ref())?;
+        (expected != found).then(|| "its layout is not the one at the end of the run".to_string())
+    };
+    let Some(difference) = difference(spec, known, &examined).or_else(layout) else { return Ok(()) };
+    let found = match &located.moved_from {
+        Some(place) => format!("{difference}, and nothing is at {} any more", place.display()),
+        None => difference,
+    };
+    Err(TargetError::refused(&located.target, found, "restore the target of this run, or age again").into())
+}
+
+fn examine(spec: &AgeSpec, target: &TargetSpec, with_files: bool) -> Result<ExaminedTarget, Failure> {
+    let mounted = visit(target, &inspect_options(spec))?;
+    let files = match with_files {
+        true => Layout::examine(mounted.mount_point(), &with_digest())?.digest(),
+        false => None,
+    };
+    let examined = ExaminedTarget {
+        file_system: mounted.file_system(),
+        capacity: mounted.capacity(),
+        marker: marked_as(mounted.mount_point())?,
+        files: files.as_deref().map(of_files),
+    };
+    mounted.close()?;
+    Ok(examined)
+}
+
+pub(super) fn inspect_options(spec: &AgeSpec) -> OpenOptions {
+    let mount_options = spec.mount_options.clone();
+    OpenOptions { file_system: spec.file_system, mount_options, ..OpenOptions::inspect() }
+}
+
+/// Returns a difference between the mounted target and the one that the run aged, in words.
+pub(super) fn difference_of<D: TargetDirectory>(
+    mounted: &MountedTarget<D>,
+    spec: &AgeSpec,
+    recorded: &Recorded<Age>,
+) -> Result<Option<String>, Failure> {
+    let is_directory = matches!(mounted.spec(), TargetSpec::Directory(_));
+    let examined = ExaminedTarget {
+        file_system: mounted.file_system().filter(|_| !is_directory),
+        capacity: mounted.capacity(),
+        marker: marked_as(mounted.mount_point())?,
+        files: None,
+    };
+    Ok(difference(spec, RecordedTarget::in_record(recorded), &examined))
+}
+
+fn difference(spec: &AgeSpec, known: Option<&RecordedTarget>, examined: &ExaminedTarget) -> Option<String> {
+    let file_system = || {
+        let (planned, found) = spec.file_system.zip(examined.file_system)?;
+        (planned != found).then(|| format!("its file system is {found}, and that of the plan is {planned}"))
+    };
+    let size = || {
+        let (known, found) = (known?.capacity, examined.file_system.map(|_| examined.capacity)?);
+        (known != found).then(|| format!("its size is {found}, and that of the plan is {known}"))
+    };
+    let identity = || {
+        let known = known?.identity.as_ref()?;
+        let is_other = match &examined.marker {
+            MarkedAs::Aging(found) => found != known,
+            MarkedAs::Unnamed => true,
+            // The guard refuses a target without a marker, unless the user confirmed it.
+            MarkedAs::Unwritten | MarkedAs::Missing => false,
+        };
+        is_other.then(|| "its marker .senesce does not name this aging".to_string())
+    };
+    file_system().or_else(size).or_else(identity)
+}
+
+/// Returns the digest of the addresses of all files at the end of the run, if they cannot have changed since then.
+fn expected_files(spec: &AgeSpec, recorded: &Recorded<Age>) -> Option<String> {
+    // F2FS and NILFS2 move blocks of files while they are mounted.
+    let stay = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+    let file_system = spec.file_system.filter(|file_system| stay.contains(file_system));
+    file_system.and_then(|_| recorded_files(recorded))
+}
+
+/// Returns the recorded digest of the addresses of all files, if no operation followed.
+pub(super) fn recorded_files(recorded: &Recorded<Age>) -> Option<String> {
+    RecordedAging::of(recorded.events()).layout?.digest.as_deref().map(of_files)
+}
+
+/// Returns the part of a layout digest that covers the files. Free extents can change with each mount (btrfs).
+pub(super) fn of_files(digest: &str) -> String {
+    digest.split('-').next().unwrap_or_default().to_string()
+}
+
+/// Reports the files that differed from the record after an interruption.
+pub(super) fn report_repairs(done: &Reconciliation, spec: &AgeSpec, progress: &dyn Progress) {
+    let files = differing_files(done);
+    if files == 0 {
+        return;
+    }
+    let place = match spec.target {
+        Some(TargetSpec::Image { .. }) => "image",
+        Some(TargetSpec::Device(_)) => "device",
+        _ => "directory",
+    };
+    let were = if files == 1 { "was" } else { "were" };
+    progress.say(&format!("{} of the {place} {were} repaired", number_of(files, "file")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::tests::age_spec;
+    use super::*;
+    use senesce_aging::Data;
+
+    const IDENTITY: &str = "0123456789abcdef";
+
+    fn spec(target: &str) -> AgeSpec {
+        let target = Some(target.parse().unwrap());
+        AgeSpec { target, file_system: Some(FileSystem::Ext4), ..age_spec(Data::Write, None) }
+    }
+
+    fn known(path: &Path) -> RecordedTarget {
+        RecordedTarget { identity: Some(IDENTITY.into()), path: path.into(), capacity: Bytes::gib(1) }
+    }
+
+    #[test]
+    fn another_target_differs_from_the_recorded_one() {
+        let spec = spec("image:k.img,size=1G");
+        let known = known(Path::new("/k.img"));
+        let own = || MarkedAs::Aging(IDENTITY.into());
+        let differs = |file_system, capacity, marker| {
+            let examined = ExaminedTarget { file_system: Some(file_system), capacity, marker, files: None };
+            difference(&spec, Some(&known), &examined).is_some()
+        };
+        let size = Bytes::gib(1);
+        for marker in [own(), MarkedAs::Unwritten, MarkedAs::Missing] {
+            assert!(!differs(FileSystem::Ext4, size, marker));
+        }
+        assert!(differs(FileSystem::Xfs, size, own()) && differs(FileSystem::Ext4, Bytes::gib(2), own()));
+        for marker in [MarkedAs::Unnamed, MarkedAs::Aging("fedcba9876543210".into())] {
+            assert!(differs(FileSystem::Ext4, size, marker));
+        }
+    }
+
+    #[test]
+    fn record_without_identity_accepts_any_marker() {
+        let spec = spec("image:k.img,size=1G");
+        let found = |file_system| ExaminedTarget {
+            file_system: Some(file_system),
+            capacity: Bytes::gib(1),
+            marker: MarkedAs::Unnamed,
+            files: None,
+        };
+        assert_eq!(difference(&spec, None, &found(FileSystem::Ext4)), None);
+        assert!(difference(&spec, None, &found(FileSystem::Xfs)).is_some());
+        let shard = RecordedTarget { identity: None, ..known(Path::new("/k.img")) };
+        assert_eq!(difference(&spec, Some(&shard), &found(FileSystem::Ext4)), None);
+    }
+
+    #[test]
+    fn relative_target_belongs_to_the_directory_of_the_start() {
+        let room = tempfile::tempdir().unwrap();
+        let (first, second) = (room.path().join("d1/i.img"), room.path().join("d2/i.img"));
+        for path in [&first, &second] {
+            std::fs::create_dir(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "image").unwrap();
+        }
+        // Stands for the path relative to the present directory.
+        let target = TargetSpec::Image { path: second.clone(), size: Some(Bytes::gib(1)) };
+        let place = |known: Option<&RecordedTarget>| located(&target, known).target.path().unwrap().to_path_buf();
+        assert_eq!(place(Some(&known(&first))), first);
+        assert_eq!(place(None), second);
+        std::fs::remove_file(&first).unwrap();
+        assert_eq!(place(Some(&known(&first))), second, "it has moved");
+        assert_eq!(located(&target, Some(&known(&first))).moved_from, Some(first.clone()));
+        let shard = RecordedTarget { identity: None, ..known(&first) };
+        assert_eq!(place(Some(&shard)), first, "nothing proves that it has moved");
+        std::fs::remove_file(&second).unwrap();
+        assert_eq!(place(Some(&known(&first))), first, "the error names this place");
+    }
+
+    #[test]
+    fn every_aging_has_its_own_identity() {
+        let identity = |spec: &AgeSpec| new_identity(spec, Path::new("run"));
+        let image = spec("image:k.img,size=1G");
+        assert_eq!(identity(&image).unwrap().len(), 16);
+        assert_ne!(identity(&image), identity(&image));
+        assert_eq!(identity(&spec("memory:1G")), None);
+        assert_eq!(identity(&AgeSpec { shard: Some((0, 2)), ..image }), None);
+    }
+
+    #[test]
+    fn free_extents_are_not_part_of_the_files() {
+        assert_eq!(of_files("0123-4567"), of_files("0123-89ab"));
+        assert_eq!(of_files("0123"), "0123");
+    }
+}
