@@ -146,7 +146,7 @@ fn aging(verb: &str, arguments: &ArgMatches) -> Option<Aging> {
 }
 
 fn image(aging: &Aging) -> Option<&Path> {
-    match aging.spec.place() {
+    match aging.spec.local_target() {
         Some(TargetSpec::Image { path, .. }) => Some(path),
         _ => None,
     }

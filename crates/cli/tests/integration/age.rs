@@ -103,6 +103,27 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
 }
 
 #[test]
+fn relative_target_belongs_to_the_directory_of_the_start() {
+    let room = temporary_directory();
+    let [first, second, moved] = ["d1", "d2", "d3"].map(|name| room.path().join(name));
+    for (folder, seed) in [(&first, 1), (&second, 2)] {
+        std::fs::create_dir(folder).expect("make a folder");
+        succeeds(folder, &format!("age aged --out run --seed {seed} --max-overwrites 2 {SMALL}"));
+    }
+    succeeds(&second, "age --resume ../d1/run --overwrites 3");
+    succeeds(&second, "verify ../d1/run");
+    succeeds(&second, "verify run");
+    std::fs::rename(&first, &moved).expect("move the folder");
+    succeeds(&moved, "age --resume run --overwrites 4");
+    succeeds(&moved, "verify run");
+    succeeds(&second, "age --resume ../d3/run --overwrites 5");
+    // The directory of another aging does not stand for the one that is gone.
+    std::fs::remove_dir_all(moved.join("aged")).expect("remove the target");
+    ends(&second, "age --resume ../d3/run --overwrites 6", 3);
+    succeeds(&second, "verify run");
+}
+
+#[test]
 fn new_limits_replan_from_the_reached_state() {
     let directory = temporary_directory();
     let line = format!("age aged --out run --max-overwrites 2 {SMALL}");

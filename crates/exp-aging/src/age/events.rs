@@ -27,7 +27,7 @@ pub enum Event {
     Ranks(Vec<Member>),
     /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
-    /// The target that the run made, or its new place.
+    /// The target that the run made, or its new path.
     Target(RecordedTarget),
     /// Files that differed from the checkpoint after an interruption.
     Reconciled(Reconciliation),

@@ -20,8 +20,8 @@ impl ExtendedSpec {
         Self { spec, replans: Vec::new() }
     }
 
-    /// Returns the course of a run of `spec` after these events: the last specification and the limits after it, at the
-    /// place of its target.
+    /// Returns the course of a run of `spec` after these events: the last specification and the limits after it, with
+    /// the path of its target.
     pub(crate) fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
         let mut course = Self::new(spec.clone());
         for event in events {
@@ -47,7 +47,7 @@ impl ExtendedSpec {
         }
     }
 
-    /// Returns whether both have the same plan. A time limit only ends its execution, so it is ignored, as is the place of
+    /// Returns whether both have the same plan. A time limit only ends its execution, so it is ignored, as is the path of
     /// the target.
     pub(crate) fn plans_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()

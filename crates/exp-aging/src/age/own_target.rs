@@ -1,4 +1,4 @@
-//! The target of a run: where it is, and whether it is still the one that the run aged.
+//! The target of a run: its path, and whether it is still the one that the run aged.
 
 use super::Age;
 use super::events::Event;
@@ -48,17 +48,17 @@ impl RecordedTarget {
     }
 }
 
-/// The target of a specification, at the place where this process finds it.
+/// The target of a specification, at the path where this process finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocatedTarget {
     pub(super) target: TargetSpec,
     /// It is still the one that the run aged.
     is_checked: bool,
-    /// Its place in the record, if nothing is there now.
+    /// Its path in the record, if nothing is there now.
     moved_from: Option<PathBuf>,
 }
 
-/// Returns the specification with the place of its target. A relative path belongs to the working directory at the start
+/// Returns the specification with the absolute path of its target. A relative path belongs to the working directory at the start
 /// of the run. If nothing is there now, the run may have moved with its target.
 pub(super) fn locate(spec: AgeSpec, recorded: &Recorded<Age>) -> AgeSpec {
     let find = |target| located(target, RecordedTarget::in_record(recorded));
@@ -146,7 +146,7 @@ fn check(spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
     };
     let Some(difference) = difference(spec, known, &examined).or_else(layout) else { return Ok(()) };
     let found = match &located.moved_from {
-        Some(place) => format!("{difference}, and nothing is at {} any more", place.display()),
+        Some(path) => format!("{difference}, and nothing is at {} any more", path.display()),
         None => difference,
     };
     Err(TargetError::refused(&located.target, found, "restore the target of this run, or age again").into())
@@ -235,13 +235,13 @@ pub(super) fn report_repairs(done: &Reconciliation, spec: &AgeSpec, progress: &d
     if files == 0 {
         return;
     }
-    let place = match spec.target {
+    let kind = match spec.target {
         Some(TargetSpec::Image { .. }) => "image",
         Some(TargetSpec::Device(_)) => "device",
         _ => "directory",
     };
     let were = if files == 1 { "was" } else { "were" };
-    progress.say(&format!("{} of the {place} {were} repaired", number_of(files, "file")));
+    progress.say(&format!("{} of the {kind} {were} repaired", number_of(files, "file")));
 }
 
 #[cfg(test)]
@@ -305,16 +305,16 @@ mod tests {
         }
         // Stands for the path relative to the present directory.
         let target = TargetSpec::Image { path: second.clone(), size: Some(Bytes::gib(1)) };
-        let place = |known: Option<&RecordedTarget>| located(&target, known).target.path().unwrap().to_path_buf();
-        assert_eq!(place(Some(&known(&first))), first);
-        assert_eq!(place(None), second);
+        let path_of = |known: Option<&RecordedTarget>| located(&target, known).target.path().unwrap().to_path_buf();
+        assert_eq!(path_of(Some(&known(&first))), first);
+        assert_eq!(path_of(None), second);
         std::fs::remove_file(&first).unwrap();
-        assert_eq!(place(Some(&known(&first))), second, "it has moved");
+        assert_eq!(path_of(Some(&known(&first))), second, "it has moved");
         assert_eq!(located(&target, Some(&known(&first))).moved_from, Some(first.clone()));
         let shard = RecordedTarget { identity: None, ..known(&first) };
-        assert_eq!(place(Some(&shard)), first, "nothing proves that it has moved");
+        assert_eq!(path_of(Some(&shard)), first, "nothing proves that it has moved");
         std::fs::remove_file(&second).unwrap();
-        assert_eq!(place(Some(&known(&first))), first, "the error names this place");
+        assert_eq!(path_of(Some(&known(&first))), first, "the error names this path");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     outcome
 }
 
-/// Reads the specification of the run in `path`, with the place of its target.
+/// Reads the specification of the run in `path`, with the absolute path of its target.
 ///
 /// # Errors
 /// It is not the record of an aging.
@@ -196,7 +196,7 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
 
 /// Returns the write order recorded by an earlier part of the run; incomplete if a part was killed.
 fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
-    match spec.place() {
+    match spec.local_target() {
         Some(TargetSpec::Image { path, .. }) if spec.record_order && continues => write_order::load(path).map(Some),
         _ => Ok(None),
     }
@@ -224,7 +224,7 @@ fn open_own(
     identity: Option<String>,
     context: &mut Context<'_, Age>,
 ) -> Result<MountedTarget, Failure> {
-    let image = match spec.place() {
+    let image = match spec.local_target() {
         Some(image @ TargetSpec::Image { size, .. }) if !continues && size.or(spec.size).is_some() => image,
         _ => return open_target(spec, continues, identity, context.erase().map(str::to_string)),
     };
@@ -246,7 +246,7 @@ fn open_target(
     erase: Option<String>,
 ) -> Result<MountedTarget, Failure> {
     let target = spec
-        .place()
+        .local_target()
         .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
     let target =
         open(target, &OpenOptions { identity: identity.clone(), ..open_options(spec, erase.clone(), continues) })?;

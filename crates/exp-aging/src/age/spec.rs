@@ -256,7 +256,7 @@ impl AgeSpec {
     }
 
     /// Returns the target with its path for this process. A continued run may have started in another directory.
-    pub fn place(&self) -> Option<&TargetSpec> {
+    pub fn local_target(&self) -> Option<&TargetSpec> {
         self.located.as_ref().map(|located| &located.target).or(self.target.as_ref())
     }
 
@@ -295,7 +295,7 @@ impl AgeSpec {
                 "cannot plan without a size: {what}\nhint: give the size of the volume with --size, such as --size 1G"
             ))
         };
-        let Some(target) = self.place() else { return Err(needs("no target given")) };
+        let Some(target) = self.local_target() else { return Err(needs("no target given")) };
         match target {
             TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size } => Ok(*size),
             TargetSpec::Image { path, size: None } => std::fs::metadata(path)

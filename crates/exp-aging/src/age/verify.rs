@@ -64,7 +64,7 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
         return Err(words(&format!("its execution has not ended\nhint: {hint}")));
     }
     let position = last_checkpoint(&recorded).map_or(0, |checkpoint| checkpoint.operation);
-    let target = match spec.place() {
+    let target = match spec.local_target() {
         Some(TargetSpec::Memory { .. }) => {
             return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
         }
