@@ -61,7 +61,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     directory.append_named(&[event])?;
     drop(directory);
     let outcome = conduct::<Age>(&spec, spec.seed, how);
-    if outcome.is_err() && has_only_a_request_since(&record) {
+    if outcome.is_err() && !record.is_partial() && has_only_a_request_since(&record) {
         RunDirectory::resume(path)?.take_back(&record)?;
     }
     outcome
