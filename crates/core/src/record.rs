@@ -195,6 +195,11 @@ impl RunDirectory {
         &self.path
     }
 
+    /// Returns the random identity of the run, in 32 hexadecimal digits.
+    pub fn identity(&self) -> &str {
+        &self.identity.run
+    }
+
     /// Events of earlier, interrupted parts of this run.
     pub fn earlier_events(&self) -> &[Event] {
         &self.earlier
@@ -333,12 +338,16 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Drops everything that was recorded since `record` was read, after a continued run failed to start.
+    /// Drops the events that were recorded since `record` was read, after a continued run failed to start. Facts that were
+    /// added since then stay.
     ///
     /// # Errors
-    /// As ftruncate(2) and [`Self::finish`].
+    /// As ftruncate(2), [`Self::append`] and [`Self::finish`].
     pub fn take_back(&mut self, record: &Record) -> Result<(), RecordError> {
         self.events.set_len(record.valid_event_bytes).map_err(io_error("shorten", &self.path.join("events.jsonl")))?;
+        if record.identity.as_ref() != Some(&self.identity) {
+            self.identify()?;
+        }
         record.summary.as_ref().map_or(Ok(()), |summary| self.finish(summary))
     }
 

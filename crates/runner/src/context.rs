@@ -42,6 +42,11 @@ impl<'a, R: Run> Context<'a, R> {
         self.directory.path()
     }
 
+    /// Returns the random identity of the run, in 32 hexadecimal digits.
+    pub fn identity(&self) -> &str {
+        self.directory.identity()
+    }
+
     /// Returns the records of all steps that are done, also in earlier parts of the run.
     pub fn recorded(&self) -> &Recorded<R> {
         &self.recorded

@@ -69,6 +69,12 @@ fn failed_start_leaves_a_complete_run_as_it_was() {
     assert!(Record::open(&path).unwrap().is_partial());
     RunDirectory::resume(&path).unwrap().take_back(&record).unwrap();
     assert_eq!(files(), before);
+    let mut run = RunDirectory::resume(&path).unwrap();
+    run.reopen_finished().unwrap();
+    run.add_environment(&Environment([("target.size".to_string(), json!(7))].into())).unwrap();
+    run.take_back(&record).unwrap();
+    drop(run);
+    assert!(!Record::open(&path).unwrap().is_partial(), "its identity covers the added facts");
 }
 
 #[test]

@@ -178,7 +178,7 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
     let start = Start::of(&course.spec, context.recorded());
     own_target::check_once(&mut course.spec, context.recorded())?;
     let earlier = earlier_order(&course.spec, start.continues)?;
-    let identity = if start.continues { None } else { own_target::new_identity(&course.spec, context.path()) };
+    let identity = if start.continues { None } else { own_target::new_identity(&course.spec, context.identity()) };
     let target = open_own(&course.spec, start.continues, identity.clone(), context)?;
     let moved = || RecordedTarget::moved(&target, &course.spec, context.recorded());
     let new_target = if start.continues { moved() } else { RecordedTarget::of(&target, identity) };

@@ -25,7 +25,7 @@ fn imports_are_ordered_by_date_of_measurement() {
         written(&source, hyperfine, day);
         HYPERFINE.import(&source, &directory.path().join("runs").join(name)).unwrap();
     }
-    let found = entries(&[directory.path().join("runs")]).unwrap();
+    let found = entries(&crate::compare::REGISTRY, &[directory.path().join("runs")]).unwrap();
     let order: Vec<_> = found.iter().map(|entry| (entry.name(), entry.date.clone().unwrap())).collect();
     let wanted = [("b", "1970-01-02T00:00:00Z"), ("a", "1970-01-03T00:00:00Z")];
     assert_eq!(order, wanted.map(|(name, date)| (name.to_string(), date.to_string())));
