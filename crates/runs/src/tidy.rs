@@ -32,8 +32,8 @@ pub struct RemovableRun {
 }
 
 impl RemovableRun {
-    /// Checks that it may be removed. Refuses a link, a directory without all marks of a record or with files that
-    /// senesce did not create, a run in progress, and a directory with a mount or a loop device's file inside.
+    /// Checks that it may be removed. Refuses a link, a run in progress, and a directory without all marks of a record. It also
+    /// refuses one if a mount, a loop device's file or a file that senesce did not create is inside.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
         let found = path.symlink_metadata().map_err(failed("inspect", path))?;
