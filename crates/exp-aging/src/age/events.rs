@@ -29,6 +29,8 @@ pub enum Event {
     Rehearsal(Box<Rehearsal>),
     /// The target that the run made, or its new path.
     Target(RecordedTarget),
+    /// From here on a continued run may change its target.
+    Continued,
     /// Files that differed from the checkpoint after an interruption.
     Reconciled(Reconciliation),
     /// The state at one time.

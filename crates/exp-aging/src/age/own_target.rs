@@ -13,7 +13,7 @@ use senesce_runner::Recorded;
 use senesce_volume::claim::TargetDirectory;
 use senesce_volume::{FileSystem, MarkedAs, MountedTarget, OpenOptions, TargetError, TargetSpec, marked_as, visit};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The target at the start of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,20 +22,22 @@ pub struct RecordedTarget {
     pub identity: Option<String>,
     /// Absolute path.
     pub path: PathBuf,
+    /// Absolute path of the run directory.
+    pub run: PathBuf,
     /// Size of the image, the device or the file system of the directory.
     pub capacity: Bytes,
 }
 
 impl RecordedTarget {
-    pub(super) fn of(target: &MountedTarget, identity: Option<String>) -> Option<Self> {
-        let path = absolute(target.spec().path()?);
-        Some(Self { identity, path, capacity: target.capacity() })
+    pub(super) fn of(target: &MountedTarget, identity: Option<String>, run: &Path) -> Option<Self> {
+        let path = path_of(target.spec())?;
+        Some(Self { identity, path, run: real(run), capacity: target.capacity() })
     }
 
-    /// Returns the target of a continued run if it has moved.
-    pub(super) fn moved(target: &MountedTarget, spec: &AgeSpec, recorded: &Recorded<Age>) -> Option<Self> {
-        spec.located.as_ref()?.moved_from.as_ref()?;
-        Self::of(target, Self::in_record(recorded)?.identity.clone())
+    /// Returns the target of a continued run if it or its record has moved.
+    pub(super) fn moved(target: &MountedTarget, recorded: &Recorded<Age>, run: &Path) -> Option<Self> {
+        let known = Self::in_record(recorded)?;
+        Self::of(target, known.identity.clone(), run).filter(|now| (&now.path, &now.run) != (&known.path, &known.run))
     }
 
     /// Returns the target in the record of a run.
@@ -53,27 +55,48 @@ pub struct LocatedTarget {
     pub(super) target: TargetSpec,
     /// It is still the one that the run aged.
     is_checked: bool,
-    /// Its path in the record, if nothing is there now.
+    /// Its path in the record, if it was copied or moved with its record.
     moved_from: Option<PathBuf>,
 }
 
 /// Returns the specification with the absolute path of its target. A relative path belongs to the working directory at the start
-/// of the run. If nothing is there now, the run may have moved with its target.
-pub(super) fn locate(spec: AgeSpec, recorded: &Recorded<Age>) -> AgeSpec {
-    let find = |target| located(target, RecordedTarget::in_record(recorded));
+/// of the run. If its record `run` was copied or moved together with the target, their relative position is still the same.
+pub(super) fn locate(spec: AgeSpec, recorded: &Recorded<Age>, run: &Path) -> AgeSpec {
+    let find = |target| located(target, RecordedTarget::in_record(recorded), &real(run));
     let located = spec.located.clone().or_else(|| spec.target.as_ref().map(find));
     AgeSpec { located, ..spec }
 }
 
-fn located(target: &TargetSpec, known: Option<&RecordedTarget>) -> LocatedTarget {
+fn located(target: &TargetSpec, known: Option<&RecordedTarget>, run: &Path) -> LocatedTarget {
     let as_given = LocatedTarget { target: target.clone(), is_checked: false, moved_from: None };
-    let known = known.zip(target.path()).filter(|(known, path)| absolute(path) != known.path);
-    let Some((known, path)) = known else { return as_given };
-    let has_moved = known.identity.is_some() && !known.path.exists() && path.exists();
-    match has_moved {
-        true => LocatedTarget { moved_from: Some(known.path.clone()), ..as_given },
-        false => LocatedTarget { target: at(target, &known.path), ..as_given },
+    let Some(known) = known else { return as_given };
+    let has_place = matches!(target, TargetSpec::Image { .. } | TargetSpec::Directory(_)) && known.identity.is_some();
+    let beside = || real(&run.join(from_to(&known.run, &known.path)));
+    match (has_place && known.run != run).then(beside).filter(|path| path.exists() && *path != known.path) {
+        Some(path) => LocatedTarget { target: at(target, &path), moved_from: Some(known.path.clone()), ..as_given },
+        None => LocatedTarget { target: at(target, &known.path), ..as_given },
     }
+}
+
+/// Returns the relative path from one absolute path to another.
+fn from_to(from: &Path, to: &Path) -> PathBuf {
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
+}
+
+/// Returns the absolute path of an image or a directory without links, and that of a device as it was given: the number of a
+/// drive can change.
+fn path_of(target: &TargetSpec) -> Option<PathBuf> {
+    match target {
+        TargetSpec::Device(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+        _ => target.path().map(real),
+    }
+}
+
+/// Returns the absolute path without links, if it exists.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
 }
 
 fn at(target: &TargetSpec, path: &Path) -> TargetSpec {
@@ -84,10 +107,6 @@ fn at(target: &TargetSpec, path: &Path) -> TargetSpec {
         TargetSpec::Directory(_) => TargetSpec::Directory(path),
         TargetSpec::Memory { size } => TargetSpec::Memory { size: *size },
     }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 /// Returns the identity of a new aging: the first 16 digits of that of its run; `None` if nothing can compare it later.
@@ -131,19 +150,38 @@ fn check(spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
             let marker = marked_as(path)?;
             ExaminedTarget { file_system: None, capacity: Bytes(0), marker, files: None }
         }
-        target => examine(spec, target, expected.is_some())?,
+        target => match examine(spec, target, expected.is_some()) {
+            // Without a replay of its journal, an interrupted target may not be readable. It is checked again after that.
+            Err(_) if expected.is_none() => return Ok(()),
+            examined => examined?,
+        },
     };
     let known = RecordedTarget::in_record(recorded);
     let layout = || {
         let (expected, found) = expected.as_ref().zip(examined.files.as_ref())?;
         (expected != found).then(|| "its layout is not the one at the end of the run".to_string())
     };
-    let Some(difference) = difference(spec, known, &examined).or_else(layout) else { return Ok(()) };
+    match difference(spec, known, &examined).or_else(layout) {
+        Some(difference) => Err(refused(located, difference)),
+        None => Ok(()),
+    }
+}
+
+fn refused(located: &LocatedTarget, difference: String) -> Failure {
     let found = match &located.moved_from {
-        Some(path) => format!("{difference}, and nothing is at {} any more", path.display()),
+        Some(path) => format!("{difference} (at the start of the run, the target was {})", path.display()),
         None => difference,
     };
-    Err(TargetError::refused(&located.target, found, "restore the target of this run, or age again").into())
+    TargetError::refused(&located.target, found, "restore the target of this run, or age again").into()
+}
+
+/// Refuses the mounted and locked target of a continued run if it is not the one which the run aged.
+pub(super) fn check_mounted(target: &MountedTarget, spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
+    let Some(located) = &spec.located else { return Ok(()) };
+    match difference_of(target, spec, recorded)? {
+        Some(difference) => Err(refused(located, difference)),
+        None => Ok(()),
+    }
 }
 
 fn examine(spec: &AgeSpec, target: &TargetSpec, with_files: bool) -> Result<ExaminedTarget, Failure> {
@@ -252,7 +290,12 @@ mod tests {
     }
 
     fn known(path: &Path) -> RecordedTarget {
-        RecordedTarget { identity: Some(IDENTITY.into()), path: path.into(), capacity: Bytes::gib(1) }
+        RecordedTarget {
+            identity: Some(IDENTITY.into()),
+            path: path.into(),
+            run: path.with_file_name("run"),
+            capacity: Bytes::gib(1),
+        }
     }
 
     #[test]
@@ -290,25 +333,28 @@ mod tests {
     }
 
     #[test]
-    fn relative_target_belongs_to_the_directory_of_the_start() {
+    fn target_belongs_to_its_record() {
         let room = tempfile::tempdir().unwrap();
-        let (first, second) = (room.path().join("d1/i.img"), room.path().join("d2/i.img"));
+        let room = real(room.path());
+        let (first, second) = (room.join("d1/i.img"), room.join("d2/i.img"));
         for path in [&first, &second] {
-            std::fs::create_dir(path.parent().unwrap()).unwrap();
+            std::fs::create_dir_all(path.with_file_name("run")).unwrap();
             std::fs::write(path, "image").unwrap();
         }
-        // Stands for the path relative to the present directory.
-        let target = TargetSpec::Image { path: second.clone(), size: Some(Bytes::gib(1)) };
-        let path_of = |known: Option<&RecordedTarget>| located(&target, known).target.path().unwrap().to_path_buf();
-        assert_eq!(path_of(Some(&known(&first))), first);
-        assert_eq!(path_of(None), second);
-        std::fs::remove_file(&first).unwrap();
-        assert_eq!(path_of(Some(&known(&first))), second, "it has moved");
-        assert_eq!(located(&target, Some(&known(&first))).moved_from, Some(first.clone()));
+        let target: TargetSpec = "image:i.img,size=1G".parse().unwrap();
+        let found = |known: &RecordedTarget, run: &Path| located(&target, Some(known), run);
+        let path_of =
+            |known: &RecordedTarget, run: &str| found(known, &room.join(run)).target.path().unwrap().to_path_buf();
+        assert_eq!(path_of(&known(&first), "d1/run"), first, "whatever the working directory");
+        assert_eq!(path_of(&known(&first), "d2/run"), second, "both were copied");
+        assert_eq!(found(&known(&first), &room.join("d2/run")).moved_from, Some(first.clone()));
+        assert_eq!(path_of(&known(&first), "d1/run2"), first, "only the record was copied");
+        assert_eq!(path_of(&known(&first), "elsewhere/deep/run"), first, "only the record has moved");
         let shard = RecordedTarget { identity: None, ..known(&first) };
-        assert_eq!(path_of(Some(&shard)), first, "nothing proves that it has moved");
-        std::fs::remove_file(&second).unwrap();
-        assert_eq!(path_of(Some(&known(&first))), first, "the error names this path");
+        assert_eq!(path_of(&shard, "d2/run"), first, "nothing proves that it was copied");
+        std::fs::remove_file(&first).unwrap();
+        assert_eq!(path_of(&known(&first), "d1/run"), first, "the error names this path");
+        assert_eq!(located(&target, None, &room).target, target);
     }
 
     #[test]

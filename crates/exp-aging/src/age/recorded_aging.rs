@@ -45,6 +45,7 @@ impl<'a> RecordedAging<'a> {
                     found.forget_the_end();
                     found.rehearsal = Some(rehearsal);
                 }
+                Event::Continued => found.forget_the_end(),
                 Event::Reconciled(done) => {
                     found.forget_the_end();
                     found.repaired += differing_files(done);

@@ -49,7 +49,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     let (record, spec) = recorded(path)?;
     spec.check_clock()?;
     let recorded = Recorded::<Age>::of(&record)?;
-    let mut spec = own_target::locate(spec, &recorded);
+    let mut spec = own_target::locate(spec, &recorded, path);
     let course = ExtendedSpec::of(&spec, recorded.events());
     let Some(event) = extended_by(course, limits, &recorded, record.is_partial())? else {
         return conduct::<Age>(&spec, spec.seed, how);
@@ -62,7 +62,10 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     drop(directory);
     let outcome = conduct::<Age>(&spec, spec.seed, how);
     if outcome.is_err() && !record.is_partial() && has_only_a_request_since(&record) {
-        RunDirectory::resume(path)?.take_back(&record)?;
+        let taken_back = RunDirectory::resume(path).and_then(|mut run| run.take_back(&record));
+        if let Err(error) = taken_back {
+            how.progress.say(&format!("the record keeps the new limits: {error}"));
+        }
     }
     outcome
 }
@@ -73,7 +76,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
 /// It is not the record of an aging.
 pub fn spec_of_run(path: &Path) -> Result<AgeSpec, Failure> {
     let (record, spec) = recorded(path)?;
-    Ok(own_target::locate(spec, &Recorded::of(&record)?))
+    Ok(own_target::locate(spec, &Recorded::of(&record)?, path))
 }
 
 /// Returns whether `path` is the run directory of an aging.
@@ -153,7 +156,10 @@ impl Start {
         let is_memory = matches!(spec.target, Some(TargetSpec::Memory { .. }));
         // An image in memory is written to its file only when it is closed.
         let of_target = |event: &&Event| {
-            !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_) | Event::Target(_))
+            !matches!(
+                event,
+                Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_) | Event::Target(_) | Event::Continued
+            )
         };
         let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
         if is_memory || (spec.in_memory && !closed) {
@@ -173,16 +179,19 @@ pub(crate) fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
 /// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, even if the
 /// run ends before it ages anything.
 pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
-    let mut course =
-        ExtendedSpec::of(&own_target::locate(spec.clone(), context.recorded()), context.recorded().events());
+    let located = own_target::locate(spec.clone(), context.recorded(), context.path());
+    let mut course = ExtendedSpec::of(&located, context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
     own_target::check_once(&mut course.spec, context.recorded())?;
     let earlier = earlier_order(&course.spec, start.continues)?;
     let identity = if start.continues { None } else { own_target::new_identity(&course.spec, context.identity()) };
     let target = open_own(&course.spec, start.continues, identity.clone(), context)?;
-    let moved = || RecordedTarget::moved(&target, &course.spec, context.recorded());
-    let new_target = if start.continues { moved() } else { RecordedTarget::of(&target, identity) };
+    let new_target = match start.continues {
+        true => RecordedTarget::moved(&target, context.recorded(), context.path()),
+        false => RecordedTarget::of(&target, identity, context.path()),
+    };
     if start.continues {
+        own_target::check_mounted(&target, &course.spec, context.recorded())?;
         context.progress.say(&format!("continuing after operation {}", start.operation));
     } else if !course.replans.is_empty() {
         // The state of earlier parts is lost with the memory: the run starts from operation 0 under its last limits.
@@ -303,6 +312,9 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     let rehearsal = rehearsal(course, context)?;
     if let Some(known) = age.new_target.take() {
         context.record_now(Event::Target(known))?;
+    }
+    if start.continues {
+        context.record_now(Event::Continued)?;
     }
     if !start.continues {
         let (progress, interrupt) = (context.progress, context.interrupt);

@@ -56,7 +56,7 @@ pub fn verify(path: &Path, layout: Option<&str>, progress: &dyn Progress) -> Res
         return Err(words("is not an aging"));
     }
     let recorded = Recorded::<Age>::of(&record)?;
-    let planned = own_target::locate(spec_of::<Age>(&record)?, &recorded);
+    let planned = own_target::locate(spec_of::<Age>(&record)?, &recorded, path);
     let course = ExtendedSpec::of(&planned, recorded.events());
     let spec = &course.spec;
     if !execution_ended(&recorded) {
@@ -117,7 +117,7 @@ fn verified_layout(found: Result<Option<String>, Failure>, expected: &str) -> Re
 fn execution_ended(recorded: &Recorded<Age>) -> bool {
     let last = recorded.events().rev().find_map(|event| match event {
         Event::Executed(_) => Some(true),
-        Event::Checkpoint(_) | Event::Sample(_) => Some(false),
+        Event::Continued | Event::Checkpoint(_) | Event::Sample(_) => Some(false),
         _ => None,
     });
     last == Some(true)
