@@ -7,7 +7,6 @@ mod plan;
 mod rank_repetitions;
 pub mod ranks;
 pub mod results;
-mod same_target;
 pub mod spec;
 
 pub(crate) use results::Results;
@@ -104,10 +103,8 @@ impl Run for Bench {
         }
         let limits = spec.limits().apply()?;
         let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
-        let facts = target.environment();
-        same_target::check(spec, &facts, context.recorded())?;
         context.add_environment(limits.environment())?;
-        context.add_environment(&facts)?;
+        context.add_environment(&target.environment())?;
         Ok(Self::Alone(Box::new(target), limits))
     }
 
