@@ -6,8 +6,10 @@
 //! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step. The first event
 //! is the identity of the run with the checksums of `plan.toml` and `env.json`; it is repeated when `env.json` changes.
 
+mod change;
 mod data;
 mod error;
+pub mod files;
 mod folder;
 mod histogram;
 mod identity;
@@ -29,6 +31,7 @@ use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
+use files::{ENVIRONMENT, EVENTS, PLAN, SUMMARY};
 use folder::{CreatedFolders, RunFolder};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
@@ -104,7 +107,7 @@ impl RunDirectory {
         let (place, made) = RunFolder::make(path)?;
         let lock = place.lock()?;
         place.refuse_foreign()?;
-        if place.holds("plan.toml") {
+        if place.holds(PLAN) {
             place.check_ours()?;
             let record = Record::read_in(&place.within()?, path)?;
             let differences = record.plan.differences(plan);
@@ -113,16 +116,16 @@ impl RunDirectory {
             }
             return Self::reopen(place, lock, record, made);
         }
-        place.write("format", FORMAT.to_string().as_bytes())?;
+        place.write(files::FORMAT, FORMAT.to_string().as_bytes())?;
         let facts = pretty(environment);
-        place.write("env.json", &facts)?;
+        place.write(ENVIRONMENT, &facts)?;
         let text = toml::to_string_pretty(plan).map_err(|error| {
-            let name = path.join("plan.toml");
+            let name = path.join(PLAN);
             RecordError::Io(IoFailure::new("encode", name, io::Error::other(error.to_string())))
         })?;
         let files = FileSums { plan: sum(text.as_bytes()), environment: sum(&facts) };
-        // One that was killed before it had its plan may have left its events.
-        place.remove(lines::EVENTS)?;
+        // One that was killed before it had its plan may have left its identity; other events were refused above.
+        place.remove(EVENTS)?;
         let mut run = Self {
             path: path.into(),
             events: place.open_events()?,
@@ -139,7 +142,7 @@ impl RunDirectory {
         run.identify()?;
         run.sync()?;
         // Written last: a directory with a plan also has the identity of its run.
-        run.place.write("plan.toml", text.as_bytes())?;
+        run.place.write(PLAN, text.as_bytes())?;
         Ok(run)
     }
 
@@ -177,9 +180,7 @@ impl RunDirectory {
         let Record { path, events: earlier, summary, valid_event_bytes, held, identity, files, identity_bytes, .. } =
             record;
         let events = place.open_events()?;
-        events
-            .set_len(valid_event_bytes)
-            .map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
+        events.set_len(valid_event_bytes).map_err(io_error("drop the torn last line of", &path.join(EVENTS)))?;
         let (started, finished, is_identified) = (Instant::now(), summary.is_some(), identity.is_some());
         let identity = identity.map_or_else(|| Identity::draw(files, &path), Ok)?;
         let mut run =
@@ -227,8 +228,13 @@ impl RunDirectory {
         self.write(&named_lines(self.started, events))
     }
 
+    /// Returns the number of the last line in `events.jsonl`, from 1. Lines of a [`Witness`] are not counted.
+    pub fn last_line(&self) -> usize {
+        self.held.lines()
+    }
+
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
-        let path = self.path.join("events.jsonl");
+        let path = self.path.join(EVENTS);
         let before = self.events.metadata().map_err(io_error("inspect", &path))?.len();
         let held = self.held.and_written(lines.as_bytes(), &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
@@ -256,7 +262,8 @@ impl RunDirectory {
     /// the run recorded.
     pub fn discard(self) {
         if self.earlier.is_empty() && !self.finished {
-            for name in ["plan.toml", "events.jsonl", "env.json", "format", "lock"] {
+            // The events first: a folder with events and without a plan is kept as an incomplete copy of a run.
+            for name in [EVENTS].into_iter().chain(files::FILES.into_iter().rev()) {
                 let _ = self.place.remove(name);
             }
             self.made.remove();
@@ -268,7 +275,7 @@ impl RunDirectory {
     /// # Errors
     /// As dup(2).
     pub fn witness(&self) -> Result<Witness, RecordError> {
-        let path = self.path.join("events.jsonl");
+        let path = self.path.join(EVENTS);
         let events = self.events.try_clone().map_err(io_error("duplicate the descriptor of", &path))?;
         Ok(Witness { events, path, started: self.started })
     }
@@ -278,7 +285,7 @@ impl RunDirectory {
     /// # Errors
     /// As fdatasync(2).
     pub fn sync(&self) -> Result<(), RecordError> {
-        self.events.sync_data().map_err(io_error("sync", &self.path.join("events.jsonl")))
+        self.events.sync_data().map_err(io_error("sync", &self.path.join(EVENTS)))
     }
 
     /// Stores a latency histogram (V2 deflate format of HdrHistogram) as `histograms/NAME.hdr`.
@@ -294,61 +301,15 @@ impl RunDirectory {
         self.place.write_histogram(&file, &bytes)
     }
 
-    /// Adds facts to `env.json`, such as those of the target.
-    ///
-    /// # Errors
-    /// [`RecordError::NotARun`] if the existing facts are invalid, [`RecordError::Altered`] if senesce did not write them; those of
-    /// reading them; as [`Self::append`] and [`write_atomically`].
-    pub fn add_environment(&mut self, environment: &Environment) -> Result<(), RecordError> {
-        let name = "env.json";
-        let text = overview::read_file(&self.place.within()?, &self.path, name)?;
-        let text = text.map_err(io_error("read", &self.path.join(name)))?;
-        let mut all: Environment =
-            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
-        all.0.extend(environment.0.clone());
-        let (before, new) = (sum(&text), pretty(&all));
-        let plan = self.identity.plan.clone();
-        self.identity.check(&FileSums { plan, environment: before.clone() }, &self.path)?;
-        if sum(&new) == before {
-            return Ok(());
-        }
-        // Facts such as a label do not make a run newer.
-        let modified = self.events.metadata().and_then(|found| found.modified());
-        // First both are valid: a kill leaves one of them.
-        self.identity.environment = vec![before, sum(&new)];
-        self.identify()?;
-        self.sync()?;
-        self.place.write(name, &new)?;
-        self.identity.environment.remove(0);
-        self.identify()?;
-        if let Ok(modified) = modified {
-            let _ = self.events.set_modified(modified);
-        }
-        Ok(())
-    }
-
     /// Completes the run: writes `summary.json` last and atomically.
     ///
     /// # Errors
     /// As [`Self::sync`] and [`write_atomically`].
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RecordError> {
         self.sync()?;
-        self.place.write("summary.json", &pretty(summary))?;
+        self.place.write(SUMMARY, &pretty(summary))?;
         self.finished = true;
         Ok(())
-    }
-
-    /// Drops the events that were recorded since `record` was read, after a continued run failed to start. Facts that were
-    /// added since then stay.
-    ///
-    /// # Errors
-    /// As ftruncate(2), [`Self::append`] and [`Self::finish`].
-    pub fn take_back(&mut self, record: &Record) -> Result<(), RecordError> {
-        self.events.set_len(record.valid_event_bytes).map_err(io_error("shorten", &self.path.join("events.jsonl")))?;
-        if record.identity.as_ref() != Some(&self.identity) {
-            self.identify()?;
-        }
-        record.summary.as_ref().map_or(Ok(()), |summary| self.finish(summary))
     }
 
     /// Reopens a complete run, to continue it under new limits.
@@ -356,7 +317,7 @@ impl RunDirectory {
     /// # Errors
     /// As unlink(2).
     pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
-        self.place.remove("summary.json")?;
+        self.place.remove(SUMMARY)?;
         self.finished = false;
         Ok(())
     }

@@ -65,7 +65,7 @@ impl<'a, R: Run> Context<'a, R> {
     /// Records an event at once, for long steps that continue where they stopped.
     pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&event))?;
-        self.recorded.add(self.directory.seconds(), RecordedEvent::Own(event));
+        self.recorded.add(self.directory.last_line(), self.directory.seconds(), RecordedEvent::Own(event));
         Ok(())
     }
 
@@ -160,20 +160,21 @@ impl<'a, R: Run> Context<'a, R> {
 
     pub(crate) fn note(&mut self, common: Common) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&common))?;
-        self.recorded.add(self.directory.seconds(), RecordedEvent::Common(common));
+        self.recorded.add(self.directory.last_line(), self.directory.seconds(), RecordedEvent::Common(common));
         Ok(())
     }
 
     /// Writes the events of the step so far, all or none, so that they count even if the step fails later.
     pub fn keep_pending(&mut self) -> Result<(), Failure> {
         let pending = std::mem::take(&mut self.pending);
+        let first = self.directory.last_line() + 1;
         self.directory.append_named(&pending)?;
-        for pending in pending {
+        for (line, pending) in (first..).zip(pending) {
             let entry = match pending {
                 Pending::Own(event) => RecordedEvent::Own(event),
                 Pending::Common(common) => RecordedEvent::Common(common),
             };
-            self.recorded.add(self.directory.seconds(), entry);
+            self.recorded.add(line, self.directory.seconds(), entry);
         }
         Ok(())
     }

@@ -119,19 +119,14 @@ impl<R: Run> Recorded<R> {
                 true => RecordedEvent::Common(Common::deserialize(named).map_err(damaged)?),
                 false => RecordedEvent::Own(R::Event::deserialize(named).map_err(damaged)?),
             };
-            recorded.add_line(event.line, event.t, entry);
+            recorded.add(event.line, event.t, entry);
         }
         contradiction::check(record, &recorded)?;
         Ok(recorded)
     }
 
-    /// Adds an event that was just recorded.
-    pub(crate) fn add(&mut self, t: f64, entry: RecordedEvent<R::Event>) {
-        let line = self.lines.last().map_or(1, |last| last + 1);
-        self.add_line(line, t, entry);
-    }
-
-    fn add_line(&mut self, line: usize, t: f64, entry: RecordedEvent<R::Event>) {
+    /// Adds the event in a line, from 1.
+    pub(crate) fn add(&mut self, line: usize, t: f64, entry: RecordedEvent<R::Event>) {
         if let RecordedEvent::Common(Common::Done(done)) = &entry {
             self.done.insert(done.step.to_string());
         }

@@ -50,7 +50,10 @@ impl Run for Count {
         Ok(())
     }
 
-    fn end(self, spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+    fn end(self, spec: &UpTo, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let lines = |recorded: &Recorded<Self>| recorded.lines().map(|(line, _)| line).collect::<Vec<_>>();
+        let read = Recorded::of(&Record::open(context.path())?)?;
+        assert_eq!(lines(context.recorded()), lines(&read), "a running run knows the lines of its events");
         match spec.stuck.exists() {
             true => Err(Failure::new(ExitCode::RunFailed, "it is stuck")),
             false => Ok(()),

@@ -3,6 +3,7 @@
 
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::plan::shell_quote;
+use senesce_core::record::files::{self, MARKS};
 use senesce_core::record::{Overview, RecordError, RunLock};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
 use std::collections::BTreeSet;
@@ -10,12 +11,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
-
 /// Files that senesce writes into a run directory: the record, a report, block traces, and what a kill left of a file
 /// being written. `*` stands for any text.
-const FILES: [&str; 9] =
-    ["format", "plan.toml", "env.json", "events.jsonl", "summary.json", "lock", "report.html", "*.blocks", ".*.part"];
+const FILES: [&[&str]; 2] = [&files::FILES, &["report.html", "*.blocks", ".*.part"]];
 
 /// Folders that it makes there: histograms, shares of guests, and files of experiments.
 const FOLDERS: [&str; 9] =
@@ -108,7 +106,7 @@ fn others(path: &Path) -> Result<Vec<String>, Failure> {
         let entry = entry.map_err(failed("list", path))?;
         let is_folder = entry.file_type().map_err(failed("inspect", &entry.path()))?.is_dir();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let own: &[&str] = if is_folder { &FOLDERS } else { &FILES };
+        let own = if is_folder { FOLDERS.to_vec() } else { FILES.concat() };
         if !own.iter().any(|pattern| is_like(pattern, &name)) {
             names.push(name);
         }

@@ -1,8 +1,9 @@
 //! Folder and lock of a run.
 
 use super::FORMAT;
-use super::error::{RecordError, io_error, remedy_of_owner};
-use super::{limits, overview};
+use super::error::{RecordError, io_error, read_error, remedy_of_owner};
+use super::files::{self, ENVIRONMENT, EVENTS, HISTOGRAMS, LOCK, PLAN};
+use super::{limits, lines, overview};
 use crate::input::InputFolder;
 use crate::machine::owner_here;
 use crate::output::{self, Folder, NewFile, UntrustedLink};
@@ -12,11 +13,9 @@ use rustix::io::Errno;
 use senesce_sys::lock::Locked;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-const HISTOGRAMS: &str = "histograms";
 
 /// Created folders, innermost first.
 #[derive(Debug, Default)]
@@ -81,25 +80,30 @@ impl RunFolder {
     }
 
     fn check(&self) -> Result<(), RecordError> {
-        if self.holds("plan.toml") { self.check_ours() } else { self.refuse_foreign() }
+        if self.holds(PLAN) { self.check_ours() } else { self.refuse_foreign() }
     }
 
-    /// Refuses a folder that is neither a run nor the beginning of one. Its folder of histograms must not be a link.
+    /// Refuses a folder that is neither a run nor the beginning of one. Its folder of histograms must not be a link. The
+    /// beginning of a run has no plan and no event but its identity; other events are those of an incomplete copy.
     pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
-        let (is_run, within) = (self.holds("plan.toml"), self.within()?);
+        let (is_run, within) = (self.holds(PLAN), self.within()?);
         // A run killed before it had its plan has its format, and perhaps its environment and its identity.
         let is_begun = matches!(
-            overview::read_file(&within, &self.path, "format"),
+            overview::read_file(&within, &self.path, files::FORMAT),
             Ok(Ok(text)) if text == FORMAT.to_string().as_bytes()
         );
         let entries = within.entries().map_err(io_error("list", &self.path))?;
         let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
             Some(HISTOGRAMS) => kind == FileType::Directory,
-            Some("lock") => true,
-            Some("format" | "env.json" | "events.jsonl") if is_begun => kind == FileType::RegularFile,
+            Some(LOCK) => true,
+            Some(files::FORMAT | ENVIRONMENT | EVENTS) if is_begun => kind == FileType::RegularFile,
             _ => is_run,
         };
-        if entries.into_iter().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: self.path.clone() }) }
+        let records_nothing = || lines::read_events(&within, &self.path).is_ok_and(|found| found.records_nothing());
+        match entries.into_iter().all(is_ours) && (is_run || records_nothing()) {
+            true => Ok(()),
+            false => Err(RecordError::NotEmpty { path: self.path.clone() }),
+        }
     }
 
     /// Refuses to continue a run that another user may have written: another owner of its folder, a link to it, its plan or its
@@ -110,17 +114,45 @@ impl RunFolder {
         };
         look(rustix::fs::lstat(&self.path), &self.path)?;
         look(rustix::fs::fstat(&self.folder), &self.path)?;
-        let files = ["plan.toml", "events.jsonl"].into_iter().filter(|name| self.holds(name));
+        let files = [PLAN, EVENTS].into_iter().filter(|name| self.holds(name));
         files.into_iter().try_for_each(|name| look(self.folder.stat_of(OsStr::new(name)), &self.path.join(name)))
     }
 
     pub(super) fn open_events(&self) -> Result<File, RecordError> {
-        self.open_own("events.jsonl", OFlags::APPEND, 0o666)
+        self.open_own(EVENTS, OFlags::APPEND, 0o666)
+    }
+
+    /// Replaces the events with the first `bytes` of them and with `more`, and opens the new file. A kill leaves the old or
+    /// the new one.
+    pub(super) fn replace_events(&self, bytes: u64, more: &str) -> Result<File, RecordError> {
+        let (name, path) = (OsStr::new(EVENTS), self.path.join(EVENTS));
+        let mut kept = self.within()?.file(Path::new(EVENTS)).map_err(read_error("open", &path))?.take(bytes);
+        let old = self.folder.stat_of(name).map_err(|errno| io_error("inspect", &path)(errno.into()))?;
+        let new = NewFile::within(&self.folder, name, 0o666).map_err(io_error("create", &path))?;
+        // The user whose run root continues must be able to append to it later.
+        new.take_after(&old).map_err(io_error("set mode and owner of", &path))?;
+        let mut to = new.file();
+        io::copy(&mut kept, &mut to).map_err(io_error("write", &path))?;
+        to.write_all(more.as_bytes()).map_err(io_error("write", &path))?;
+        new.replace().map_err(io_error("rename into place", &path))?;
+        self.sync()?;
+        self.open_events()
+    }
+
+    /// Makes the names of its files durable.
+    pub(super) fn sync(&self) -> Result<(), RecordError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.folder, ".", flags, Mode::empty());
+        match opened.and_then(rustix::fs::fsync) {
+            // Some network file systems cannot synchronise a folder.
+            Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(io_error("sync", &self.path)(errno.into())),
+        }
     }
 
     pub(super) fn lock(&self) -> Result<Locked, RecordError> {
-        let name = self.path.join("lock");
-        let file = self.open_own("lock", OFlags::empty(), LOCK_MODE)?;
+        let name = self.path.join(LOCK);
+        let file = self.open_own(LOCK, OFlags::empty(), LOCK_MODE)?;
         keep_from_others(&file).map_err(|errno| io_error("set the mode of", &name)(errno.into()))?;
         let locked = Locked::within(file, LOCK_PATIENCE).map_err(|errno| io_error("lock", &name)(errno.into()))?;
         locked.ok_or_else(|| RecordError::InUse { path: self.path.clone() })

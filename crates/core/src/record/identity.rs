@@ -1,6 +1,7 @@
 //! The event that identifies a run: its random identity, and the checksums of `plan.toml` and `env.json`.
 
 use super::error::{RecordError, io_error};
+use super::files::{ENVIRONMENT, PLAN};
 use crate::machine;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,6 @@ use std::time::SystemTime;
 
 /// Kind of the event. It is the first of a record, and the last one counts.
 pub(super) const KIND: &str = "identity";
-
-pub(super) const PLAN: &str = "plan.toml";
-pub(super) const ENVIRONMENT: &str = "env.json";
 
 /// Digits of an identity: 128 bits in hexadecimal.
 const DIGITS: usize = 32;

@@ -2,6 +2,7 @@
 
 use super::data;
 use super::error::RecordError;
+use super::files;
 use crate::units::Bytes;
 use std::path::Path;
 
@@ -38,9 +39,9 @@ pub(super) const MOST_HISTOGRAM: Bytes = Bytes::mib(16);
 /// Returns the limit of a file of a run directory that is read or written whole.
 pub(super) fn of_file(name: &str) -> Bytes {
     match name {
-        "plan.toml" => MOST_PLAN,
-        "env.json" => MOST_ENVIRONMENT,
-        "format" => MOST_FORMAT,
+        files::PLAN => MOST_PLAN,
+        files::ENVIRONMENT => MOST_ENVIRONMENT,
+        files::FORMAT => MOST_FORMAT,
         _ => MOST_SUMMARY,
     }
 }
@@ -51,7 +52,7 @@ pub(super) fn check_file(name: &str, path: &Path, bytes: &[u8]) -> Result<(), Re
     if bytes.len() as u64 > most.0 {
         return Err(RecordError::TooLarge { path: path.into(), most });
     }
-    match name == "summary.json" && exceed_memory(bytes) {
+    match name == files::SUMMARY && exceed_memory(bytes) {
         true => Err(RecordError::TooLarge { path: path.into(), most: MOST_VALUES }),
         false => Ok(()),
     }
@@ -73,6 +74,10 @@ pub(super) struct EventMemory {
 }
 
 impl EventMemory {
+    pub(super) fn lines(self) -> usize {
+        self.lines
+    }
+
     /// Adds lines of text.
     ///
     /// # Errors

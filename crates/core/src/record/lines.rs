@@ -3,6 +3,7 @@
 use super::Event;
 use super::data::Data;
 use super::error::{RecordError, io_error, read_error};
+use super::files::EVENTS;
 use super::identity::{self, Identity};
 use super::limits::{EventMemory, MOST_LINE};
 use crate::input::InputFolder;
@@ -14,8 +15,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Instant;
-
-pub(super) const EVENTS: &str = "events.jsonl";
 
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_value(data).expect("event data are plain").into();
@@ -67,13 +66,21 @@ pub(super) struct Lines {
     pub events: Vec<Event>,
     /// Bytes of the lines of whole batches.
     pub valid_bytes: u64,
+    /// Memory of these lines.
     pub held: EventMemory,
     /// The last one.
     pub identity: Option<Identity>,
     pub identity_bytes: u64,
+    /// Whether there are whole lines of an incomplete last batch.
+    pub has_partial_batch: bool,
 }
 
 impl Lines {
+    /// Returns whether no line is an event besides the identity.
+    pub(super) fn records_nothing(&self) -> bool {
+        self.events.is_empty() && !self.has_partial_batch
+    }
+
     /// Takes an event that identifies the run; all of them must name the same run.
     fn identify(&mut self, event: &Event, bytes: u64) -> Result<(), String> {
         let next: Identity = serde_json::from_value(event.data.value()).map_err(|error| error.to_string())?;
@@ -99,7 +106,7 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
     let mut reader = BufReader::new(file.take(size));
     let (mut found, mut earlier) = (Lines::default(), EarlierLines::default());
     let (mut number, mut batch, mut read, mut whole) = (0, 0, 0, 0);
-    let mut line = Vec::new();
+    let (mut line, mut held) = (Vec::new(), EventMemory::default());
     loop {
         line.clear();
         reader.by_ref().take(MOST_LINE.0 + 1).read_until(b'\n', &mut line).map_err(io_error("read", path))?;
@@ -107,7 +114,7 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
             break;
         }
         number += 1;
-        let held = found.held.and(&line, path)?;
+        let with_line = held.and(&line, path)?;
         let damaged = |problem| RecordError::Damaged { path: path.clone(), line: number, problem };
         match decode(&line) {
             Ok((event, more)) => {
@@ -120,16 +127,17 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
                 if let Some(copied) = earlier.repeated(&line, &event, batch, number) {
                     return Err(damaged(format!("it repeats line {copied}")));
                 }
-                found.held = held;
+                held = with_line;
                 read += line.len() as u64;
                 if event.kind == identity::KIND {
                     found.identify(&event, line.len() as u64).map_err(damaged)?;
-                    found.valid_bytes = read;
+                    (found.valid_bytes, found.held) = (read, held);
                     continue;
                 }
                 found.events.push(Event { batch, line: number, ..event });
                 if !more {
-                    (whole, found.valid_bytes, batch) = (found.events.len(), read, batch + 1);
+                    (whole, batch) = (found.events.len(), batch + 1);
+                    (found.valid_bytes, found.held) = (read, held);
                 }
             }
             Err(problem) => {
@@ -141,6 +149,7 @@ pub(super) fn read_events(folder: &InputFolder, path: &Path) -> Result<Lines, Re
             }
         }
     }
+    found.has_partial_batch = found.events.len() > whole;
     found.events.truncate(whole);
     Ok(found)
 }

@@ -1,6 +1,7 @@
-//! A run directory without its events, for lists of thousands of runs.
+//! The small files of a run directory: enough for lists of thousands of runs, and the first part of a whole record.
 
 use super::error::{RecordError, read_error};
+use super::files::{self, ENVIRONMENT, PLAN, SUMMARY};
 use super::identity::{FileSums, sum};
 use super::{Environment, FORMAT, Plan, limits};
 use crate::failure::errno_message;
@@ -11,8 +12,7 @@ use std::path::{Path, PathBuf};
 /// Plan, environment and result of a run.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// Run directory, as the caller named it.
-    /// Path.
+    /// Path of the directory, as the caller named it.
     pub path: PathBuf,
     /// Content of `plan.toml`.
     pub plan: Plan,
@@ -42,20 +42,20 @@ impl Overview {
         let needed = |name: &str, called: &str| read(name)?.map_err(|error| unreadable(name, called, error));
         let text =
             |name: &str, called: &str| String::from_utf8(needed(name, called)?).map_err(|_| not_a_run(called.into()));
-        let format = text("format", FIRST)?;
+        let format = text(files::FORMAT, FIRST)?;
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
         }
-        let words = text("plan.toml", "plan.toml")?;
+        let words = text(PLAN, PLAN)?;
         let plan = toml::from_str(&words).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
         // Without it, times of an emulator would pass as those of a machine.
-        let text = needed("env.json", "env.json")?;
+        let text = needed(ENVIRONMENT, ENVIRONMENT)?;
         let files = FileSums { plan: sum(words.as_bytes()), environment: sum(&text) };
         let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
-        let summary = match read("summary.json")? {
+        let summary = match read(SUMMARY)? {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(read_error("read", &path.join("summary.json"))(error)),
+            Err(error) => return Err(read_error("read", &path.join(SUMMARY))(error)),
         };
         Ok((Self { path: path.into(), plan, environment, summary }, files))
     }

@@ -1,8 +1,9 @@
 //! The record of a run for reading.
 
 use super::error::RecordError;
-use super::identity::{FileSums, Identity};
-use super::lines::{self, Lines, read_events};
+use super::files::{ENVIRONMENT, EVENTS};
+use super::identity::{FileSums, Identity, Sum, sum};
+use super::lines::{Lines, read_events};
 use super::overview::{self, Overview};
 use super::{Event, data, limits};
 use crate::environment::Environment;
@@ -12,6 +13,28 @@ use crate::plan::Plan;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+/// Maximum number of reads while a running run replaces its environment.
+const MOST_READS: usize = 20;
+
+/// Reads again while the record seems altered, unless `environment` was the same before and after the last read.
+fn read_stable<T>(
+    mut read: impl FnMut() -> Result<T, RecordError>,
+    mut environment: impl FnMut() -> Option<Sum>,
+) -> Result<T, RecordError> {
+    let (mut found, mut before) = (read(), None);
+    for _ in 1..MOST_READS {
+        if !matches!(found, Err(RecordError::Altered { .. })) {
+            break;
+        }
+        let now = Some(environment());
+        if before == now {
+            break;
+        }
+        (before, found) = (now, read());
+    }
+    found
+}
 
 /// A run directory for reading; needs neither root nor the device.
 #[derive(Debug, Clone)]
@@ -43,16 +66,13 @@ impl Record {
     /// [`RecordError::TooLarge`] for files beyond their limits; those of reading.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = overview::open(path)?;
-        match Self::read_in(&folder, path) {
-            // The run may have replaced its environment between two reads.
-            Err(RecordError::Altered { .. }) => Self::read_in(&folder, path),
-            read => read,
-        }
+        let environment = || overview::read_file(&folder, path, ENVIRONMENT).ok()?.ok().map(|text| sum(&text));
+        read_stable(|| Self::read_in(&folder, path), environment)
     }
 
     pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
         let (Overview { path, plan, environment, summary }, files) = Overview::read_in(folder, path)?;
-        let Lines { events, valid_bytes: valid_event_bytes, held, identity, identity_bytes } =
+        let Lines { events, valid_bytes: valid_event_bytes, held, identity, identity_bytes, .. } =
             read_events(folder, &path)?;
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
@@ -63,7 +83,7 @@ impl Record {
         let summary = summary.map(decode).transpose().map_err(no_summary)?;
         if summary.is_some() && events.is_empty() {
             let problem = "it holds no event, and summary.json states that the run is complete".into();
-            return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
+            return Err(RecordError::Damaged { path: path.join(EVENTS), line: 1, problem });
         }
         match &identity {
             Some(identity) => identity.check(&files, &path)?,
@@ -71,7 +91,7 @@ impl Record {
             None if events.is_empty() => {}
             None => {
                 let problem = "the event that identifies the run is missing".into();
-                return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
+                return Err(RecordError::Damaged { path: path.join(EVENTS), line: 1, problem });
             }
         }
         Ok(Self { path, plan, environment, events, summary, identity, identity_bytes, files, valid_event_bytes, held })
@@ -94,5 +114,30 @@ impl Record {
     #[cfg(test)]
     pub(crate) fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
         super::read_histogram(&self.path, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a record that agrees with its environment from the read `agrees` on; returns whether it did, and the reads.
+    fn read(agrees: usize, environments: &[&str]) -> (bool, usize) {
+        let (mut reads, mut environments) = (0, environments.iter().cycle());
+        let one = || {
+            reads += 1;
+            if reads < agrees { Err(RecordError::Altered { path: ENVIRONMENT.into() }) } else { Ok(()) }
+        };
+        let found = read_stable(one, || environments.next().map(|text| sum(text.as_bytes())));
+        (found.is_ok(), reads)
+    }
+
+    #[test]
+    fn environment_that_is_being_replaced_is_not_altered() {
+        assert_eq!(read(1, &["one"]), (true, 1));
+        assert_eq!(read(4, &["one", "two", "three"]), (true, 4));
+        assert_eq!(read(4, &["one", "one"]), (false, 2), "it is stable");
+        assert_eq!(read(4, &["one", "two", "two"]), (false, 3), "it became stable");
+        assert_eq!(read(MOST_READS + 1, &["one", "two"]), (false, MOST_READS));
     }
 }

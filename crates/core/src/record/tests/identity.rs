@@ -132,3 +132,82 @@ fn events_without_identity_or_of_another_run_are_damage() {
         .unwrap();
     assert_eq!(damaged_line(&path), 3);
 }
+
+#[test]
+fn kill_while_events_are_taken_back_leaves_a_run_that_resumes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let record = complete(&path);
+    let (events, summary) = (path.join("events.jsonl"), path.join("summary.json"));
+    let mut run = RunDirectory::resume(&path).unwrap();
+    run.reopen_finished().unwrap();
+    run.append("sample", &json!(2)).unwrap();
+    run.add_environment(&facts("new")).unwrap();
+    let (before, opened) = (fs::read(&events).unwrap(), fs::File::open(&events).unwrap());
+    // As a kill after the events are replaced: the summary cannot be written.
+    fs::create_dir(&summary).unwrap();
+    assert!(run.take_back(&record).is_err());
+    fs::remove_dir(&summary).unwrap();
+    assert_eq!(opened.metadata().unwrap().len(), before.len() as u64, "the old events are replaced, not shortened");
+    assert_eq!(run.last_line(), 3);
+    drop(run);
+    let after = fs::read(&events).unwrap();
+    for (state, samples) in [(&before, 2), (&after, 1)] {
+        fs::write(&events, state).unwrap();
+        let found = Record::open(&path).unwrap();
+        assert_eq!((found.events.len(), found.is_partial(), &found.environment), (samples, true, &facts("new")));
+        RunDirectory::resume(&path).unwrap();
+    }
+    let mut run = RunDirectory::resume(&path).unwrap();
+    run.add_environment(&facts("newer")).unwrap();
+    run.take_back(&record).unwrap();
+    run.append("sample", &json!(3)).unwrap();
+    assert_eq!(run.last_line(), 4);
+    drop(run);
+    let found = Record::open(&path).unwrap();
+    assert_eq!((found.summary, found.environment), (record.summary, facts("newer")));
+    assert_eq!(found.events.iter().map(|event| event.line).collect::<Vec<_>>(), [2, 4]);
+}
+
+#[test]
+fn incomplete_copy_of_a_run_is_not_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    let begun = fs::read(path.join("events.jsonl")).unwrap();
+    run.append_named(&[json!({"sample": 1}), json!({"done": 1})]).unwrap();
+    drop(run);
+    let whole = fs::read(path.join("events.jsonl")).unwrap();
+    let first = begun.len() + whole[begun.len()..].iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for kept in [&whole[..], &whole[..first], &whole[begun.len()..]] {
+        fs::write(path.join("events.jsonl"), kept).unwrap();
+        let _ = fs::remove_file(path.join("plan.toml"));
+        assert!(matches!(RunDirectory::check(&path), Err(RecordError::NotEmpty { .. })));
+        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
+        assert_eq!(fs::read(path.join("events.jsonl")).unwrap(), kept);
+    }
+    for kept in [&whole[..0], &begun[..9], &begun[..], &whole[..begun.len() + 9]] {
+        fs::write(path.join("events.jsonl"), kept).unwrap();
+        let _ = fs::remove_file(path.join("plan.toml"));
+        drop(open(&path, "1G").unwrap());
+        assert!(Record::open(&path).unwrap().events.is_empty());
+    }
+}
+
+#[test]
+fn last_line_counts_identities_and_not_what_was_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    assert_eq!(run.last_line(), 1);
+    run.add_environment(&facts("one")).unwrap();
+    run.append_named(&[json!({"sample": 1}), json!({"done": 1})]).unwrap();
+    assert_eq!(run.last_line(), 5);
+    drop(run);
+    let whole = fs::read(path.join("events.jsonl")).unwrap();
+    fs::write(path.join("events.jsonl"), &whole[..whole.len() - 1]).unwrap();
+    let mut run = open(&path, "1G").unwrap();
+    assert_eq!(run.last_line(), 3, "the step is incomplete");
+    run.append("sample", &json!(2)).unwrap();
+    assert_eq!((run.last_line(), Record::open(&path).unwrap().events[0].line), (4, 4));
+}

@@ -1,0 +1,65 @@
+//! Changes of what a run recorded: a kill at any point leaves a record that can be read and resumed.
+
+use super::error::{RecordError, io_error};
+use super::files::{ENVIRONMENT, EVENTS};
+use super::identity::{self, FileSums, sum};
+use super::lines::line;
+use super::{Record, RunDirectory, damaged_environment, overview, pretty};
+use crate::environment::Environment;
+
+impl RunDirectory {
+    /// Adds facts to `env.json`, such as those of the target.
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] if the existing facts are invalid, [`RecordError::Altered`] if senesce did not write them; those of
+    /// reading them; as [`Self::append`] and [`super::write_atomically`].
+    pub fn add_environment(&mut self, environment: &Environment) -> Result<(), RecordError> {
+        let text = overview::read_file(&self.place.within()?, &self.path, ENVIRONMENT)?;
+        let text = text.map_err(io_error("read", &self.path.join(ENVIRONMENT)))?;
+        let mut all: Environment =
+            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
+        all.0.extend(environment.0.clone());
+        let (before, new) = (sum(&text), pretty(&all));
+        let plan = self.identity.plan.clone();
+        self.identity.check(&FileSums { plan, environment: before.clone() }, &self.path)?;
+        if sum(&new) == before {
+            return Ok(());
+        }
+        // Facts such as a label do not make a run newer.
+        let modified = self.events.metadata().and_then(|found| found.modified());
+        // First both are valid: a kill leaves one of them.
+        self.identity.environment = vec![before, sum(&new)];
+        self.identify()?;
+        self.sync()?;
+        self.place.write(ENVIRONMENT, &new)?;
+        // A crash of the machine must not leave the old facts with an identity that names only the new ones.
+        self.place.sync()?;
+        self.identity.environment.remove(0);
+        self.identify()?;
+        if let Ok(modified) = modified {
+            let _ = self.events.set_modified(modified);
+        }
+        Ok(())
+    }
+
+    /// Drops the events that were recorded since `record` was read, after a continued run failed to start. Facts that were
+    /// added since then stay.
+    ///
+    /// # Errors
+    /// As ftruncate(2), rename(2), [`Self::append`] and [`Self::finish`].
+    pub fn take_back(&mut self, record: &Record) -> Result<(), RecordError> {
+        let path = self.path.join(EVENTS);
+        if record.identity.as_ref() == Some(&self.identity) {
+            // One call, which also succeeds on a full disk.
+            self.events.set_len(record.valid_event_bytes).map_err(io_error("shorten", &path))?;
+            (self.held, self.identity_bytes) = (record.held, record.identity_bytes);
+        } else {
+            // The facts changed: events without an identity that covers them would be those of an altered run.
+            let text = line(self.started, identity::KIND, &self.identity);
+            let held = record.held.and_written(text.as_bytes(), &path)?;
+            self.events = self.place.replace_events(record.valid_event_bytes, &text)?;
+            (self.held, self.identity_bytes) = (held, record.identity_bytes + text.len() as u64);
+        }
+        record.summary.as_ref().map_or(Ok(()), |summary| self.finish(summary))
+    }
+}
