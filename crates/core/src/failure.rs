@@ -60,6 +60,11 @@ impl Failure {
         self.code
     }
 
+    /// Returns the error that it was made from, if it is of this type.
+    pub fn origin<E: Error + 'static>(&self) -> Option<&E> {
+        self.source.downcast_ref()
+    }
+
     /// Joins the error and its causes with `: `, outermost first.
     pub fn chain(&self) -> String {
         let mut text = self.source.to_string();

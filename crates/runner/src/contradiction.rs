@@ -28,9 +28,12 @@ pub(crate) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(
             // Readers of a specification report its problems.
             spec_of::<R>(record).map_or(Ok(()), |spec| R::check(&spec, recorded, record.is_partial()))
         });
-    found.map_err(|Contradiction { line, problem }| {
+    let damaged = |Contradiction { line, problem }: Contradiction| -> Failure {
         RecordError::Damaged { path: record.path.join("events.jsonl"), line, problem }.into()
-    })
+    };
+    found.map_err(damaged)?;
+    let of_files = spec_of::<R>(record).map_or(Ok(None), |spec| R::check_files(&spec, recorded))?;
+    of_files.map_or(Ok(()), |found| Err(damaged(found)))
 }
 
 fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {

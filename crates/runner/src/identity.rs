@@ -4,7 +4,7 @@ use crate::Common;
 use crate::contradiction::{canonical, digits};
 use senesce_core::record::Event;
 use senesce_core::{Measurement, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 type Digest = [u8; 32];
 
@@ -42,13 +42,50 @@ impl Identity {
     }
 
     /// As [`Self::is_same_run`], but imports may have the same values by chance, if these have few digits.
-    pub fn is_copy_of(&self, other: &Self) -> bool {
+    fn is_copy_of(&self, other: &Self) -> bool {
         self.run.is_some() && self.run == other.run || self.have_imported(other, Content::shares_repetitions)
     }
 
     fn have_imported(&self, other: &Self, is_same: impl Fn(&Content, &Content) -> bool) -> bool {
         self.imported.as_ref().zip(other.imported.as_ref()).is_some_and(|(ours, theirs)| is_same(ours, theirs))
     }
+}
+
+/// Runs among which copies are found without a comparison of all pairs.
+#[derive(Default)]
+pub struct KnownRuns<'i> {
+    runs: HashSet<&'i str>,
+    /// Imports with the same repetitions count once.
+    imports: HashSet<&'i BTreeSet<Digest>>,
+    of_repetition: HashMap<&'i Digest, Vec<&'i BTreeSet<Digest>>>,
+}
+
+impl<'i> KnownRuns<'i> {
+    /// Adds a run. Returns whether it is a copy of a known one: imports may have the same values by chance, if these
+    /// have few digits.
+    pub fn add(&mut self, identity: &'i Identity) -> bool {
+        let is_known = identity.run.as_deref().is_some_and(|run| !self.runs.insert(run));
+        let shares = identity.imported.as_ref().is_some_and(|content| self.add_import(&content.repetitions));
+        is_known || shares
+    }
+
+    fn add_import(&mut self, own: &'i BTreeSet<Digest>) -> bool {
+        if own.is_empty() || !self.imports.insert(own) {
+            return !own.is_empty();
+        }
+        let mut candidates: HashMap<*const BTreeSet<Digest>, (usize, usize)> = HashMap::new();
+        for earlier in own.iter().filter_map(|one| self.of_repetition.get(one)).flatten() {
+            candidates.entry(std::ptr::from_ref(*earlier)).or_insert((0, earlier.len())).0 += 1;
+        }
+        let is_copy = candidates.values().any(|(shared, of)| is_mostly_shared(*shared, *of, own.len()));
+        own.iter().for_each(|one| self.of_repetition.entry(one).or_default().push(own));
+        is_copy
+    }
+}
+
+/// Returns whether at least half of the smaller import is a copy from the larger.
+fn is_mostly_shared(shared: usize, one: usize, other: usize) -> bool {
+    shared > 0 && 2 * shared >= one.min(other)
 }
 
 /// Returns whether a record has the checksum of the file that it was imported from. Layouts are not imported.
@@ -66,11 +103,9 @@ impl Content {
         Self { whole: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
     }
 
-    /// Returns whether at least half of the smaller is a copy from the larger.
     fn shares_repetitions(&self, other: &Self) -> bool {
         let shared = self.repetitions.intersection(&other.repetitions).count();
-        let smaller = self.repetitions.len().min(other.repetitions.len());
-        shared > 0 && 2 * shared >= smaller
+        is_mostly_shared(shared, self.repetitions.len(), other.repetitions.len())
     }
 }
 

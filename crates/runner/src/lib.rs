@@ -24,7 +24,7 @@ pub use analyse::{analyse, spec_of};
 pub use conduct::{Conduct, Outcome, State, conduct, default_path, new_plan};
 pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
-pub use identity::Identity;
+pub use identity::{Identity, KnownRuns};
 pub use imported::{Imported, ImportedRun, import, import_with};
 pub(crate) use kind::ParameterDescription;
 pub use kind::{Reproducible, RunKind, experiment, verb};
@@ -121,6 +121,11 @@ pub trait Run: Sized + 'static {
     /// Checks that the numbers of a record agree with each other, so that an altered record is not analysed.
     fn check(_spec: &Self::Spec, _recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         Ok(())
+    }
+
+    /// Finds a contradiction between a record and the files beside its events. An error is one of reading them.
+    fn check_files(_spec: &Self::Spec, _recorded: &Recorded<Self>) -> Result<Option<Contradiction>, Failure> {
+        Ok(None)
     }
 
     /// Returns the single values of the record, for claims, `compare` and `export`.

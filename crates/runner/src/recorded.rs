@@ -91,6 +91,17 @@ pub struct Recorded<R: Run> {
     pub(crate) done: BTreeSet<String>,
 }
 
+fn if_valid<T>(read: Result<T, RecordError>) -> Result<Option<T>, Failure> {
+    use std::io::ErrorKind::{InvalidFilename, InvalidInput, NotFound, Other};
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(RecordError::Io(error)) if !matches!(error.kind(), NotFound | InvalidFilename | InvalidInput | Other) => {
+            Err(RecordError::Io(error).into())
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 impl<R: Run> Recorded<R> {
     /// Decodes every event. An error names the line of the first event that its kind does not know or that contradicts
     /// others.
@@ -137,6 +148,12 @@ impl<R: Run> Recorded<R> {
     /// Reads a latency histogram that a step stored, in nanoseconds.
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, Failure> {
         Ok(senesce_core::record::read_histogram(&self.path, name)?)
+    }
+
+    /// Reads a latency histogram as [`Self::histogram`] does. `None`: its file is missing or invalid. Other errors say
+    /// nothing about the record.
+    pub fn histogram_if_valid(&self, name: &str) -> Result<Option<Histogram<u64>>, Failure> {
+        if_valid(senesce_core::record::read_histogram(&self.path, name))
     }
 
     /// Returns the kind's own events, in order.

@@ -17,10 +17,15 @@ pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Fail
     if found.is_empty() {
         collect("", &kind.analyse(record)?.result, kind.not_measured(), &mut found);
     }
-    Ok(match record.environment.is_emulated() {
+    Ok(timed(record, found))
+}
+
+/// Marks the times of a record under emulation.
+pub(crate) fn timed(record: &Record, found: Vec<Measurement>) -> Vec<Measurement> {
+    match record.environment.is_emulated() {
         true => found.into_iter().map(Measurement::under_emulation).collect(),
         false => found,
-    })
+    }
 }
 
 fn collect(name: &str, value: &Value, not_measured: &[&str], found: &mut Vec<Measurement>) {

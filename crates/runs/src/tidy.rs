@@ -89,12 +89,14 @@ fn refuse_others(path: &Path) -> Result<(), Failure> {
         more => format!(" and {more} more"),
     };
     let named: Vec<&str> = others.iter().take(MOST_NAMED).map(String::as_str).collect();
+    // Another name than its own could be that of another directory.
+    let removal = path.to_str().map(|path| format!(", or remove everything: rm -r -- {}", shell_quote(path)));
     let words = format!(
         "{}: it has files that senesce did not create: {}{more}; nothing was removed\n\
-         hint: move them elsewhere, or remove everything: rm -r {}",
+         hint: move them elsewhere{}",
         path.display(),
         named.join(", "),
-        shell_quote(&path.to_string_lossy())
+        removal.unwrap_or_default()
     );
     Err(Failure::new(ExitCode::Refused, words))
 }
@@ -170,6 +172,8 @@ mod tests {
     use super::*;
     use senesce_core::{Plan, Seed};
     use std::collections::BTreeMap;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 
     fn run(path: &Path) -> RunDirectory {
@@ -219,7 +223,12 @@ mod tests {
         symlink("elsewhere", at("link")).unwrap();
         assert_eq!(others(&path).unwrap(), ["copy", "link", "precious.txt", "sub"]);
         let words = refusal(&path);
-        assert!(words.contains(": copy, link, precious.txt and 1 more;") && words.contains("rm -r "), "{words}");
+        assert!(words.contains(": copy, link, precious.txt and 1 more;") && words.contains("rm -r -- "), "{words}");
+        let unprintable = directory.path().join(OsStr::from_bytes(b"run-\xff"));
+        fs::rename(&path, &unprintable).unwrap();
+        let words = refusal(&unprintable);
+        assert!(words.contains(": copy, link, ") && !words.contains("rm -r"), "{words}");
+        fs::rename(&unprintable, &path).unwrap();
         assert!(at("precious.txt").exists() && at("sub/b").exists());
     }
 

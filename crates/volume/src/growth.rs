@@ -11,7 +11,7 @@ const FILE_PART: u64 = 64;
 /// The same in memory: bookkeeping of the pages, and caches of the file system.
 const MEMORY_PART: u64 = 16;
 
-/// The minimum margin: a record grows even if its image does not.
+/// The minimum margin of an image that grows.
 const LEAST_MARGIN: u64 = 1 << 20;
 
 /// How far an image may grow, and the free space around it.
@@ -25,7 +25,8 @@ pub struct GrowthSpace {
 }
 
 impl GrowthSpace {
-    /// Reads the space of an image that takes at most `most`.
+    /// Reads the space of an image that takes at most `most`, also if it is emptied first: blocks that it already has
+    /// need no other space.
     pub(crate) fn of(image: &File, most: Bytes, in_memory: bool) -> io::Result<Self> {
         // Read first: what the image takes in between must not count twice.
         let free = if in_memory { available_memory() } else { free_around(image)? };
@@ -33,20 +34,16 @@ impl GrowthSpace {
         Ok(Self { growth: Bytes(most.0.saturating_sub(taken)), free, in_memory })
     }
 
-    /// Reads the space of an image file that will be emptied and then takes at most `most`.
-    pub(crate) fn of_emptied(image: &File, most: Bytes) -> io::Result<Self> {
-        let taken = image.metadata()?.blocks() * 512;
-        let free = Bytes(free_around(image)?.0.saturating_add(taken));
-        Ok(Self { growth: most, free, in_memory: false })
-    }
-
     /// Returns the memory for a new image that takes at most `most`.
     pub(crate) fn of_new_in_memory(most: Bytes) -> Self {
         Self { growth: most, free: available_memory(), in_memory: true }
     }
 
-    /// Returns the space for the growth, with a margin.
+    /// Returns the space for the growth, with a margin; none without growth.
     pub fn needed(self) -> Bytes {
+        if self.growth.0 == 0 {
+            return Bytes(0);
+        }
         let part = if self.in_memory { MEMORY_PART } else { FILE_PART };
         Bytes(self.growth.0.saturating_add((self.growth.0 / part).max(LEAST_MARGIN)))
     }
@@ -75,7 +72,7 @@ mod tests {
 
     #[test]
     fn space_that_suffices_at_the_start_suffices_while_the_image_grows() {
-        for (growth, in_memory) in [(300, false), (300, true), (1 << 20, false), (0, false)] {
+        for (growth, in_memory) in [(300, false), (300, true), (1 << 20, false)] {
             let start = GrowthSpace { growth: Bytes::mib(growth), free: Bytes(0), in_memory };
             let start = GrowthSpace { free: start.needed(), ..start };
             assert_eq!(start.missing(), None);
@@ -98,6 +95,15 @@ mod tests {
         let most = Bytes::mib(8);
         let space = GrowthSpace::of(&image, most, false).unwrap();
         assert!(space.growth <= Bytes::mib(7), "{space:?}");
-        assert_eq!(GrowthSpace::of_emptied(&image, most).unwrap().growth, most);
+    }
+
+    #[test]
+    fn written_image_needs_no_margin() {
+        let image = tempfile::tempfile().unwrap();
+        image.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+        image.sync_all().unwrap();
+        let space = GrowthSpace::of(&image, Bytes::mib(1), false).unwrap();
+        assert_eq!(space.growth, Bytes(0));
+        assert_eq!(GrowthSpace { free: Bytes(0), ..space }.missing(), None);
     }
 }

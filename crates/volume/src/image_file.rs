@@ -269,13 +269,13 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 /// Refuses a host without enough space. There a sparse image would fail during the run, as I/O errors of its file
 /// system.
 fn check_host_space(file: &File, path: &Path, most: Bytes) -> Result<(), TargetError> {
-    let space = GrowthSpace::of_emptied(file, most).map_err(TargetError::io("check the free space around", path))?;
+    let space = GrowthSpace::of(file, most, false).map_err(TargetError::io("check the free space around", path))?;
     match space.missing() {
         None => Ok(()),
         Some(missing) => Err(TargetError::missing(
             format!(
-                "space for the image {}: it may grow to {most} and needs {} with a margin, but the host's file system \
-                 has {} free, {missing} too little; it",
+                "space for the image {}: it may grow to {most} and needs {} more with a margin, but the host's file \
+                 system has {} free, {missing} too little; it",
                 path.display(),
                 space.needed(),
                 space.free

@@ -18,7 +18,7 @@ use import::Import;
 use repeat::Repeat;
 use senesce_core::record::RecordError;
 use senesce_core::{Bytes, ExitCode, Failure, IoFailure, Record, Table};
-use senesce_runs::history::damage;
+use senesce_runs::history::{State, damage, each_record};
 use senesce_runs::tidy::{self, RemovableRun};
 use serde_json::json;
 use std::io::{BufRead, ErrorKind, IsTerminal};
@@ -140,19 +140,20 @@ impl List {
 /// State of a run that reports refuse; they print the reason.
 const DAMAGED: &str = "damaged";
 
-fn state(record: &Record) -> &'static str {
+fn state(record: &Record) -> String {
     match damage(&REGISTRY, record) {
-        Some(_) => DAMAGED,
-        None if record.is_partial() => "partial",
-        None => "complete",
+        Some((State::Unreadable, why)) => why,
+        Some(_) => DAMAGED.into(),
+        None if record.is_partial() => "partial".into(),
+        None => "complete".into(),
     }
 }
 
 fn listed(directory: &Path) -> Table {
     let mut table = Table::new("runs", "", &["run", "kind", "seed", "state", "events", "vm", "command"]);
-    for path in run_paths(directory) {
+    let rows = each_record(&run_paths(directory), |path, opened| {
         let name = path.display().to_string();
-        table.row(match Record::open(&path) {
+        match opened {
             Ok(record) => vec![
                 json!(name),
                 json!(record.plan.kind),
@@ -166,8 +167,9 @@ fn listed(directory: &Path) -> Table {
                 let state = if error.is_damage() { DAMAGED.into() } else { error.to_string() };
                 vec![json!(name), json!(null), json!(null), json!(state), json!(0), json!(null), json!("")]
             }
-        });
-    }
+        }
+    });
+    rows.into_iter().for_each(|row| table.row(row));
     table
 }
 

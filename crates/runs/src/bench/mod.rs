@@ -132,6 +132,10 @@ impl Run for Bench {
         consistency::check(spec, recorded, is_partial)
     }
 
+    fn check_files(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Option<Contradiction>, Failure> {
+        consistency::check_histograms(recorded)
+    }
+
     fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
         Results::of(spec, recorded).exit_code()
     }

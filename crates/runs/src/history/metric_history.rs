@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use senesce_core::analysis::Better;
 use senesce_core::order::ByNumbers;
 use senesce_core::{Measurement, significant};
-use senesce_runner::Identity;
+use senesce_runner::KnownRuns;
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;
@@ -157,14 +157,11 @@ impl MetricHistories {
 pub(super) const LEAST_POINTS: usize = 6;
 
 /// Runs by kind and setting.
-type KnownRuns<'e> = BTreeMap<(&'e Option<String>, &'e Option<String>), Vec<&'e Identity>>;
+type KnownOfSettings<'e> = BTreeMap<(&'e Option<String>, &'e Option<String>), KnownRuns<'e>>;
 
 /// Returns whether an earlier run is the same one. Adds it to the known ones.
-fn is_copy<'e>(entry: &'e ListedRun, known: &mut KnownRuns<'e>) -> bool {
-    let earlier = known.entry((&entry.kind, &entry.setting)).or_default();
-    let found = earlier.iter().any(|one| one.is_copy_of(&entry.identity));
-    earlier.push(&entry.identity);
-    found
+fn is_copy<'e>(entry: &'e ListedRun, known: &mut KnownOfSettings<'e>) -> bool {
+    known.entry((&entry.kind, &entry.setting)).or_default().add(&entry.identity)
 }
 
 fn points<'a>(run: usize, entry: &ListedRun, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
@@ -201,7 +198,7 @@ mod tests {
     use crate::import::ImportedFile;
     use crate::import::fio::Fio;
     use senesce_core::{Environment, Record};
-    use senesce_runner::{Imported, import};
+    use senesce_runner::{Identity, Imported, import};
     use std::path::{Path, PathBuf};
 
     fn entry(name: &str, date: Option<&str>, state: State) -> ListedRun {

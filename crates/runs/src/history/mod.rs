@@ -21,13 +21,14 @@ pub use tidy_table::tidy;
 use crate::import::DATED_BY_FILE;
 use crate::measurements;
 use rayon::prelude::*;
-use senesce_core::record::Overview;
+use senesce_core::record::{Overview, RecordError};
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record};
 use senesce_runner::{Identity, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// How far a run came.
@@ -92,22 +93,37 @@ pub struct ListedRun {
     pub command: Option<String>,
     #[serde(skip)]
     pub(crate) identity: Identity,
+    /// Its recorded values, until [`measured`] takes them.
+    #[serde(skip)]
+    values: Vec<Measurement>,
 }
 
 impl ListedRun {
-    pub(crate) fn of(registry: &Registry, run: &Path) -> Self {
-        let found = match Overview::read(run) {
+    /// Reads no events.
+    fn head(run: &Path) -> Self {
+        match Overview::read(run) {
             Ok(found) => Self::known(found),
-            Err(error) => return Self::unreadable(run, without_hint(&error)),
-        };
+            Err(error) => Self::unreadable(run, without_hint(&error)),
+        }
+    }
+
+    /// Reads the events.
+    fn with_events(self, registry: &Registry) -> Self {
+        if self.state == State::Unreadable {
+            return self;
+        }
         let failed = |found: Self, state: State, why: String| Self { state, verdict: why, ..found };
-        match Record::open(run) {
+        match Record::open(&self.run) {
             Ok(record) => match values(registry, &record) {
-                Ok(values) => Self { identity: Identity::of(&record, &values), ..found },
-                Err(why) => failed(found, State::Damaged, why),
+                Ok(values) => Self {
+                    identity: Identity::of(&record, &values),
+                    values: measurements::timed(&record, values),
+                    ..self
+                },
+                Err((state, why)) => failed(self, state, why),
             },
-            Err(error) if error.is_damage() => failed(found, State::Damaged, without_hint(&error)),
-            Err(error) => failed(found, State::Unreadable, without_hint(&error)),
+            Err(error) if error.is_damage() => failed(self, State::Damaged, without_hint(&error)),
+            Err(error) => failed(self, State::Unreadable, without_hint(&error)),
         }
     }
 
@@ -134,6 +150,7 @@ impl ListedRun {
             command: Some(found.plan.command),
             run: found.path,
             identity: Identity::default(),
+            values: Vec::new(),
         }
     }
 
@@ -159,6 +176,7 @@ impl ListedRun {
             verdict,
             command,
             identity: Identity::default(),
+            values: Vec::new(),
         }
     }
 
@@ -215,8 +233,18 @@ fn findings(found: &[Value]) -> Option<String> {
 
 /// Returns all runs below some directories, by date; those without one come first.
 pub fn entries(registry: &Registry, below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
-    let mut found: Vec<ListedRun> =
-        run_directories(below)?.par_iter().map(|run| ListedRun::of(registry, run)).collect();
+    wanted_entries(registry, below, |_| true)
+}
+
+/// Returns the runs as [`entries`] does, without the events of unwanted ones. `is_wanted` gets runs before their events
+/// are read.
+pub fn wanted_entries(
+    registry: &Registry,
+    below: &[PathBuf],
+    is_wanted: impl Fn(&ListedRun) -> bool + Sync,
+) -> Result<Vec<ListedRun>, Failure> {
+    let heads = run_directories(below)?.into_par_iter().map(|run| ListedRun::head(&run));
+    let mut found: Vec<ListedRun> = heads.filter(&is_wanted).map(|run| run.with_events(registry)).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));
     Ok(found)
 }
@@ -225,46 +253,72 @@ fn without_hint(error: &impl Display) -> String {
     error.to_string().split("\nhint:").next().unwrap_or_default().into()
 }
 
-/// Returns the recorded values of a run, or why its record is damaged. A run whose values this version cannot read has none.
-fn values(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, String> {
+/// Returns the recorded values of a run, or why its record is damaged or unreadable. A run of a kind that this version
+/// does not know has none.
+fn values(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, (State, String)> {
     // A run may end before it records anything.
     if record.events.is_empty() {
         return Ok(Vec::new());
     }
     match registry.kind(&record.plan).and_then(|kind| kind.measurements(record)) {
-        Err(failure) if failure.exit_code() == ExitCode::RunFailed => Err(without_hint(&failure)),
+        Err(failure) if failure.exit_code() == ExitCode::RunFailed => {
+            Err((state_after(&failure), without_hint(&failure)))
+        }
         read => Ok(read.unwrap_or_default()),
     }
 }
 
-/// Returns why a record is damaged, as a report of it does.
-pub fn damage(registry: &Registry, record: &Record) -> Option<String> {
+/// Returns the state of a record whose values cannot be read. A denied permission, for example, is no damage.
+fn state_after(failure: &Failure) -> State {
+    match failure.origin::<RecordError>() {
+        Some(RecordError::Io(error)) if error.kind() != ErrorKind::NotFound => State::Unreadable,
+        _ => State::Damaged,
+    }
+}
+
+/// Returns whether a record is damaged or unreadable, and why, as a report of it does.
+pub fn damage(registry: &Registry, record: &Record) -> Option<(State, String)> {
     values(registry, record).err()
+}
+
+/// Opens runs in parallel, and returns what `of` makes of them in the order of their paths.
+pub fn each_record<T: Send>(runs: &[PathBuf], of: impl Fn(&Path, Result<Record, RecordError>) -> T + Sync) -> Vec<T> {
+    runs.par_iter().map(|run| of(run, Record::open(run))).collect()
 }
 
 pub type MeasuredRun = Result<Vec<Measurement>, String>;
 
-pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<MeasuredRun> {
-    let of = |entry: &ListedRun| match entry.state {
+/// Takes the values of the runs. Reads only the records that have none.
+pub fn measured(registry: &Registry, entries: &mut [ListedRun]) -> Vec<MeasuredRun> {
+    let of = |entry: &mut ListedRun| match entry.state {
         State::Unreadable | State::Damaged => Err(entry.verdict.clone()),
+        _ if !entry.values.is_empty() => Ok(std::mem::take(&mut entry.values)),
         _ => {
             let record = Record::open(&entry.run).map_err(|error| error.to_string())?;
             measurements::of(registry, &record).map_err(|failure| failure.to_string())
         }
     };
-    entries.par_iter().map(of).collect()
+    entries.par_iter_mut().map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use senesce_core::{Environment, Seed};
+    use rustix::io::Errno;
+    use senesce_core::{Environment, IoFailure, Seed};
 
     fn listed(facts: &[(&str, &str)]) -> ListedRun {
         let mut environment = Environment::default();
         facts.iter().for_each(|(name, value)| environment.put(name, value));
         let plan = Plan::default_of("age", Seed(1));
         ListedRun::known(Overview { path: "run".into(), plan, environment, summary: None })
+    }
+
+    #[test]
+    fn record_that_cannot_be_read_here_is_not_damaged() {
+        let state = |errno: Errno| state_after(&RecordError::from(IoFailure::new("read", "1-read.hdr", errno)).into());
+        assert_eq!([Errno::ACCESS, Errno::MFILE, Errno::NOMEM].map(state), [State::Unreadable; 3]);
+        assert_eq!(state(Errno::NOENT), State::Damaged);
     }
 
     #[test]

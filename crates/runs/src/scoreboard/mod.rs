@@ -102,7 +102,9 @@ pub fn scoreboard(registry: &Registry, sources: &[PathBuf]) -> Result<Scoreboard
     }
     let experiments: Vec<&str> = registry.experiments().map(|experiment| experiment.kind()).collect();
     unread.extend(results::discard_unknown(&mut results, &experiments));
-    for entry in &history::entries(registry, &below)? {
+    let is_tested =
+        |entry: &ListedRun| registry.experiments().any(|experiment| entry.kind.as_deref() == Some(experiment.kind()));
+    for entry in &history::wanted_entries(registry, &below, is_tested)? {
         let is_of = |experiment: &&dyn Reproducible| entry.kind.as_deref() == Some(experiment.kind());
         let Some(experiment) = registry.experiments().find(is_of) else { continue };
         match of_run(registry, entry) {

@@ -85,7 +85,11 @@ pub fn marked_as(directory: &Path) -> Result<MarkedAs, TargetError> {
     let mut content = Vec::new();
     let most = MARKER_TEXT.len() as u64;
     (&file).take(most).read_to_end(&mut content).map_err(TargetError::io("read", &path))?;
-    if !content.is_empty() && content.iter().all(|byte| *byte == 0) {
+    if content.is_empty() {
+        // Without fallocate, the file has no length before its content.
+        return Ok(MarkedAs::Unwritten);
+    }
+    if content.iter().all(|byte| *byte == 0) {
         // Preallocated blocks are a hole; zeros that were written are not.
         let is_hole = rustix::fs::seek(&file, SeekFrom::Data(0)) == Err(Errno::NXIO);
         return Ok(if is_hole { MarkedAs::Unwritten } else { MarkedAs::Unnamed });
@@ -145,7 +149,9 @@ mod tests {
         let path = directory.path().join(MARKER);
         fs::write(&path, [0u8; 68]).unwrap();
         assert_eq!(marked_as(directory.path()).unwrap(), MarkedAs::Unnamed);
-        fs::File::create(&path).unwrap().set_len(68).unwrap();
-        assert_eq!(marked_as(directory.path()).unwrap(), MarkedAs::Unwritten);
+        for length in [68, 0] {
+            fs::File::create(&path).unwrap().set_len(length).unwrap();
+            assert_eq!(marked_as(directory.path()).unwrap(), MarkedAs::Unwritten, "{length}");
+        }
     }
 }

@@ -59,7 +59,7 @@ impl History {
             (self.prometheus.as_deref(), Format::Text, b"# HELP "),
             (self.html.as_deref(), Format::Html, b""),
         ])?;
-        let entries = self.entries()?;
+        let mut entries = self.entries()?;
         if entries.is_empty() {
             eprintln!("no runs found\nhint: runs are stored in ./senesce-runs or the directory of --out");
         }
@@ -68,7 +68,7 @@ impl History {
             return Ok(ExitCode::Done.into());
         }
         session.progress().phase("read runs", entries.len() as u64, "runs");
-        let measured = history::measured(&REGISTRY, &entries);
+        let measured = history::measured(&REGISTRY, &mut entries);
         session.clear();
         self.write_values(&entries, &measured)?;
         self.show_courses(&entries, &measured)?;
@@ -82,10 +82,10 @@ impl History {
             [] => standard.as_slice(),
             named => named,
         };
-        let mut entries = history::entries(&REGISTRY, below)?;
         let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        entries.retain(|entry| is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label));
-        Ok(entries)
+        history::wanted_entries(&REGISTRY, below, |entry| {
+            is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label)
+        })
     }
 
     /// Returns whether events of the runs are needed, not only the heads of their records.
