@@ -75,7 +75,7 @@ struct Run {
     /// Processors (qemu only) [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255), help_heading = "Guest")]
     cpus: Option<u32>,
-    /// Existing directory to share [default: senesce-runs]
+    /// Directory to share [default: senesce-runs]
     #[arg(long = "share", value_name = "DIR", help_heading = "Guest")]
     shares: Vec<PathBuf>,
     /// Cached kernel [default: the newest]
