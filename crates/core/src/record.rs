@@ -180,7 +180,14 @@ impl RunDirectory {
         let Record { path, events: earlier, summary, valid_event_bytes, held, identity, files, identity_bytes, .. } =
             record;
         let events = place.open_events()?;
-        events.set_len(valid_event_bytes).map_err(io_error("drop the torn last line of", &path.join(EVENTS)))?;
+        let name = path.join(EVENTS);
+        let shorten = io_error("drop the torn last line of", &name);
+        match events.metadata() {
+            // A truncation to the same length would make the run newer.
+            Ok(found) if found.len() == valid_event_bytes => {}
+            Ok(_) => events.set_len(valid_event_bytes).map_err(shorten)?,
+            Err(error) => return Err(shorten(error)),
+        }
         let (started, finished, is_identified) = (Instant::now(), summary.is_some(), identity.is_some());
         let identity = identity.map_or_else(|| Identity::draw(files, &path), Ok)?;
         let mut run =
