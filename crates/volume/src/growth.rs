@@ -11,7 +11,7 @@ const FILE_PART: u64 = 64;
 /// The same in memory: bookkeeping of the pages, and caches of the file system.
 const MEMORY_PART: u64 = 16;
 
-/// The minimum margin of an image that grows.
+/// The minimum margin. Blocks that an image shares with another file need new space too, and so does the record.
 const LEAST_MARGIN: u64 = 1 << 20;
 
 /// How far an image may grow, and the free space around it.
@@ -25,8 +25,8 @@ pub struct GrowthSpace {
 }
 
 impl GrowthSpace {
-    /// Reads the space of an image that takes at most `most`, also if it is emptied first: blocks that it already has
-    /// need no other space.
+    /// Reads the space of an image that takes at most `most`. Blocks that it already has need no other space, even if it
+    /// is emptied first.
     pub(crate) fn of(image: &File, most: Bytes, in_memory: bool) -> io::Result<Self> {
         // Read first: what the image takes in between must not count twice.
         let free = if in_memory { available_memory() } else { free_around(image)? };
@@ -39,11 +39,13 @@ impl GrowthSpace {
         Self { growth: most, free: available_memory(), in_memory: true }
     }
 
-    /// Returns the space for the growth, with a margin; none without growth.
+    /// Returns the space for a new image file that takes at most `most` while `old`, which it will replace, still exists.
+    pub(crate) fn of_second(old: &File, most: Bytes) -> io::Result<Self> {
+        Ok(Self { growth: most, free: free_around(old)?, in_memory: false })
+    }
+
+    /// Returns the space for the growth, with a margin.
     pub fn needed(self) -> Bytes {
-        if self.growth.0 == 0 {
-            return Bytes(0);
-        }
         let part = if self.in_memory { MEMORY_PART } else { FILE_PART };
         Bytes(self.growth.0.saturating_add((self.growth.0 / part).max(LEAST_MARGIN)))
     }
@@ -98,12 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn written_image_needs_no_margin() {
+    fn written_image_does_not_grow() {
         let image = tempfile::tempfile().unwrap();
         image.write_all_at(&vec![1; 1 << 20], 0).unwrap();
         image.sync_all().unwrap();
         let space = GrowthSpace::of(&image, Bytes::mib(1), false).unwrap();
         assert_eq!(space.growth, Bytes(0));
-        assert_eq!(GrowthSpace { free: Bytes(0), ..space }.missing(), None);
     }
 }

@@ -103,7 +103,7 @@ impl ImageFile {
         }
         if !options.keep {
             guard::check_image_content(&file, path, options.erase)?;
-            check_host_space(&file, path, most_bytes(size, options.writes))?;
+            check_host_space(&file, path, most_bytes(size, options.writes), options.in_memory)?;
         }
         let active = if options.in_memory {
             memory_file(size, options.writes)?
@@ -268,9 +268,12 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 
 /// Refuses a host without enough space. There a sparse image would fail during the run, as I/O errors of its file
 /// system.
-fn check_host_space(file: &File, path: &Path, most: Bytes) -> Result<(), TargetError> {
-    let space = GrowthSpace::of(file, most, false).map_err(TargetError::io("check the free space around", path))?;
-    match space.missing() {
+///
+/// `in_memory`: a second file replaces the image at the end.
+fn check_host_space(file: &File, path: &Path, most: Bytes, in_memory: bool) -> Result<(), TargetError> {
+    let space = if in_memory { GrowthSpace::of_second(file, most) } else { GrowthSpace::of(file, most, false) };
+    let space = space.map_err(TargetError::io("check the free space around", path))?;
+    match space.missing().filter(|_| space.growth.0 > 0) {
         None => Ok(()),
         Some(missing) => Err(TargetError::missing(
             format!(

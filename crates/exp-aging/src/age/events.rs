@@ -29,7 +29,7 @@ pub enum Event {
     Rehearsal(Box<Rehearsal>),
     /// The target that the run made, or its new path.
     Target(RecordedTarget),
-    /// From here on a continued run may change its target.
+    /// From here on a continued run may write to its target.
     Continued,
     /// Files that differed from the checkpoint after an interruption.
     Reconciled(Reconciliation),

@@ -7,7 +7,7 @@ use super::recorded_aging::{RecordedAging, differing_files};
 use super::run::Start;
 use super::spec::AgeSpec;
 use senesce_aging::Reconciliation;
-use senesce_core::{Bytes, Failure, Progress, number_of};
+use senesce_core::{Bytes, ExitCode, Failure, Progress, number_of};
 use senesce_layout::Layout;
 use senesce_runner::Recorded;
 use senesce_volume::claim::TargetDirectory;
@@ -30,8 +30,9 @@ pub struct RecordedTarget {
 
 impl RecordedTarget {
     pub(super) fn of(target: &MountedTarget, identity: Option<String>, run: &Path) -> Option<Self> {
-        let path = path_of(target.spec())?;
-        Some(Self { identity, path, run: real(run), capacity: target.capacity() })
+        let found = Self { identity, path: path_of(target.spec())?, run: real(run), capacity: target.capacity() };
+        // Only these can be recorded.
+        [&found.path, &found.run].iter().all(|path| path.to_str().is_some()).then_some(found)
     }
 
     /// Returns the target of a continued run if it or its record has moved.
@@ -152,7 +153,7 @@ fn check(spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
         }
         target => match examine(spec, target, expected.is_some()) {
             // Without a replay of its journal, an interrupted target may not be readable. It is checked again after that.
-            Err(_) if expected.is_none() => return Ok(()),
+            Err(failure) if expected.is_none() && is_unreadable(&failure, target) => return Ok(()),
             examined => examined?,
         },
     };
@@ -165,6 +166,10 @@ fn check(spec: &AgeSpec, recorded: &Recorded<Age>) -> Result<(), Failure> {
         Some(difference) => Err(refused(located, difference)),
         None => Ok(()),
     }
+}
+
+fn is_unreadable(failure: &Failure, target: &TargetSpec) -> bool {
+    failure.exit_code() == ExitCode::RunFailed && target.path().is_some_and(Path::exists)
 }
 
 fn refused(located: &LocatedTarget, difference: String) -> Failure {
@@ -230,13 +235,14 @@ fn difference(spec: &AgeSpec, known: Option<&RecordedTarget>, examined: &Examine
         let (known, found) = (known?.capacity, examined.file_system.map(|_| examined.capacity)?);
         (known != found).then(|| format!("its size is {found}, and that of the plan is {known}"))
     };
+    let has_moved = spec.located.as_ref().is_some_and(|located| located.moved_from.is_some());
     let identity = || {
         let known = known?.identity.as_ref()?;
         let is_other = match &examined.marker {
             MarkedAs::Aging(found) => found != known,
             MarkedAs::Unnamed => true,
-            // The guard refuses a target without a marker, unless the user confirmed it.
-            MarkedAs::Unwritten | MarkedAs::Missing => false,
+            // The guard refuses a target without a marker, unless the user confirmed it. One at another path needs its name.
+            MarkedAs::Unwritten | MarkedAs::Missing => has_moved,
         };
         is_other.then(|| "its marker .senesce does not name this aging".to_string())
     };
@@ -314,6 +320,20 @@ mod tests {
         assert!(differs(FileSystem::Xfs, size, own()) && differs(FileSystem::Ext4, Bytes::gib(2), own()));
         for marker in [MarkedAs::Unnamed, MarkedAs::Aging("fedcba9876543210".into())] {
             assert!(differs(FileSystem::Ext4, size, marker));
+        }
+    }
+
+    #[test]
+    fn target_at_another_path_needs_the_name_of_its_aging() {
+        let target = "image:k.img,size=1G".parse::<TargetSpec>().unwrap();
+        let located = LocatedTarget { target, is_checked: false, moved_from: Some("/old/k.img".into()) };
+        let spec = AgeSpec { located: Some(located), ..spec("image:k.img,size=1G") };
+        for (marker, differs) in
+            [(MarkedAs::Aging(IDENTITY.into()), false), (MarkedAs::Unwritten, true), (MarkedAs::Missing, true)]
+        {
+            let file_system = Some(FileSystem::Ext4);
+            let examined = ExaminedTarget { file_system, capacity: Bytes::gib(1), marker, files: None };
+            assert_eq!(difference(&spec, Some(&known(Path::new("/k.img"))), &examined).is_some(), differs);
         }
     }
 

@@ -61,10 +61,10 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     directory.append_named(&[event])?;
     drop(directory);
     let outcome = conduct::<Age>(&spec, spec.seed, how);
-    if outcome.is_err() && !record.is_partial() && has_only_a_request_since(&record) {
+    if outcome.is_err() && has_only_a_request_since(&record) {
         let taken_back = RunDirectory::resume(path).and_then(|mut run| run.take_back(&record));
         if let Err(error) = taken_back {
-            how.progress.say(&format!("the record keeps the new limits: {error}"));
+            how.progress.say(&format!("the record could not be restored: {error}"));
         }
     }
     outcome
@@ -184,7 +184,11 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
     let start = Start::of(&course.spec, context.recorded());
     own_target::check_once(&mut course.spec, context.recorded())?;
     let earlier = earlier_order(&course.spec, start.continues)?;
-    let identity = if start.continues { None } else { own_target::new_identity(&course.spec, context.identity()) };
+    // A continued run needs it if its marker was lost.
+    let identity = match start.continues {
+        true => RecordedTarget::in_record(context.recorded()).and_then(|known| known.identity.clone()),
+        false => own_target::new_identity(&course.spec, context.identity()),
+    };
     let target = open_own(&course.spec, start.continues, identity.clone(), context)?;
     let new_target = match start.continues {
         true => RecordedTarget::moved(&target, context.recorded(), context.path()),
@@ -264,7 +268,7 @@ fn open_target(
         clear(target.directory(), erase.as_deref())?;
     }
     // A directory keeps the marker of an earlier run until the files of that run are gone.
-    if let (Some(identity), TargetSpec::Directory(_)) = (&identity, target.spec()) {
+    if let (Some(identity), TargetSpec::Directory(_), false) = (&identity, target.spec(), continues) {
         target.directory().mark(identity)?;
     }
     Ok(target)
