@@ -6,6 +6,7 @@ use super::identity::{self, FileSums, sum};
 use super::lines::line;
 use super::{Record, RunDirectory, damaged_environment, overview, pretty};
 use crate::environment::Environment;
+use std::time::SystemTime;
 
 impl RunDirectory {
     /// Adds facts to `env.json`, such as those of the target.
@@ -45,9 +46,11 @@ impl RunDirectory {
     /// Drops the events that were recorded since `record` was read, after a continued run failed to start. Facts that were
     /// added since then stay.
     ///
+    /// `modified`: when the run recorded its last event.
+    ///
     /// # Errors
     /// As ftruncate(2), rename(2), [`Self::append`] and [`Self::finish`].
-    pub fn take_back(&mut self, record: &Record) -> Result<(), RecordError> {
+    pub fn take_back(&mut self, record: &Record, modified: Option<SystemTime>) -> Result<(), RecordError> {
         let path = self.path.join(EVENTS);
         if record.identity.as_ref() == Some(&self.identity) {
             // One call, which also succeeds on a full disk.
@@ -60,6 +63,12 @@ impl RunDirectory {
             self.events = self.place.replace_events(record.valid_event_bytes, &text)?;
             (self.held, self.identity_bytes) = (held, record.identity_bytes + text.len() as u64);
         }
-        record.summary.as_ref().map_or(Ok(()), |summary| self.finish(summary))
+        if let Some(summary) = &record.summary {
+            self.finish(summary)?;
+        }
+        if let Some(modified) = modified {
+            let _ = self.events.set_modified(modified);
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,8 @@
 pub(super) const FORMAT: &str = "format";
 pub(super) const PLAN: &str = "plan.toml";
 pub(super) const ENVIRONMENT: &str = "env.json";
-pub(super) const EVENTS: &str = "events.jsonl";
+/// Events, one per line.
+pub const EVENTS: &str = "events.jsonl";
 pub(super) const SUMMARY: &str = "summary.json";
 pub(super) const LOCK: &str = "lock";
 

@@ -61,20 +61,22 @@ fn failed_start_leaves_a_complete_run_as_it_was() {
     run.finish(&json!({"operations": 1})).unwrap();
     drop(run);
     let files = || ["events.jsonl", "summary.json"].map(|name| fs::read(path.join(name)).unwrap());
+    let modified = || fs::metadata(path.join("events.jsonl")).unwrap().modified().unwrap();
     let (before, record) = (files(), Record::open(&path).unwrap());
     let mut run = RunDirectory::resume(&path).unwrap();
     run.reopen_finished().unwrap();
     run.append("sample", &json!({"operations": 2})).unwrap();
     drop(run);
     assert!(Record::open(&path).unwrap().is_partial());
-    RunDirectory::resume(&path).unwrap().take_back(&record).unwrap();
+    RunDirectory::resume(&path).unwrap().take_back(&record, Some(modified())).unwrap();
     assert_eq!(files(), before);
     let mut run = RunDirectory::resume(&path).unwrap();
     run.reopen_finished().unwrap();
     run.add_environment(&Environment([("target.size".to_string(), json!(7))].into())).unwrap();
-    run.take_back(&record).unwrap();
+    run.take_back(&record, Some(std::time::SystemTime::UNIX_EPOCH)).unwrap();
     drop(run);
     assert!(!Record::open(&path).unwrap().is_partial(), "its identity covers the added facts");
+    assert_eq!(modified(), std::time::SystemTime::UNIX_EPOCH, "it is not the latest run");
 }
 
 #[test]

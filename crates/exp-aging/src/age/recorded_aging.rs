@@ -31,7 +31,8 @@ pub(super) fn differing_files(done: &Reconciliation) -> u64 {
 
 /// Returns whether the run recorded a request for other limits, and no work, since `before` was read.
 pub(super) fn has_only_a_request_since(before: &Record) -> bool {
-    let is_work = |event: &senesce_core::record::Event| !Common::is_kind(&event.kind);
+    let is_preparation = |kind: &str| Common::is_kind(kind) || ["spec", "rehearsal", "target"].contains(&kind);
+    let is_work = |event: &senesce_core::record::Event| !is_preparation(&event.kind);
     let requested = before.events.len() + 1;
     Record::open(&before.path).is_ok_and(|now| !now.events.iter().skip(requested).any(is_work))
 }

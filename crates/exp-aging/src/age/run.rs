@@ -7,12 +7,13 @@ use super::own_target::{self, RecordedTarget};
 use super::parts::{Memory, memory_words};
 use super::recorded_aging::has_only_a_request_since;
 use super::rehearse::rehearse;
-use super::space::{check_space, with_fullness, writes};
+use super::space::{check_space, watch, with_fullness, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::record::files::EVENTS;
 use senesce_core::resume;
 use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory};
 use senesce_devmodel::last_write::LastWrites;
@@ -56,13 +57,14 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     };
     spec.check_recording()?;
     own_target::check_once(&mut spec, &recorded)?;
+    let modified = path.join(EVENTS).metadata().and_then(|found| found.modified()).ok();
     let mut directory = RunDirectory::resume(path)?;
     directory.reopen_finished()?;
     directory.append_named(&[event])?;
     drop(directory);
     let outcome = conduct::<Age>(&spec, spec.seed, how);
     if outcome.is_err() && has_only_a_request_since(&record) {
-        let taken_back = RunDirectory::resume(path).and_then(|mut run| run.take_back(&record));
+        let taken_back = RunDirectory::resume(path).and_then(|mut run| run.take_back(&record, modified));
         if let Err(error) = taken_back {
             how.progress.say(&format!("the record could not be restored: {error}"));
         }
@@ -318,6 +320,8 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
         context.record_now(Event::Target(known))?;
     }
     if start.continues {
+        let space = target.growth_space(writes(&course.spec, &rehearsal.summary));
+        watch(context.path(), space, (start.operation, rehearsal.positions))?;
         context.record_now(Event::Continued)?;
     }
     if !start.continues {

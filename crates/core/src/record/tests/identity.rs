@@ -146,7 +146,7 @@ fn kill_while_events_are_taken_back_leaves_a_run_that_resumes() {
     let (before, opened) = (fs::read(&events).unwrap(), fs::File::open(&events).unwrap());
     // As a kill after the events are replaced: the summary cannot be written.
     fs::create_dir(&summary).unwrap();
-    assert!(run.take_back(&record).is_err());
+    assert!(run.take_back(&record, None).is_err());
     fs::remove_dir(&summary).unwrap();
     assert_eq!(opened.metadata().unwrap().len(), before.len() as u64, "the old events are replaced, not shortened");
     assert_eq!(run.last_line(), 3);
@@ -160,7 +160,7 @@ fn kill_while_events_are_taken_back_leaves_a_run_that_resumes() {
     }
     let mut run = RunDirectory::resume(&path).unwrap();
     run.add_environment(&facts("newer")).unwrap();
-    run.take_back(&record).unwrap();
+    run.take_back(&record, None).unwrap();
     run.append("sample", &json!(3)).unwrap();
     assert_eq!(run.last_line(), 4);
     drop(run);
