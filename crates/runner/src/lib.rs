@@ -123,7 +123,7 @@ pub trait Run: Sized + 'static {
         Ok(())
     }
 
-    /// Finds a contradiction between a record and the files beside its events. An error is one of reading them.
+    /// Finds a contradiction between a record and its other files. An error is one of reading them.
     fn check_files(_spec: &Self::Spec, _recorded: &Recorded<Self>) -> Result<Option<Contradiction>, Failure> {
         Ok(None)
     }

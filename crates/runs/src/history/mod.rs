@@ -268,7 +268,7 @@ fn values(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, (Sta
     }
 }
 
-/// Returns the state of a record whose values cannot be read. A denied permission, for example, is no damage.
+/// Returns the state of a record whose values cannot be read. A denied permission does not make it damaged.
 fn state_after(failure: &Failure) -> State {
     match failure.origin::<RecordError>() {
         Some(RecordError::Io(error)) if error.kind() != ErrorKind::NotFound => State::Unreadable,
