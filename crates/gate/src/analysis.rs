@@ -125,7 +125,8 @@ pub(crate) fn measurements(spec: &GateSpec, recorded: &Recorded<Gate>) -> Vec<Me
         let (fs, image) = (&spec.file_system[one.step.side].name, one.step.seed);
         let of = |(metric, value): (&crate::metric::Metric, Finite)| {
             let measured = metric.measurement(value.get())?;
-            let measured = Measurement { image, ..measured.under("fs", fs).of_layout(one.aged.layout()) };
+            let measured = Measurement { image, ..measured.under("fs", fs) };
+            let measured = if metric.of_layout { measured.of_layout(one.aged.layout()) } else { measured };
             Some(if metric.primary { measured.primary() } else { measured })
         };
         values.filter_map(of).collect()

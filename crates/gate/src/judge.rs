@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     Better,
     /// The whole interval is within the minimum effect.
     Equivalent,
-    /// The layouts of every pair are the same.
+    /// The layouts and the values of every pair are the same.
     Identical,
     /// The interval holds the minimum effect.
     Undecided,
@@ -89,6 +89,7 @@ impl MetricVerdict {
 /// Judges a metric with two-sided intervals that miss the ratio with probability `error`.
 pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f64, error: f64) -> MetricVerdict {
     let logs = Logs::of(metric, agings);
+    let is_identical = is_identical(metric, agings);
     let none = MetricVerdict {
         metric: metric.name,
         primary: metric.primary,
@@ -104,16 +105,13 @@ pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f
     };
     let untestable = || MetricVerdict { obstacle: Some(obstacle(metric, agings)), ..none.clone() };
     let Some(logs) = logs else {
-        // A tree without files, such as that of a program that deletes all of them, has zeros.
-        let is_known = |(one, other): (&Aged, &Aged)| (metric.value)(one).and((metric.value)(other)).is_some();
-        let is_same = agings.are_identical() && agings.pairs().all(is_known);
-        return if is_same { MetricVerdict { verdict: Verdict::Identical, ..none } } else { untestable() };
+        return if is_identical { MetricVerdict { verdict: Verdict::Identical, ..none } } else { untestable() };
     };
     let (sham, paired) = (logs.sham_variance(), logs.is_paired());
     let Some(ratio) = logs.ratio(paired) else { return untestable() };
     let interval = ratio.interval(error);
     MetricVerdict {
-        verdict: match agings.are_identical() {
+        verdict: match is_identical {
             true => Verdict::Identical,
             false => verdict(&interval, metric.better, minimum_effect),
         },
@@ -125,6 +123,16 @@ pub(crate) fn judge(metric: &Metric, agings: &CompletedAgings, minimum_effect: f
         correlation: pearson(&logs.reference, &logs.variant).map(|found| found.value),
         ..none
     }
+}
+
+/// Returns whether the layouts and the values of every pair are equal. A tree without files, such as that of a program that
+/// deletes all of them, has zeros.
+fn is_identical(metric: &Metric, agings: &CompletedAgings) -> bool {
+    let is_equal = |(one, other): (&Aged, &Aged)| {
+        let values = (metric.value)(one).zip((metric.value)(other));
+        values.is_some_and(|(one, other)| one == other)
+    };
+    agings.are_identical() && agings.pairs().all(is_equal)
 }
 
 /// Why the values have no ratio.
@@ -268,6 +276,15 @@ mod tests {
         assert_eq!(answer(&judge_all(&gate(8), &empty), 0), GateAnswer::NoVerdict);
         empty.set_digests(|step| format!("{}", step.seed));
         assert_eq!(answer(&judge_all(&gate(8), &empty), 0), GateAnswer::NotWorse);
+    }
+
+    #[test]
+    fn work_that_differs_on_equal_layouts_is_not_identical() {
+        let mut all = agings(4, &mut |step| 1000.0 * (1.0 + step.side as f64));
+        all.set_digests(|step| format!("{}", step.seed));
+        let judged = judge_all(&gate(8), &all);
+        let verdict = |name: &str| judged.iter().find(|one| one.metric == name).unwrap().verdict;
+        assert_eq!(verdict("extents of a slow append"), Verdict::Worse);
     }
 
     #[test]

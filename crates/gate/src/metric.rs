@@ -12,6 +12,8 @@ pub struct Metric {
     pub drive: Option<&'static str>,
     /// Whether it decides the gate.
     pub primary: bool,
+    /// Whether its value follows from the addresses of all extents, so that equal layouts have equal values.
+    pub of_layout: bool,
     pub value: fn(&Aged) -> Option<f64>,
 }
 
@@ -27,11 +29,16 @@ impl Metric {
 }
 
 const fn primary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
-    Metric { name, unit, better: Better::Lower, drive: None, primary: true, value }
+    Metric { name, unit, better: Better::Lower, drive: None, primary: true, of_layout: true, value }
 }
 
 const fn secondary(name: &'static str, unit: &'static str, value: fn(&Aged) -> Option<f64>) -> Metric {
     Metric { primary: false, ..primary(name, unit, value) }
+}
+
+/// A quantity of the work done by the file system.
+const fn of_work(metric: Metric) -> Metric {
+    Metric { of_layout: false, ..metric }
 }
 
 fn per_operation(aged: &Aged, count: u64) -> Option<f64> {
@@ -43,18 +50,18 @@ pub const METRICS: [Metric; 12] = [
     primary("discontinuities", "", |aged| Some(aged.discontinuities as f64)),
     primary("free extents", "", |aged| aged.free_extents.map(|count| count as f64)),
     Metric { drive: Some(DISK), ..primary("disk read (s)", "s", |aged| Some(aged.disk_seconds)) },
-    primary("extents of a slow append", "", |aged| Some(aged.append_extents)),
+    of_work(primary("extents of a slow append", "", |aged| Some(aged.append_extents))),
     secondary("extents per file", "", |aged| Some(aged.extents as f64 / aged.files.max(1) as f64)),
     Metric {
         better: Better::Higher,
         ..secondary("mean free extent (KiB)", "", |aged| Some(aged.mean_free_bytes? / 1024.0))
     },
     Metric { drive: Some(SSD), ..secondary("SSD read (s)", "s", |aged| Some(aged.ssd_seconds)) },
-    secondary("requests per operation", "", |aged| per_operation(aged, aged.requests)),
-    secondary("KiB written per operation", "", |aged| Some(per_operation(aged, aged.written_bytes)? / 1024.0)),
-    secondary("flushes per operation", "", |aged| per_operation(aged, aged.flushes)),
-    secondary("commits per operation", "", |aged| per_operation(aged, aged.commits?)),
-    secondary("metadata (MiB)", "", |aged| Some(aged.metadata_bytes as f64 / f64::from(1 << 20))),
+    of_work(secondary("requests per operation", "", |aged| per_operation(aged, aged.requests))),
+    of_work(secondary("KiB written per operation", "", |aged| Some(per_operation(aged, aged.written_bytes)? / 1024.0))),
+    of_work(secondary("flushes per operation", "", |aged| per_operation(aged, aged.flushes))),
+    of_work(secondary("commits per operation", "", |aged| per_operation(aged, aged.commits?))),
+    of_work(secondary("metadata (MiB)", "", |aged| Some(aged.metadata_bytes as f64 / f64::from(1 << 20)))),
 ];
 
 pub(crate) fn primaries() -> usize {
