@@ -124,7 +124,10 @@ fn with_fixed_memory(objects: &Path) -> Result<[String; 2], GuestError> {
 /// No kernel was built, or it does not run.
 pub fn of_tree(tree: &Path) -> Result<Kernel, GuestError> {
     super::check_processor()?;
-    let tree = tree.canonicalize().map_err(io_error("find", tree))?;
+    let tree = tree.canonicalize().map_err(|error| {
+        let path = tree.display();
+        GuestError::Usage(format!("cannot find the kernel tree {path}: {error}\nhint: give the tree's directory"))
+    })?;
     let built = [tree.clone(), objects_of(&tree, &cache_folder()?.join("build"))];
     let program = built.into_iter().map(|folder| folder.join("linux")).find(|program| program.is_file());
     let program = program.ok_or_else(|| {
@@ -284,8 +287,10 @@ mod tests {
     #[test]
     fn tree_without_a_kernel_is_a_usage_error() {
         let tree = tempfile::tempdir().unwrap();
-        let refused = of_tree(tree.path()).unwrap_err();
-        assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
+        for tree in [tree.path(), &tree.path().join("missing")] {
+            let refused = of_tree(tree).unwrap_err();
+            assert!(matches!(refused, GuestError::Usage(_)), "{refused}");
+        }
     }
 
     #[test]
