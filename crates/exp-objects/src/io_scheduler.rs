@@ -12,7 +12,7 @@ use senesce_objstore::vcs::files::generate_many;
 use senesce_objstore::{Layout, Scheme, Store, StoreError, StoreSettings};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::throttle::RateLimit;
-use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, holds_only_ours, open};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -222,7 +222,8 @@ impl Arm {
 impl Spec {
     fn options(&self, context: &mut Context<'_, IoScheduler>) -> Result<OpenOptions, Failure> {
         let mkfs_options = if self.fs == FileSystem::Ext4 { "-m 0 -i 4096".into() } else { String::new() };
-        Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
+        let erase = context.may_erase(self.target.image(), holds_only_ours)?;
+        Ok(OpenOptions { mkfs_options, erase, ..OpenOptions::fresh(self.fs) })
     }
 
     fn limit(&self) -> RateLimit {

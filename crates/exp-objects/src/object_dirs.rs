@@ -11,7 +11,7 @@ use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::fill::{Full, Write, fill};
 use senesce_objstore::{Scheme, advise, occupancy};
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, holds_only_ours, open};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -183,7 +183,7 @@ impl Run for ObjectDirs {
 
     fn step(&mut self, spec: &Spec, step: &Fill, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let Fill { scheme, repeat } = *step;
-        let options = OpenOptions { erase: context.may_erase(spec.target.image())?, ..spec.options() };
+        let options = OpenOptions { erase: context.may_erase(spec.target.image(), holds_only_ours)?, ..spec.options() };
         let target: MountedTarget = open(&spec.target, &options)?;
         context.add_environment(&target.environment())?;
         let mut writes = Columns::new(scheme, repeat);

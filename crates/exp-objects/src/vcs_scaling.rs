@@ -12,7 +12,7 @@ use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_objstore::vcs::System;
 use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_volume::{FileSystem, OpenOptions, TargetSpec};
+use senesce_volume::{FileSystem, OpenOptions, TargetSpec, holds_only_ours};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -184,7 +184,8 @@ impl Spec {
 
     fn options(&self, context: &mut Context<'_, VcsScaling>) -> Result<OpenOptions, Failure> {
         let mkfs_options = if self.fs == FileSystem::Ext4 { self.mkfs_options.clone() } else { String::new() };
-        Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
+        let erase = context.may_erase(self.target.image(), holds_only_ours)?;
+        Ok(OpenOptions { mkfs_options, erase, ..OpenOptions::fresh(self.fs) })
     }
 
     /// Returns all cells, with the systems in random order, so that drift of the machine does not affect a single

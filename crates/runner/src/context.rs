@@ -130,15 +130,20 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Returns the path or serial number of the data that may be lost. It is the one that the user confirmed, otherwise
-    /// the path of the target's image if this run made it.
-    pub fn may_erase(&mut self, image: Option<&Path>) -> Result<Option<String>, Failure> {
+    /// the path of the target's image if this run made it. `holds_only_ours` examines an image of an earlier part.
+    pub fn may_erase(
+        &mut self,
+        image: Option<&Path>,
+        holds_only_ours: impl FnOnce(&Path) -> bool,
+    ) -> Result<Option<String>, Failure> {
         let Some(path) = image.filter(|_| self.erase.is_none()) else { return Ok(self.erase.clone()) };
         let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
         if is_new {
             self.remember_image(path)?;
         }
         let Some(image) = identity(path) else { return Ok(None) };
-        let ours = is_new || image.made_ns.is_some() && self.recorded.own_images().any(|known| known.is_same(&image));
+        let is_known = || image.made_ns.is_some() && self.recorded.own_images().any(|known| known.is_same(&image));
+        let ours = is_new || is_known() && holds_only_ours(path);
         Ok(ours.then(|| path.display().to_string()))
     }
 

@@ -19,7 +19,7 @@ use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDi
 use senesce_devmodel::last_write::LastWrites;
 use senesce_runner::{Conduct, Context, Outcome, Recorded, Run, conduct, interrupted, spec_of};
 use senesce_runs::write_order::{self, Recording};
-use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, holds_only_ours, open};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
@@ -246,7 +246,7 @@ fn open_own(
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
     // A dangling link also exists and must not be removed.
     let is_new = path.symlink_metadata().is_err();
-    let erase = context.may_erase(image.image())?;
+    let erase = context.may_erase(image.image(), holds_only_ours)?;
     let opened = open_target(spec, continues, identity, erase);
     if opened.is_err() && is_new {
         let _ = std::fs::remove_file(&path);

@@ -8,7 +8,8 @@ use senesce_devmodel::{Operation, Request};
 use senesce_runner::{Context, Needs, Run};
 use senesce_runs::tree::Tree;
 use senesce_volume::{
-    BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, guard, open,
+    BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, guard, holds_only_ours,
+    open,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ impl Volume {
             VolumeSource::Made(spec) => {
                 let fs = fs.parse::<FileSystem>()?;
                 let mkfs_options = if fs == FileSystem::Ext4 { directory_hash(draw) } else { String::new() };
-                let erase = context.may_erase(spec.image())?;
+                let erase = context.may_erase(spec.image(), holds_only_ours)?;
                 (spec.clone(), OpenOptions { erase, mkfs_options, ..OpenOptions::fresh(fs) })
             }
             VolumeSource::Directory(path) => {
