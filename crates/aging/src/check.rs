@@ -1,16 +1,18 @@
 //! Compares a directory with the live files of a plan, for verification and for restoring a recorded state.
 
+mod content;
 mod reconcile;
 
-pub use reconcile::{PartialReconciliation, Reconciliation, clear, reconcile};
+pub use reconcile::{FileComparison, PartialReconciliation, Reconciliation, clear, reconcile};
 
 use crate::error::AgingError;
-use crate::execute::{CHUNK, Content, Data, Name, Parsed, Shard, explain};
+use crate::execute::{Data, Name, Parsed, Shard, explain};
 use crate::namespace::Namespace;
 use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
+use content::{Buffers, ContentCheck};
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -102,8 +104,8 @@ impl VerifyReport {
 /// report, not errors.
 pub fn verify(planner: &Planner, top: &Path, data: Data, shard: Option<Shard>) -> Result<VerifyReport, AgingError> {
     let namespace = planner.namespace();
-    let comparison =
-        Comparison { planner, namespace: &namespace, top, data, content: Content::new(planner.plan().spec().seed) };
+    let content = ContentCheck::new(data, planner.plan().spec().seed);
+    let comparison = Comparison { planner, namespace: &namespace, top, content };
     let directories = (0..planner.plan().directories().count()).into_par_iter();
     let mine = directories.filter(|directory| shard.is_none_or(|shard| shard.owns(*directory)));
     let places = namespace.places(planner.plan().directories().count());
@@ -115,8 +117,7 @@ struct Comparison<'a> {
     planner: &'a Planner,
     namespace: &'a Namespace<'a>,
     top: &'a Path,
-    data: Data,
-    content: Content,
+    content: ContentCheck,
 }
 
 impl Comparison<'_> {
@@ -148,7 +149,7 @@ impl Comparison<'_> {
             report.strangers += 1;
             report.example(&relative, name, "not in this plan");
         }
-        let mut buffers = (Vec::new(), Vec::new());
+        let mut buffers = Buffers::default();
         for place in places.clone() {
             let file = self.namespace.file(place);
             let name = Name::of(&file);
@@ -169,74 +170,33 @@ impl Comparison<'_> {
         name: &Name,
         relative: &str,
         report: &mut VerifyReport,
-        (found, wanted): &mut (Vec<u8>, Vec<u8>),
+        buffers: &mut Buffers,
     ) -> Result<(), AgingError> {
         let failed = |operation| {
             let path = self.top.join(relative).join(name);
             move |errno: Errno| explain(operation, path, errno)
         };
-        // Opening an entry that has become a pipe would block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = openat(directory, name.as_c_str(), flags, Mode::empty()).map_err(failed("open"))?;
+        let opened = open_file(directory, name).map_err(failed("open"))?;
         let size = rustix::fs::fstat(&opened).map_err(failed("inspect"))?.st_size as u64;
         if size != file.size {
             report.wrong_size += 1;
             report.example(relative, name.as_ref(), &format!("has {size} bytes instead of {}", file.size));
             return Ok(());
         }
-        found.resize(CHUNK, 0);
-        wanted.resize(CHUNK, 0);
-        let mut done = self.content_from(&opened, 0, size).map_err(failed("seek in"))?;
-        while done < size {
-            let length = (size - done).min(CHUNK as u64) as usize;
-            if self.data == Data::Write {
-                self.content.fill(file.birth, done / crate::plan::BLOCK, &mut wanted[..length]);
-            }
-            let read = read_full(&opened, &mut found[..length], done).map_err(failed("read"))?;
-            report.bytes += read as u64;
-            if let Some(equal) = equal_bytes(&found[..read], &wanted[..length]) {
-                let at = done + equal as u64;
-                report.wrong_content += 1;
-                report.example(relative, name.as_ref(), &format!("wrong content from byte {at} on"));
-                return Ok(());
-            }
-            done = self.content_from(&opened, done + length as u64, size).map_err(failed("seek in"))?;
+        let compared = self.content.compare(&opened, file, buffers).map_err(failed("read"))?;
+        report.bytes += compared.bytes_read;
+        if let Some(at) = compared.wrong_from {
+            report.wrong_content += 1;
+            report.example(relative, name.as_ref(), &format!("wrong content from byte {at} on"));
         }
         Ok(())
     }
-
-    /// Returns the offset of the next data at or after `from` in a file of `size` bytes. Holes and preallocated blocks
-    /// read as zeros, the expected content of files without data.
-    fn content_from(&self, file: &OwnedFd, from: u64, size: u64) -> Result<u64, Errno> {
-        if self.data == Data::Write || from >= size {
-            return Ok(from);
-        }
-        match rustix::fs::seek(file, SeekFrom::Data(from)) {
-            Ok(data) => Ok(data),
-            Err(Errno::NXIO) => Ok(size),
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(from),
-            Err(errno) => Err(errno),
-        }
-    }
 }
 
-/// Returns the number of equal bytes before the first difference, or before the end of the shorter one; `None` if both
-/// are equal.
-fn equal_bytes(found: &[u8], wanted: &[u8]) -> Option<usize> {
-    (found != wanted).then(|| found.iter().zip(wanted).take_while(|(one, other)| one == other).count())
-}
-
-fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match rustix::io::pread(file.as_fd(), &mut buffer[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(done)
+/// Opens a file to read it. Opening an entry that has become a pipe would block.
+fn open_file(directory: BorrowedFd<'_>, name: &Name) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    openat(directory, name.as_c_str(), flags, Mode::empty())
 }
 
 struct Listing {
@@ -297,16 +257,4 @@ fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<Parsed>) 
         name == Parsed { birth, renamed, padding }
     });
     (places.len(), hit.then(|| low - places.start))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn first_difference_is_found_within_a_piece() {
-        assert_eq!(equal_bytes(b"content", b"content"), None);
-        assert_eq!(equal_bytes(b"conTEnt", b"content"), Some(3));
-        assert_eq!(equal_bytes(b"con", b"content"), Some(3), "the file became shorter");
-    }
 }

@@ -18,7 +18,9 @@ pub mod planner;
 pub mod profile;
 
 pub use capture::{CaptureOptions, CapturedProfile, capture, capture_list, capture_since};
-pub use check::{PartialReconciliation, Reconciliation, VerifyReport, clear, reconcile, verify, verify_top};
+pub use check::{
+    FileComparison, PartialReconciliation, Reconciliation, VerifyReport, clear, reconcile, verify, verify_top,
+};
 pub use error::AgingError;
 pub use execute::{
     Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, WorkUnit, execute,

@@ -1,14 +1,16 @@
 //! Restores a recorded state of a directory: first removes extra files, then creates missing ones.
 
-use super::{Listing, find, list};
+use super::content::{Buffers, ContentCheck};
+use super::{Listing, find, list, open_file};
 use crate::error::AgingError;
 use crate::execute::{Descriptors, DirectoryTarget, Name, PlanExecutor, PlanTarget, Shard, explain};
 use crate::namespace::Namespace;
-use crate::planner::Planner;
+use crate::planner::{File, Planner};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Work to restore a recorded state of a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +19,19 @@ pub struct Reconciliation {
     pub removed: u64,
     /// Missing files created again.
     pub restored: u64,
-    /// Files of a wrong size created again.
+    /// Files of a wrong size or content created again.
     pub repaired: u64,
+}
+
+/// How much of each existing file is compared with the recorded state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileComparison {
+    /// Only its size: its data was written back without an error.
+    #[default]
+    Size,
+    /// Its size and its content: a write may have failed, or data may have been lost in the cache of a guest.
+    Content,
 }
 
 /// Makes the directory of `backend` match the live files of `planner` exactly. After a kill it may be a window of operations
@@ -30,8 +43,9 @@ pub fn reconcile(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
     shard: Option<Shard>,
+    comparison: FileComparison,
 ) -> Result<Reconciliation, AgingError> {
-    clear(planner, backend, shard)?.restore(planner, backend)
+    clear(planner, backend, shard, comparison)?.restore(planner, backend)
 }
 
 #[derive(Debug)]
@@ -44,14 +58,18 @@ pub struct PartialReconciliation {
 /// creates no file before all extra files are gone, so it needs no more space than the plan.
 ///
 /// # Errors
-/// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
-/// call continues after a failure.
+/// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected, read or deleted. The
+/// same call continues after a failure.
 pub fn clear(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
     shard: Option<Shard>,
+    comparison: FileComparison,
 ) -> Result<PartialReconciliation, AgingError> {
     backend.prepare()?;
+    let content =
+        (comparison == FileComparison::Content).then(|| ContentCheck::new(backend.data(), planner.plan().spec().seed));
+    let mut buffers = Buffers::default();
     let mut hand = backend.hand(2)?;
     let mut descriptors = backend.descriptors(2)?;
     let namespace = planner.namespace();
@@ -74,9 +92,11 @@ pub fn clear(
             }
             let file = namespace.file(place);
             let name = Name::of(&file);
-            let found = statat(descriptors.get(directory)?, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
+            let existing = ExistingFile { directory: descriptors.get(directory)?, name: &name, file: &file };
+            let is_equal = existing
+                .is_equal(content.as_ref(), &mut buffers)
                 .map_err(|errno| explain("inspect", descriptors.path(directory).join(&name), errno))?;
-            if found.st_size as u64 != file.size {
+            if !is_equal {
                 hand.delete(&file)?;
                 cleared.missing.push(place as u32);
                 cleared.done.repaired += 1;
@@ -84,6 +104,24 @@ pub fn clear(
         }
     }
     Ok(cleared)
+}
+
+/// A file with the name of a file of the plan.
+struct ExistingFile<'a> {
+    directory: BorrowedFd<'a>,
+    name: &'a Name,
+    file: &'a File,
+}
+
+impl ExistingFile<'_> {
+    /// Returns whether it has the size, and with `content` also the content, that it has in the plan.
+    fn is_equal(&self, content: Option<&ContentCheck>, buffers: &mut Buffers) -> Result<bool, Errno> {
+        let found = statat(self.directory, self.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let has_size = found.st_size as u64 == self.file.size;
+        let Some(content) = content.filter(|_| has_size) else { return Ok(has_size) };
+        let opened = open_file(self.directory, self.name)?;
+        Ok(content.compare(&opened, self.file, buffers)?.wrong_from.is_none())
+    }
 }
 
 impl PartialReconciliation {

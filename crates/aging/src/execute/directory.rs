@@ -34,6 +34,10 @@ impl<'a> DirectoryTarget<'a> {
         Self { plan, directory, data, below: String::new(), prepared: false, writers: 1 }
     }
 
+    pub(crate) fn data(&self) -> Data {
+        self.data
+    }
+
     pub fn below(self, name: String) -> Self {
         Self { below: name, ..self }
     }

@@ -8,7 +8,8 @@ use senesce_aging::execute::{PlanExecutor, PlanTarget};
 use senesce_aging::profile::{ChangeRow, SizeRow};
 use senesce_aging::{
     AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data, DirectoryTarget,
-    ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Truncate, reconcile,
+    ExecuteOptions, File, FileComparison, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Truncate,
+    reconcile,
 };
 use senesce_core::{Bytes, Seed};
 use std::collections::HashMap;
@@ -269,7 +270,7 @@ fn aging_with_changes_ends_the_same_after_a_kill() {
         }
         assert!(!found(&before, &room, data).is_good());
         let mut resumed = reached(&plan, completed);
-        reconcile(&resumed, &backend, None).unwrap();
+        reconcile(&resumed, &backend, None, FileComparison::Content).unwrap();
         is_good(&resumed, &room, data);
         play(&mut resumed, &target, data, 2, u64::MAX);
         is_good(&resumed, &room, data);
@@ -297,7 +298,7 @@ fn punch_that_a_kill_cut_short_is_repeated() {
     rustix::fs::fallocate(&opened, hole, from, bytes).unwrap();
     assert_eq!(found(&further, &room, Data::Write).wrong_content, 1);
     let mut resumed = reached(&plan, completed);
-    reconcile(&resumed, &backend, None).unwrap();
+    reconcile(&resumed, &backend, None, FileComparison::Content).unwrap();
     play(&mut resumed, &target, Data::Write, 2, u64::MAX);
     is_good(&resumed, &room, Data::Write);
 }

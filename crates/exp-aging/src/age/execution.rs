@@ -11,7 +11,7 @@ use super::recorded_aging::RecordedAging;
 use super::run::peak_rss_bytes;
 use super::space;
 use senesce_aging::execute::{CommitWitness, SingleRankPace};
-use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, WorkUnit, execute_parts};
+use senesce_aging::{ChangeCounts, ExecuteOptions, FileComparison, Interleaved, Stop, Tally, WorkUnit, execute_parts};
 use senesce_cluster::Cluster;
 use senesce_core::Failure;
 use senesce_core::heartbeat::{LostTime, leap, watched};
@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct Execution<'a> {
     pub course: &'a ExtendedSpec,
-    /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
-    pub continues: bool,
+    /// How to compare the files of an earlier part of the run, which may be ahead of its last checkpoint; `None`: it
+    /// has none.
+    pub restores: Option<FileComparison>,
     /// Operations below this one were done in earlier parts of the run.
     pub from: u64,
     pub len: u64,
@@ -145,8 +146,11 @@ fn play(
     let spec = &execution.course.spec;
     let mut own = Own::new(execution.course, spec.shard(), execution.from)?;
     let backends = own.backends(root, spec.data, spec.writers);
-    if execution.continues {
-        let cleared = own.clear(&backends)?;
+    if let Some(comparison) = execution.restores {
+        if comparison == FileComparison::Content {
+            context.progress.phase("comparing files with the record", 0, "");
+        }
+        let cleared = own.clear(&backends, comparison)?;
         let done = own.restore(&backends, cleared)?;
         report_repairs(&done, spec, context.progress);
         context.record_now(Event::Reconciled(done))?;
@@ -342,7 +346,7 @@ fn earlier_loss(execution: &Execution<'_>, context: &Context<'_, Age>) -> Option
         Event::Executed(executed) => Some(executed.lost),
         _ => None,
     });
-    ends.next().flatten().filter(|_| execution.continues)
+    ends.next().flatten().filter(|_| execution.restores.is_some())
 }
 
 fn distance(parts: &Interleaved<'_>) -> Option<f64> {
@@ -378,7 +382,7 @@ mod tests {
             let course = ExtendedSpec::new(spec.clone());
             let execution = Execution {
                 course: &course,
-                continues: true,
+                restores: Some(FileComparison::Size),
                 from: 700,
                 len: 9000,
                 seconds_before: 3600.0,

@@ -20,6 +20,7 @@ mod result;
 mod run;
 mod space;
 mod spec;
+mod start;
 mod unrequested_commits;
 mod verify;
 pub mod words;
@@ -34,7 +35,6 @@ use events::{Event, ExecutionEnd, Rehearsal};
 use extended_spec::ExtendedSpec;
 use own_target::RecordedTarget;
 use recorded_aging::RecordedAging;
-use run::Start;
 use senesce_aging::plan::PlannedLocality;
 use senesce_aging::{Clock, Data};
 use senesce_core::resume::{self, continue_with};
@@ -43,6 +43,7 @@ use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, ne
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
+use start::Start;
 use unrequested_commits::{UnrequestedCommits, unused_commit_time};
 
 /// The verb that continues an aging by its run directory.
@@ -88,7 +89,7 @@ impl Run for Age {
     type Step = usize;
 
     const SPECIAL: Special<Self> = Special {
-        starts_over: |spec, recorded| !run::Start::of(spec, recorded).continues,
+        starts_over: |spec, recorded| !Start::of(spec, recorded).continues,
         resumed_by: Some(RESUME),
         lists_untestable: false,
         not_measured: NOT_MEASURED,

@@ -2,8 +2,8 @@ use super::extended_spec::ExtendedSpec;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
-    AgingError, Data, DirectoryTarget, Interleaved, Limit, PartialReconciliation, Planner, Reconciliation, Shard,
-    Summary, Tally,
+    AgingError, Data, DirectoryTarget, FileComparison, Interleaved, Limit, PartialReconciliation, Planner,
+    Reconciliation, Shard, Summary, Tally,
 };
 use senesce_core::{Bytes, Failure, machine};
 use senesce_volume::ClaimedDirectory;
@@ -53,9 +53,13 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    pub(crate) fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<PartialReconciliation>, AgingError> {
+    pub(crate) fn clear(
+        &self,
+        backends: &[DirectoryTarget<'_>],
+        comparison: FileComparison,
+    ) -> Result<Vec<PartialReconciliation>, AgingError> {
         let parts = self.planners.iter().zip(backends);
-        parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
+        parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard, comparison)).collect()
     }
 
     pub(crate) fn restore(

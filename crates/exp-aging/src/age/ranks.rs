@@ -10,7 +10,8 @@ use super::rehearse::Rehearsed;
 use super::run::peak_rss_bytes;
 use senesce_aging::execute::{Pace, PlanTarget};
 use senesce_aging::{
-    AgingError, DirectoryTarget, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
+    AgingError, DirectoryTarget, ExecuteOptions, ExecuteOutcome, FileComparison, Interleaved, Shard, Stop,
+    execute_parts,
 };
 use senesce_cluster::{Cluster, ClusterError, Halt};
 use senesce_core::interrupt::Interrupt;
@@ -39,7 +40,7 @@ enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 struct Assignment {
     course: ExtendedSpec,
-    continues: bool,
+    restores: Option<FileComparison>,
     from: u64,
     len: u64,
     window: u64,
@@ -178,7 +179,7 @@ pub(crate) fn lead(
     let window = WINDOW_OF_A_RANK * u64::from(cluster.size());
     let order = Order::Age(Box::new(Assignment {
         course: execution.course.clone(),
-        continues: execution.continues,
+        restores: execution.restores,
         from: execution.from,
         len: execution.len,
         window,
@@ -275,8 +276,8 @@ fn make_ready(
         backends.iter().try_for_each(PlanTarget::prepare)?;
     }
     cluster.barrier()?;
-    if assignment.continues {
-        let cleared = own.clear(backends)?;
+    if let Some(comparison) = assignment.restores {
+        let cleared = own.clear(backends, comparison)?;
         // Files removed by other ranks may free the space for files missing here.
         cluster.barrier()?;
         own.restore(backends, cleared)?;

@@ -1,7 +1,7 @@
 //! The JSON result: measured values, or planned values only.
 
 use super::events::{ExecutionEnd, Rehearsal};
-use super::run;
+use super::{run, start};
 use super::unrequested_commits::UnrequestedCommits;
 use super::{Age, RecordedAging, final_layout};
 use senesce_runner::Recorded;
@@ -32,7 +32,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Re
     value["measured_read"] = json!(found.measured);
     value["extents"] = json!(found.extents);
     value["layout_numbers"] = json!(found.layout.map(final_layout::measurements).unwrap_or_default());
-    value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
+    value["last_checkpoint"] = json!(start::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
     value["environment"] = json!(recorded.environment);
     value
 }

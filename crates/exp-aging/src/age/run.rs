@@ -1,6 +1,6 @@
 //! Runs an aging: claims the target, rehearses, executes, reads the layout, closes.
 
-use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
+use super::events::{Event, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
 use super::extended_spec::ExtendedSpec;
 use super::own_target::{self, RecordedTarget};
@@ -9,6 +9,7 @@ use super::recorded_aging::has_only_a_request_since;
 use super::rehearse::rehearse;
 use super::space::{check_space, watch, with_fullness, writes};
 use super::spec::{AgeSpec, Limits};
+use super::start::Start;
 use super::{Age, copies, final_layout, ranks};
 use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
 use senesce_cluster::Cluster;
@@ -145,39 +146,6 @@ pub(crate) fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
     })
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Start {
-    pub continues: bool,
-    operation: u64,
-    seconds: f64,
-}
-
-impl Start {
-    pub(crate) fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
-        let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
-        let is_memory = matches!(spec.target, Some(TargetSpec::Memory { .. }));
-        // An image in memory is written to its file only when it is closed.
-        let of_target = |event: &&Event| {
-            !matches!(
-                event,
-                Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_) | Event::Target(_) | Event::Continued
-            )
-        };
-        let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
-        if is_memory || (spec.in_memory && !closed) {
-            return Self::default();
-        }
-        Self { continues: true, operation: checkpoint.operation, seconds: checkpoint.seconds }
-    }
-}
-
-pub(crate) fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
-    recorded.events().rev().find_map(|event| match event {
-        Event::Checkpoint(checkpoint) => Some(*checkpoint),
-        _ => None,
-    })
-}
-
 /// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, even if the
 /// run ends before it ages anything.
 pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
@@ -219,6 +187,8 @@ fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, 
 
 /// Closes the target. The order of its writes is complete after the unmount and is stored next to the image.
 fn close(target: MountedTarget, recording: Option<Recording>, context: &mut Context<'_, Age>) -> Result<(), Failure> {
+    // umount(2) does not report data that it could not write.
+    target.sync()?;
     let (Some(recording), Some(image)) = (recording, target.spec().path().map(Path::to_path_buf)) else {
         return Ok(target.close()?);
     };
@@ -331,7 +301,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     }
     let execution = Execution {
         course,
-        continues: start.continues,
+        restores: start.continues.then_some(start.comparison),
         from: start.operation,
         len: rehearsal.positions,
         seconds_before: start.seconds,

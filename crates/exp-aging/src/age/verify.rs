@@ -4,7 +4,7 @@ use super::events::Event;
 use super::extended_spec::ExtendedSpec;
 use super::final_layout::with_digest;
 use super::own_target::{self, of_files, recorded_files};
-use super::run::last_checkpoint;
+use super::start::last_checkpoint;
 use super::{Age, RESUME};
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
