@@ -27,7 +27,7 @@ const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
 
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
-/// Shorter losses are ignored: the resolution of the heartbeat and of /proc/stat is one tick.
+/// Shorter losses are ignored: the resolution of the heartbeat is one tick.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
 
 /// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms on a busy
@@ -244,7 +244,7 @@ impl ProcessorUsage {
 /// Processor usage in a phase, in seconds over all processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct StealTime {
-    /// Time in which the host ran another guest although a processor had work.
+    /// Minimum time in which the host ran another guest although a processor had work.
     seconds: f64,
     /// Busy time.
     busy_seconds: f64,
@@ -310,7 +310,8 @@ impl StealTime {
         let [all, stolen, idle] = std::array::from_fn(|part| (after.ticks[part] - before.ticks[part]).max(0.0));
         let in_a_second = rustix::param::clock_ticks_per_second().max(1) as f64;
         Self {
-            seconds: stolen / in_a_second,
+            // Both counts are rounded down, so their difference is up to a tick too large.
+            seconds: (stolen - 1.0).max(0.0) / in_a_second,
             busy_seconds: (all - idle - stolen).max(0.0) / in_a_second,
             own_seconds: (after.own_seconds - before.own_seconds).max(0.0),
         }

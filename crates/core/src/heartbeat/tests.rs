@@ -155,7 +155,23 @@ fn only_our_share_of_stolen_time_counts() {
     assert_eq!(cause_of(0.12, 640.0, 640.0), None, "of 64 busy processors");
     let usage = |ticks, own_seconds| ProcessorUsage { ticks, own_seconds };
     let stolen = StealTime::between(usage([1000.0, 10.0, 500.0], 1.0), usage([3000.0, 22.0, 1500.0], 3.0));
-    assert_eq!(stolen, StealTime { seconds: 0.12, busy_seconds: 9.88, own_seconds: 2.0 });
+    assert_eq!(stolen, StealTime { seconds: 0.11, busy_seconds: 9.88, own_seconds: 2.0 });
+}
+
+#[test]
+fn only_ticks_that_were_stolen_for_certain_count() {
+    let cause_of = |stolen: f64, length_ms: u32| {
+        let busy = f64::from(length_ms) / 1e3;
+        let ticks = busy * rustix::param::clock_ticks_per_second() as f64;
+        let usage = |ticks, own_seconds| ProcessorUsage { ticks, own_seconds };
+        let stolen = StealTime::between(usage([0.0; 3], 0.0), usage([2.0 * ticks, stolen, ticks], busy));
+        let phase = MonitoredPhase { ended: MS * (1000 + length_ms), ..watched(&[], Some(stolen)) };
+        cause(phase.lost())
+    };
+    assert_eq!((cause_of(0.0, 1500), cause_of(1.0, 1500)), (None, None));
+    assert_eq!(cause_of(3.0, 1500), None, "perhaps only 20 ms");
+    assert_eq!(cause_of(4.0, 1500), Some(Cause::Stolen), "more than 30 ms");
+    assert_eq!((cause_of(11.0, 10_000), cause_of(12.0, 10_000)), (None, Some(Cause::Stolen)));
 }
 
 /// Runs this test program again with only `phase_of_a_child`.
