@@ -23,6 +23,7 @@ mod past_events;
 mod questions;
 mod ready;
 pub mod results;
+mod retry;
 pub mod spec;
 pub mod subject;
 mod support;

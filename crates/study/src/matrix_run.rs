@@ -7,6 +7,7 @@ use crate::guest;
 use crate::images::{ImageFacts, Images};
 use crate::made;
 use crate::matrix::{self, ImageId, RunId, is_planned, runs, warnings};
+use crate::retry::measured_again;
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
 use crate::subject::{Subject, SubjectMeasurement};
 use crate::trial;
@@ -102,7 +103,7 @@ impl Matrix {
             return Err(failed("its image was not requested"));
         };
         let facts = ready.as_ref().map_err(|reason| failed(reason))?;
-        let event = one(&self.spec, images, facts, id, context)?;
+        let event = counted(&self.spec, images, facts, id, context)?;
         let first = event
             .metrics
             .first()
@@ -216,6 +217,23 @@ const METADATA: f64 = 0.1;
 const WORKLOAD: f64 = 0.2;
 
 type ReadyImages = BTreeMap<ImageId, Result<ImageFacts, String>>;
+
+/// Does a run until no time is lost; its seconds include all attempts.
+fn counted<R: Run>(
+    spec: &StudySpec,
+    images: &Images,
+    facts: &ImageFacts,
+    id: RunId,
+    context: &mut Context<'_, R>,
+) -> Result<RunEvent, Failure> {
+    let (begun, progress, interrupt) = (Instant::now(), context.progress, context.interrupt);
+    let lost = |failure: &Failure| {
+        progress.say(&format!("{}: measured again: {failure}", run_text(spec, id)));
+        if interrupt.requested() { Err(senesce_runner::interrupted()) } else { Ok(()) }
+    };
+    let event = measured_again(|| one(spec, images, facts, id, context), lost)?;
+    Ok(RunEvent { seconds: begun.elapsed().as_secs_f64(), ..event })
+}
 
 fn one<R: Run>(
     spec: &StudySpec,
