@@ -31,8 +31,8 @@ pub enum ModelError {
         source: std::io::Error,
     },
     #[error(
-        "request {index} ({operation}) ends at byte {end}, but {device} has {capacity_bytes} bytes\nhint: time the trace on a \
-         device that is large enough"
+        "request {index} ({operation}) ends at byte {end}, but {device} has {capacity_bytes} bytes\nhint: choose a larger \
+         drive, such as a file of senesce device measure"
     )]
     Outside {
         /// Index of the request, from 0.

@@ -139,6 +139,21 @@ impl DeviceModel {
         }
     }
 
+    /// Returns whether the times of requests depend on the capacity. A drive without seeks or earlier content has the same times
+    /// at any capacity.
+    pub fn depends_on_capacity(&self) -> bool {
+        !matches!(self.parameters, Parameters::Ssd(_))
+    }
+
+    /// Returns the same drive with space for the trace, unless its times [depend](Self::depends_on_capacity) on the capacity.
+    pub fn with_space_for(mut self, trace: &[request::Request]) -> Self {
+        if let Parameters::Ssd(ssd) = &mut self.parameters {
+            let end = trace.iter().map(request::Request::end).max().unwrap_or(0);
+            ssd.capacity_bytes = ssd.capacity_bytes.max(end);
+        }
+        self
+    }
+
     /// Returns the modelled seconds of a few requests over the whole device; for the fuzzer.
     pub fn exercise(&self) -> Result<f64, ModelError> {
         let sectors = self.capacity_bytes() / request::SECTOR;

@@ -325,9 +325,9 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         found.notes.push(format!("only {root} of the file system is mounted; the rest of it was not examined"));
     }
     let reach = costed.reach();
-    found.notes.extend(beyond(reach, &found.drive.name, model.capacity_bytes()));
+    found.notes.extend(beyond(reach, &found.drive.name, &model));
     for one in found.models.iter().filter(|one| one.model != found.drive.name) {
-        found.notes.extend(beyond(reach, &one.model, DeviceModel::builtin(&one.model)?.capacity_bytes()));
+        found.notes.extend(beyond(reach, &one.model, &DeviceModel::builtin(&one.model)?));
     }
     found.remedies = remedies(&found, &costed, &model)?;
     found.sentence = sentence::of(&found);

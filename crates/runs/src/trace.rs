@@ -5,7 +5,7 @@ mod shown;
 use crate::simulated::{self, InitialContent};
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
-use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
+use senesce_devmodel::{DeviceModel, ModelError, Modelled, Options, Outcome};
 use senesce_layout::Condition;
 use senesce_runner::{Imported, ImportedRun, Recorded, import_with};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
@@ -70,11 +70,14 @@ pub struct Summary {
     pub measures: Measures,
     /// On the reference disk drive. `None`: the trace is not valid, or has requests beyond its end.
     pub hdd: Option<Modelled>,
-    /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid, or has requests beyond its end.
+    /// On the reference solid-state drive (no flash translation layer), as large as the requests need. `None`: the trace is not valid.
     pub ssd: Option<Modelled>,
     /// On the requested models, by requested name; each drive contains the data that is read.
     #[serde(default)]
     pub models: BTreeMap<String, Outcome>,
+    /// Requested models that have no time, because requests are beyond their end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub too_small: Vec<String>,
     /// Completions by the device's own counters. `None`: recorded elsewhere.
     #[serde(default)]
     pub device_stat: Option<DeviceStat>,
@@ -89,14 +92,17 @@ pub struct Summary {
 impl Summary {
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
-        // A device larger than a model has no time on it.
-        let time = |model: DeviceModel| requests.as_deref().and_then(|requests| model.time(requests).ok());
+        let time = |model: DeviceModel| {
+            let requests = requests.as_deref()?;
+            model.with_space_for(requests).time(requests).ok()
+        };
         Ok(Self {
             device: trace.device().into(),
             measures: Measures::of(trace),
             hdd: time(DeviceModel::reference_hdd()?),
             ssd: time(DeviceModel::reference_ssd()?),
             models: BTreeMap::new(),
+            too_small: Vec::new(),
             device_stat: trace.device_stat(),
             condition: None,
             problems: trace.problems().to_vec(),
@@ -107,8 +113,12 @@ impl Summary {
         let mut summary = Self::of(trace)?;
         if trace.is_valid() {
             for (name, model) in models {
-                let outcome = simulated::simulate(model, trace, InitialContent::WhatIsRead, &Options::default())?;
-                summary.models.insert(name.clone(), outcome);
+                match simulated::simulate(model, trace, InitialContent::WhatIsRead, &Options::default()) {
+                    Ok(outcome) => drop(summary.models.insert(name.clone(), outcome)),
+                    // The command has run: its other results are kept.
+                    Err(failure) if is_too_small(&failure) => summary.too_small.push(name.clone()),
+                    Err(failure) => return Err(failure),
+                }
             }
         }
         Ok(summary)
@@ -127,18 +137,25 @@ impl Summary {
     }
 
     pub fn text(&self) -> String {
-        let modelled = |(name, one): (&str, &Option<Modelled>)| match one {
-            Some(one) => Some(format!("{name} {:.3} s", one.seconds)),
-            None if self.is_valid() => Some(format!("none on {name} (requests are beyond its end)")),
-            None => None,
-        };
-        let mut times: Vec<String> =
-            [("hdd", &self.hdd), ("ssd", &self.ssd)].into_iter().filter_map(modelled).collect();
-        times.extend(self.models.iter().map(|(name, outcome)| format!("{name} {:.3} s", outcome.seconds)));
-        match times.is_empty() {
-            true => text_of(self),
-            false => format!("{} Modelled time: {}.", text_of(self), times.join(", ")),
+        let references = [("hdd", &self.hdd), ("ssd", &self.ssd)];
+        let of_references =
+            references.iter().filter_map(|(name, one)| Some(format!("{name} {:.3} s", one.as_ref()?.seconds)));
+        let of_models = self.models.iter().map(|(name, outcome)| format!("{name} {:.3} s", outcome.seconds));
+        let times: Vec<String> = of_references.chain(of_models).collect();
+        let mut text = text_of(self);
+        if !times.is_empty() {
+            text += &format!(" Modelled time: {}.", times.join(", "));
         }
+        let without = references.into_iter().filter(|(_, one)| one.is_none() && self.is_valid()).map(|(name, _)| name);
+        let without: Vec<&str> = without.chain(self.too_small.iter().map(String::as_str)).collect();
+        if !without.is_empty() {
+            text += &format!(
+                " No time on {}: requests are beyond the end.\nhint: add the model of a larger drive with --model, such as a \
+                 file of senesce device measure",
+                without.join(", ")
+            );
+        }
+        text
     }
 
     /// Returns the JSON of `senesce trace`. In an invalid trace, values that need every request are `null`.
@@ -177,8 +194,16 @@ impl Summary {
             value["modelled_seconds"][name] = json!(outcome.seconds);
             value["modelled"][name] = json!(outcome);
         }
+        for name in &self.too_small {
+            value["modelled_seconds"][name] = Value::Null;
+            value["modelled"][name] = Value::Null;
+        }
         value
     }
+}
+
+fn is_too_small(failure: &Failure) -> bool {
+    matches!(failure.origin(), Some(ModelError::Outside { .. }))
 }
 
 /// Mounts the target, traces its device from the start of the command until everything is written back, and unmounts.

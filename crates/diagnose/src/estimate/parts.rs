@@ -162,8 +162,9 @@ fn limits(space: &FileSystemSpace) -> Option<&'static str> {
 }
 
 /// Returns a caveat if the data does not fit on the modelled drive, which maps addresses beyond its end to others.
-pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
-    (reach > capacity).then(|| {
+pub(super) fn beyond(reach: u64, drive: &str, model: &DeviceModel) -> Option<String> {
+    let capacity = model.capacity_bytes();
+    (reach > capacity && model.depends_on_capacity()).then(|| {
         format!(
             "the files reach byte {reach} of the file system, but the modelled drive {drive} has {capacity} bytes: the \
              modelled times and gains are those of a smaller drive; name a larger one with --model"
@@ -249,9 +250,15 @@ mod tests {
 
     #[test]
     fn data_beyond_the_modelled_drive_gives_a_caveat() {
-        let capacity = DeviceModel::builtin(RANGE[0]).unwrap().capacity_bytes();
-        assert_eq!(beyond(capacity, RANGE[0], capacity), None);
-        let note = beyond(capacity + 1, RANGE[0], capacity).unwrap();
+        let model = DeviceModel::builtin(RANGE[0]).unwrap();
+        let capacity = model.capacity_bytes();
+        assert_eq!(beyond(capacity, RANGE[0], &model), None);
+        let note = beyond(capacity + 1, RANGE[0], &model).unwrap();
         assert!(note.contains(&(capacity + 1).to_string()) && note.contains(&capacity.to_string()), "{note}");
+        assert_eq!(
+            beyond(u64::MAX, "850-evo", &DeviceModel::reference_ssd().unwrap()),
+            None,
+            "the same times at any capacity"
+        );
     }
 }

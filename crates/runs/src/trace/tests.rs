@@ -39,6 +39,22 @@ fn trace_is_timed_on_requested_models() {
 }
 
 #[test]
+fn requests_beyond_a_drive_are_timed_where_the_capacity_does_not_matter() {
+    let far = |sector: u64| {
+        let list =
+            (0..40).map(|index| Request { issue_ns: index, ..Request::new(Operation::Read, sector + index * 512, 64) });
+        BlockTrace::from_requests("sda", 4 << 40, list.collect())
+    };
+    let models = ["970-evo-plus", "hdd:atlas-10k"].map(|name| (name.to_string(), DeviceModel::builtin(name).unwrap()));
+    let [near, far] = [far(0), far(3 << 31)].map(|trace| Summary::on_models(&trace, &models).unwrap());
+    let seconds = |summary: &Summary| summary.ssd.as_ref().map(|one| one.seconds);
+    assert!(seconds(&far).is_some() && seconds(&far) == seconds(&near));
+    assert!(near.hdd.is_some() && near.too_small.is_empty() && !near.text().contains("hint:"));
+    assert_eq!((&far.hdd, far.too_small.as_slice()), (&None, &models.map(|(name, _)| name)[..]));
+    assert!(far.to_json()["modelled_seconds"]["hdd:atlas-10k"].is_null() && far.text().contains("hint:"));
+}
+
+#[test]
 fn a_trace_with_holes_is_neither_scored_nor_timed() {
     let list = vec![Request { latency_ns: Some(5), ..Request::new(Operation::Read, 0, 8) }];
     let mut trace = BlockTrace::from_requests("loop7", 1 << 30, list);
