@@ -2,6 +2,7 @@
 
 use crate::cold_self_test::cold_self_test;
 use senesce_core::environment::{USE_SUDO, is_root, remedy_of_right};
+use senesce_volume::file_system::remedy_of_mount_table;
 use senesce_volume::trace::self_test;
 use senesce_volume::{BlockDevice, FileSystem, guardian};
 use std::path::Path;
@@ -63,6 +64,7 @@ pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
         let remedy = format!("modprobe {file_system}, or run it in the guest: senesce vm run");
         checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
     }
+    checks.extend(FileSystem::ALL.into_iter().filter_map(mount_table));
     checks.push(block_traces());
     checks.extend(BlockDevice::drives().iter().map(drive));
     for file_system in FileSystem::ALL {
@@ -72,6 +74,13 @@ pub fn examine(for_builds: &[(&str, &str)]) -> Vec<Check> {
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
     checks.extend(for_builds.iter().map(|(program, package)| program_check(program, "vm build", package)));
     checks
+}
+
+/// Checks for the table of mounts that a file system's defragmenter reads.
+fn mount_table(file_system: FileSystem) -> Option<Check> {
+    let table = file_system.entry().defragmenter?.mount_table?;
+    let remedy = remedy_of_mount_table(Path::new(table));
+    Some(fact(table, &format!("diagnose --try on {file_system}"), exists(table), &remedy))
 }
 
 fn left_by_other_boots() -> Check {
@@ -184,6 +193,9 @@ mod tests {
         for check in &checks {
             assert!(!check.remedy.is_empty(), "{}", check.what);
         }
+        let table = checks.iter().find(|check| check.what == "/etc/mtab").unwrap();
+        assert_eq!(table.state == State::Works, Path::new("/etc/mtab").exists());
+        assert!(table.remedy.ends_with("/etc/mtab"), "{}", table.remedy);
         let compiler = checks.last().unwrap();
         assert_eq!((compiler.state, compiler.remedy.as_str()), (State::Missing, "apt-get install gcc"));
     }

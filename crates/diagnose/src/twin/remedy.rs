@@ -8,7 +8,7 @@ use crate::estimate::{CostedLayout, Remedy, pays, place_of_commands, sequential_
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_layout::names::shown;
-use senesce_volume::file_system::{Defragmenter, TwinBy};
+use senesce_volume::file_system::{Defragmenter, TwinBy, remedy_of_mount_table};
 use senesce_volume::{CommandGroup, TargetError, guardian};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,6 @@ use std::process::{Command, Stdio};
 /// The last pass is the one that gains less than this share of the time.
 const STILL_PAYS: f64 = 0.01;
 const BATCH: usize = 256;
-const MOUNTS: &str = "/etc/mtab";
 
 fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> {
     let file_system = setup.file_system;
@@ -27,14 +26,15 @@ fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> 
     })
 }
 
-/// Checks that the table of mounts exists, which e4defrag reads and some containers lack. A tool that cannot run shows
-/// nothing about files.
-fn check_mounts(tool: Defragmenter, mounts: &Path) -> Result<(), TargetError> {
-    if tool.command[0] != "e4defrag" || mounts.exists() {
-        return Ok(());
+/// Checks that the table of mounts exists which the `program` reads: a tool that cannot run shows nothing about files.
+fn check_mounts(program: &str, table: Option<&Path>) -> Result<(), TargetError> {
+    match table.filter(|table| !table.exists()) {
+        Some(table) => {
+            let what = format!("{}, which {program} reads,", table.display());
+            Err(TargetError::missing(what, remedy_of_mount_table(table)))
+        }
+        None => Ok(()),
     }
-    let remedy = format!("ln -s /proc/self/mounts {}", mounts.display());
-    Err(TargetError::missing(format!("{}, which e4defrag reads,", mounts.display()), remedy))
 }
 
 pub(super) fn try_tool(
@@ -45,7 +45,7 @@ pub(super) fn try_tool(
     tried: &mut TrialResult,
 ) -> Result<(), PrognosisError> {
     let tool = defragmenter(setup)?;
-    check_mounts(tool, Path::new(MOUNTS))?;
+    check_mounts(tool.command[0], tool.mount_table.map(Path::new))?;
     let whole = setup.within(|trial| passes_of(tool, setup, trial, (target, passes), before, tried))?;
     match whole {
         Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(setup, before, &whole, tried),
@@ -268,7 +268,10 @@ mod tests {
     fn tool_without_its_table_of_mounts_is_not_tried() {
         let folder = tempfile::tempdir().unwrap();
         let mounts = folder.path().join("mtab");
-        let check = |fs: FileSystem| check_mounts(fs.entry().defragmenter.unwrap(), &mounts);
+        let check = |fs: FileSystem| {
+            let tool = fs.entry().defragmenter.unwrap();
+            check_mounts(tool.command[0], tool.mount_table.map(|_| mounts.as_path()))
+        };
         let refused = check(FileSystem::Ext4).unwrap_err();
         assert!(matches!(refused, TargetError::Missing { ref remedy, .. } if remedy.starts_with("ln -s")), "{refused}");
         assert!(check(FileSystem::Xfs).is_ok());

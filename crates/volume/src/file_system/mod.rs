@@ -14,7 +14,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
-pub use table::{Defragmenter, ExtentsBy, FileSystem, FreeSpaceBy, TwinBy};
+pub use table::{Defragmenter, ExtentsBy, FileSystem, FreeSpaceBy, TwinBy, remedy_of_mount_table};
 
 /// Result of the file system's own checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::offered::{self, DirectoryFormat, OfferedSpace};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 #[derive(Debug)]
 pub struct FileSystemEntry {
@@ -95,12 +96,19 @@ pub struct Defragmenter {
     pub command: &'static [&'static str],
     pub recursive: &'static [&'static str],
     pub package: &'static str,
+    /// Table of mounts that the program reads, and that some containers lack.
+    pub mount_table: Option<&'static str>,
 }
 
 impl Defragmenter {
     pub fn words(&self) -> Vec<&'static str> {
         self.command.iter().chain(self.recursive).copied().collect()
     }
+}
+
+/// Returns the command that makes the [`Defragmenter::mount_table`].
+pub fn remedy_of_mount_table(table: &Path) -> String {
+    format!("ln -s /proc/self/mounts {}", table.display())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,7 +189,12 @@ static EXT4: FileSystemEntry = FileSystemEntry {
     keeps_space_for_root: true,
     deletes_later: false,
     can_be_zoned: false,
-    defragmenter: Some(Defragmenter { command: &["e4defrag"], recursive: &[], package: "e2fsprogs" }),
+    defragmenter: Some(Defragmenter {
+        command: &["e4defrag"],
+        recursive: &[],
+        package: "e2fsprogs",
+        mount_table: Some("/etc/mtab"),
+    }),
     twin: Some(TwinBy::E2image),
 };
 
@@ -233,7 +246,12 @@ static XFS: FileSystemEntry = FileSystemEntry {
     keeps_space_for_root: false,
     deletes_later: true,
     can_be_zoned: false,
-    defragmenter: Some(Defragmenter { command: &["xfs_fsr", "-v"], recursive: &[], package: "xfsdump" }),
+    defragmenter: Some(Defragmenter {
+        command: &["xfs_fsr", "-v"],
+        recursive: &[],
+        package: "xfsdump",
+        mount_table: None,
+    }),
     twin: Some(TwinBy::Metadump),
 };
 
@@ -277,6 +295,7 @@ static BTRFS: FileSystemEntry = FileSystemEntry {
         command: &["btrfs", "filesystem", "defragment"],
         recursive: &["-r"],
         package: "btrfs-progs",
+        mount_table: None,
     }),
     twin: Some(TwinBy::Chunks),
 };
