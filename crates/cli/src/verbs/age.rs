@@ -17,7 +17,7 @@ use senesce_core::{Bytes, ExitCode, Failure, Peers, number_of, significant};
 use senesce_exp_aging::age::{self, AgeSpec, Limits, check_target, plan_only, profile_hash, resume, run_by_ranks};
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
-use senesce_volume::TargetSpec;
+use senesce_volume::{ScratchDirectory, TargetSpec};
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -107,10 +107,10 @@ impl Verb for Age {
         if let Some(path) = &self.resume {
             return show_brief(&resume(path, &self.spec.limits, &how)?, self.rerun(), self.json, session);
         }
-        let spec = self.specification(session)?.on(self.target()?)?;
         if self.start.dry_run {
-            return print_plan(&age::Age::plan(&spec, spec.seed)?, self.json);
+            return self.print_plan(session);
         }
+        let spec = self.specification(&runs_directory(), session)?.on(self.target()?)?;
         if self.start.plan_only {
             let value = plan_only(&spec, session.progress(), &interrupt)?;
             session.clear();
@@ -129,17 +129,22 @@ impl Verb for Age {
 /// Maximum time to count the files of `--like`.
 const LIKE_TIME: Duration = Duration::from_secs(60);
 
-/// Returns the specification with the profile of the files below `top`, which is kept next to the runs. A new image is
-/// as large as these files need. No names are kept.
-fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn Progress) -> Result<AgeSpec, Failure> {
+/// Returns the specification with the profile of the files below `top`, which is written to the directory `runs`. A new
+/// image is as large as these files need. No names are kept.
+fn like(
+    top: &Path,
+    spec: AgeSpec,
+    target: Option<&TargetSpec>,
+    runs: &Path,
+    progress: &dyn Progress,
+) -> Result<AgeSpec, Failure> {
     let options = CaptureOptions { name: "like".into(), most_time: Some(LIKE_TIME), ..CaptureOptions::default() };
     let captured = capture(top, &options)?;
     let profile = &captured.profile;
-    let runs = runs_directory();
     let path = runs.join(format!("like-{}.toml", profile_hash(profile)));
     let failed =
         |error: io::Error| Failure::new(ExitCode::RunFailed, format!("cannot write {}: {error}", path.display()));
-    std::fs::create_dir_all(&runs).and_then(|()| std::fs::write(&path, profile.to_toml())).map_err(failed)?;
+    std::fs::create_dir_all(runs).and_then(|()| std::fs::write(&path, profile.to_toml())).map_err(failed)?;
     let fullness = spec.fullness.or(profile.fullness).unwrap_or(DEFAULT_FULLNESS);
     let needed = Bytes(((captured.bytes as f64 / fullness) as u64).next_multiple_of(1 << 20));
     let size = match target {
@@ -149,10 +154,9 @@ fn like(top: &Path, spec: AgeSpec, target: Option<&TargetSpec>, progress: &dyn P
     };
     let locality = profile.locality.map_or("not measured".into(), |locality| format!("{locality:.2}"));
     progress.say(&format!(
-        "profile of {}, {}, in {}: fullness {fullness:.2}, temporal locality {locality}",
+        "profile of {}, {}: fullness {fullness:.2}, temporal locality {locality}",
         number_of(captured.files, "file"),
-        Bytes(captured.bytes),
-        path.display()
+        Bytes(captured.bytes)
     ));
     if captured.locality_by_inode {
         progress.say("note: some files have no time of birth; the locality is that of the inode numbers");
@@ -205,11 +209,25 @@ impl Age {
         }
     }
 
-    fn specification(&self, session: &Session) -> Result<AgeSpec, Failure> {
+    /// Returns the specification; a profile of `--like` is kept in `runs`.
+    fn specification(&self, runs: &Path, session: &Session) -> Result<AgeSpec, Failure> {
         match &self.start.like {
             None => Ok(self.spec.clone()),
-            Some(top) => like(top, self.spec.clone(), self.target()?.as_ref(), session.progress()),
+            Some(top) => like(top, self.spec.clone(), self.target()?.as_ref(), runs, session.progress()),
         }
+    }
+
+    /// Prints the plan, and keeps no file: a profile of `--like` exists only meanwhile.
+    fn print_plan(&self, session: &Session) -> Result<Exit, Failure> {
+        let scratch = self.start.like.as_ref().map(|_| ScratchDirectory::small("like")).transpose()?;
+        let runs = scratch.as_ref().map_or_else(runs_directory, |scratch| scratch.path().into());
+        let spec = self.specification(&runs, session)?.on(self.target()?)?;
+        let mut plan = age::Age::plan(&spec, spec.seed)?;
+        if let (true, Some(name)) = (scratch.is_some(), Path::new(&spec.profile).file_name()) {
+            let path = runs_directory().join(name).to_string_lossy().into_owned();
+            plan.spec.insert("profile".into(), path.into());
+        }
+        print_plan(&plan, self.json)
     }
 
     fn start(&self, spec: &AgeSpec, how: &Conduct<'_>) -> Result<Outcome, Failure> {
@@ -254,7 +272,7 @@ impl Age {
             None => {
                 let target = self.target()?;
                 check_target(target.as_ref())?;
-                self.start(&self.specification(session)?.on(target)?, &how)
+                self.start(&self.specification(&runs_directory(), session)?.on(target)?, &how)
             }
         });
         match led {

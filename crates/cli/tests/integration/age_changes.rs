@@ -126,6 +126,9 @@ fn aging_like_a_directory_keeps_the_length_of_names() {
         std::fs::write(tree.join(format!("{file:040}")), vec![1; 5000]).expect("write");
     }
     let line = "age --like tree --size 64M --max-operations 3000 --create --data sparse aged --out run --json";
+    let plan = json_of(directory.path(), &format!("{line} --dry-run"));
+    assert!(plan["spec"]["profile"].as_str().is_some_and(|path| path.starts_with("senesce-runs/like-")), "{plan}");
+    assert!(!directory.path().join("senesce-runs").exists(), "a dry run writes nothing");
     json_of(directory.path(), line);
     succeeds(directory.path(), "verify run");
     let names = std::fs::read_dir(directory.path().join("aged")).expect("list").map(|entry| entry.expect("entry"));

@@ -87,6 +87,25 @@ fn refusal_changes_nothing() {
 }
 
 #[test]
+fn dry_run_writes_nothing() {
+    let directory = fixture();
+    let folder = directory.path();
+    let lines = [
+        "age image:new.img,size=1G --dry-run --out made",
+        "bench new file-ops --create --dry-run --out made",
+        "reproduce zns-append --scale smoke --dry-run",
+        "zoned measure sim:zn540 --op append --dry-run --out made",
+    ];
+    nothing_changes(folder, &lines, 0);
+    let gate = crate::common::printed(folder, "study --example gate");
+    fs::write(folder.join("gate.toml"), gate).unwrap();
+    let before = state(folder);
+    // Its kernel may be missing.
+    crate::common::run(folder, &["study", "gate.toml", "--build", "touch made", "--dry-run"]);
+    assert_eq!(state(folder), before);
+}
+
+#[test]
 fn one_file_for_two_outputs_is_refused() {
     let directory = fixture();
     let folder = directory.path();

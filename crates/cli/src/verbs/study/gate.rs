@@ -64,7 +64,7 @@ impl Study {
     fn gate(self, path: &Path, text: &str, session: &Session) -> Result<Exit, Failure> {
         let ktap = (self.gate.ktap.as_deref(), Format::Text, &b"KTAP version 1"[..]);
         self.output.check_all(&[(self.gate.junit.as_deref(), Format::Xml, b""), ktap])?;
-        if let Some(command) = &self.gate.build {
+        if let Some(command) = self.gate.build.as_ref().filter(|_| !self.dry_run) {
             session.progress().say(&format!("building: {command}"));
             build(command)?;
         }

@@ -67,7 +67,9 @@ impl super::Study {
         if let (Some(out), false) = (&self.out, self.dry_run) {
             RunDirectory::check(out)?;
         }
-        self.keep_study(&file, &text)?;
+        if self.is_to_be_written(&file, &text)? && !self.dry_run {
+            self.output.write(&file, Format::Text, text.as_bytes())?;
+        }
         if !purpose.note.is_empty() {
             eprintln!("note: {}", purpose.note);
         }
@@ -103,13 +105,15 @@ impl super::Study {
         Ok(show_record(&outcome))
     }
 
-    fn keep_study(&self, file: &Path, text: &str) -> Result<(), Failure> {
+    /// Returns whether the file lacks the study; refuses one that holds something else.
+    fn is_to_be_written(&self, file: &Path, text: &str) -> Result<bool, Failure> {
         let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !is_file || self.output.replaces() {
-            return self.output.write(file, Format::Text, text.as_bytes());
+            self.output.check(Some(file), Format::Text, text.as_bytes())?;
+            return Ok(true);
         }
         match std::fs::read(file) {
-            Ok(found) if found == text.as_bytes() => Ok(()),
+            Ok(found) if found == text.as_bytes() => Ok(false),
             Ok(_) => Err(Failure::new(
                 ExitCode::Refused,
                 format!(
