@@ -101,7 +101,7 @@ pub struct Remedy {
     /// Whether the seconds are a bound (no real tool does better) and not a result on a twin.
     pub bound: bool,
     /// Number of full reads after which it has paid off: seconds of writing and reading over seconds saved; none if it
-    /// saves nothing.
+    /// saves less than a tenth of a full read, and so is not worth it.
     pub pays_after_reads: Option<f64>,
     /// In words.
     pub verdict: String,
@@ -338,7 +338,7 @@ impl Prognosis {
     /// Adds the result on the twin, which overrides the rules' expectation of the tool.
     pub fn take_trial(&mut self, tried: crate::twin::TrialResult) {
         if let (Some(verdict), Some(advice)) = (tried.verdict_on_tool(), self.advised_remedy()) {
-            advice.verdict = verdict.into();
+            (advice.verdict, advice.pays_after_reads) = (verdict.into(), tried.tool_pays_after_reads());
         }
         self.notes.extend(tried.failed.iter().map(ToString::to_string));
         self.twin = Some(tried);
@@ -377,9 +377,9 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
-/// Returns the number of full reads until a remedy that takes `cost` seconds has paid off.
+/// Returns the number of full reads until a worthwhile remedy that takes `cost` seconds has paid off.
 pub(crate) fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
-    (now > after).then(|| cost / (now - after))
+    sentence::is_worth(now, after).then(|| cost / (now - after))
 }
 
 /// Returns the directory for the tools, quoted for a shell. They need a mount, which the user must make for an image or

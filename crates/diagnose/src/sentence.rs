@@ -3,10 +3,14 @@
 use crate::estimate::Prognosis;
 use crate::headroom::{self, CreatableFiles, EndsBy, User};
 use crate::reading::Order;
-use senesce_core::Bytes;
+use senesce_core::{Bytes, number_of};
 
 /// Minimum share of the read time that a worthwhile remedy saves.
 pub(crate) const WORTH: f64 = 0.1;
+
+pub(crate) fn is_worth(now: f64, after: f64) -> bool {
+    now > 0.0 && now - after >= WORTH * now
+}
 
 pub(crate) fn seconds(value: f64) -> String {
     match value {
@@ -18,11 +22,12 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-pub(crate) fn verdict(now: f64, after: f64) -> &'static str {
-    match 1.0 - after / now {
-        gain if !gain.is_finite() || gain < WORTH => "not worth it",
-        gain if gain < 0.5 => "worth it if you often read everything",
-        _ => "worth it",
+/// States whether a remedy is worth it, and if known, after how many full reads.
+pub(crate) fn verdict(now: f64, after: f64, pays_after_reads: Option<f64>) -> String {
+    match pays_after_reads {
+        _ if !is_worth(now, after) => "not worth it".into(),
+        Some(reads) => format!("worth it after {}", number_of(reads.ceil().max(1.0) as u64, "full read")),
+        None => "worth it".into(),
     }
 }
 
@@ -69,7 +74,10 @@ fn reading(prognosis: &Prognosis) -> String {
     let journal = if replayed.is_some() { " with its journal replayed" } else { "" };
     let all = format!("{}{journal}{drive}", whole_read(now, prognosis.order));
     let defragment = defragmentation(prognosis);
-    let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
+    // The remedies of the target do not count the whole content of the twin.
+    let copy = prognosis.remedies.last().filter(|_| replayed.is_none());
+    let pays = copy.and_then(|remedy| remedy.pays_after_reads);
+    let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten, pays));
     format!("{all}; {defragment}; {rewrite}.{unwritten}")
 }
 
@@ -193,10 +201,13 @@ mod tests {
 
     #[test]
     fn gain_below_ten_percent_is_not_worth_it() {
-        assert_eq!(verdict(34.0, 33.9), "not worth it");
-        assert_eq!(verdict(34.0, 6.0), "worth it");
-        assert_eq!(verdict(34.0, 20.0), "worth it if you often read everything");
-        assert_eq!(verdict(0.0, 0.0), "not worth it");
+        let pays = |now, after| crate::estimate::pays(now, after, 14.0);
+        let shown = |now, after| verdict(now, after, pays(now, after));
+        assert_eq!((shown(34.0, 33.9).as_str(), pays(34.0, 33.9)), ("not worth it", None));
+        assert_eq!((shown(34.0, 6.0).as_str(), pays(34.0, 6.0)), ("worth it after 1 full read", Some(0.5)));
+        assert_eq!(shown(34.0, 28.0), "worth it after 3 full reads");
+        assert_eq!((shown(0.0, 0.0).as_str(), pays(0.0, 0.0)), ("not worth it", None));
+        assert_eq!(verdict(34.0, 6.0, None), "worth it");
     }
 
     #[test]

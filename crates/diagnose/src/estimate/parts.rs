@@ -181,14 +181,10 @@ pub(super) fn remedies(
     let is_moved = |file: usize| costed.files.of(file).len() > 1 && advice.moves(file);
     let moved: u64 = (0..costed.files.len()).filter(|file| is_moved(*file)).map(|file| costed.bytes(file)).sum();
     let rate = sequential_rate(model)?;
-    let one = |command: String, after: f64, bytes: u64, passes: f64| Remedy {
-        verdict: sentence::verdict(found.now_seconds, after).into(),
-        pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
-        command,
-        pass: 1,
-        seconds_after: after,
-        bytes_written: bytes,
-        bound: true,
+    let one = |command: String, after: f64, bytes: u64, passes: f64| {
+        let pays_after_reads = pays(found.now_seconds, after, bytes as f64 * passes / rate);
+        let verdict = sentence::verdict(found.now_seconds, after, pays_after_reads);
+        Remedy { command, pass: 1, seconds_after: after, bytes_written: bytes, bound: true, pays_after_reads, verdict }
     };
     let mut remedies = Vec::new();
     if let Some(tool) = advice.advised() {

@@ -207,6 +207,12 @@ impl TrialResult {
         verdict_on_tool(self.defragmenter.as_ref(), &self.failed)
     }
 
+    /// Returns the number of full reads after which the tool that defragments has paid off, if it is worth it.
+    pub(crate) fn tool_pays_after_reads(&self) -> Option<f64> {
+        let after = self.defragmenter.as_ref()?.seconds_after?;
+        self.remedies.iter().find(|remedy| remedy.seconds_after == after)?.pays_after_reads
+    }
+
     pub fn has_failed(&self) -> bool {
         let nothing = self.remedies.is_empty() && self.creatable.is_empty();
         self.failed.iter().any(|failed| failed.part == Part::Command) || nothing && !self.failed.is_empty()

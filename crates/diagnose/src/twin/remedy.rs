@@ -183,14 +183,15 @@ fn after_command(
 }
 
 fn remedy(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64) -> Remedy {
+    let pays_after_reads = pays(before, after, 2.0 * bytes as f64 / rate);
     Remedy {
         command: command.into(),
         pass,
         seconds_after: after,
         bytes_written: bytes,
         bound: false,
-        pays_after_reads: pays(before, after, 2.0 * bytes as f64 / rate),
-        verdict: sentence::verdict(before, after).into(),
+        pays_after_reads,
+        verdict: sentence::verdict(before, after, pays_after_reads),
     }
 }
 
