@@ -140,6 +140,11 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
     Some(format!("claims: {}", words.collect::<Vec<_>>().join(", ")))
 }
 
+/// Returns the reasons of failed steps, unless each was shown when its step failed.
+fn unshown_reasons(outcome: &Outcome) -> Vec<String> {
+    if outcome.reasons_shown { Vec::new() } else { failed_steps(&outcome.reasons) }
+}
+
 /// Counts the failed steps by reason, as `2 steps: no space`; the most frequent reason first.
 fn failed_steps(reasons: &[(String, usize)]) -> Vec<String> {
     let groups = group_by_reason(reasons.iter().map(|(reason, steps)| (reason.as_str(), *steps)));
@@ -160,7 +165,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         State::Interrupted => eprintln!("senesce: {}", outcome.interrupted_words()),
         State::Failed(count) => {
             eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
-            for words in failed_steps(&outcome.reasons).iter().take(MOST_REASONS) {
+            for words in unshown_reasons(outcome).iter().take(MOST_REASONS) {
                 eprintln!("  {}", visible_line(words));
             }
             if outcome.reasons.iter().any(|(reason, _)| LostTime::is_reason(reason)) {

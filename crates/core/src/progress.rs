@@ -20,10 +20,19 @@ pub trait Progress: Send + Sync {
 
     /// Shows a message that stays on the screen: a warning, or an automatic choice.
     fn say(&self, _message: &str) {}
+
+    /// Returns whether messages are shown.
+    fn shows(&self) -> bool {
+        true
+    }
 }
 
 /// Discards everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
-impl Progress for Silent {}
+impl Progress for Silent {
+    fn shows(&self) -> bool {
+        false
+    }
+}

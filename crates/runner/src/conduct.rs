@@ -79,6 +79,8 @@ pub struct Outcome {
     pub continued_by: String,
     /// Why steps failed, and the number of steps; the most frequent reason first.
     pub reasons: Vec<(String, usize)>,
+    /// Whether each reason was shown when its step failed.
+    pub reasons_shown: bool,
 }
 
 impl Outcome {
@@ -228,7 +230,9 @@ fn outcome<R: Run>(path: PathBuf, state: State, how: &Conduct<'_>) -> Result<Out
     let (verdict, starts_over) = (R::exit_code(&spec, &recorded), (R::SPECIAL.starts_over)(&spec, &recorded));
     let reasons = counted(recorded.failures().into_iter().map(|(_, reason)| reason));
     let continued_by = continued_by::<R>(&path, how);
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over, continued_by, reasons })
+    let reasons_shown = how.progress.shows();
+    let analysis = analyse::<R>(&record)?;
+    Ok(Outcome { analysis, path, state, verdict, starts_over, continued_by, reasons, reasons_shown })
 }
 
 fn execute<R: Run>(spec: &R::Spec, how: &Conduct<'_>, context: &mut Context<'_, R>) -> Result<State, Failure> {

@@ -153,7 +153,8 @@ fn progress_continues_its_numbers_in_the_next_batch() {
     let directory = tempfile::tempdir().unwrap();
     let numbers = StepNumbers::default();
     let how = Conduct { progress: &numbers, ..Conduct::quietly(&directory.path().join("run")) };
-    conduct::<Count>(&UpTo { steps: 5, ..spec(directory.path()) }, Seed(1), &how).unwrap();
+    let outcome = conduct::<Count>(&UpTo { steps: 5, ..spec(directory.path()) }, Seed(1), &how).unwrap();
+    assert!(outcome.reasons_shown);
     assert_eq!(*numbers.0.lock().unwrap(), [(1, 3), (2, 3), (3, 3), (4, 5), (5, 5)]);
 }
 

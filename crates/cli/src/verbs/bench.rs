@@ -132,7 +132,10 @@ impl Bench {
 
     fn show(&self, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
         let repetitions = results::read(&outcome.path)?.repetitions;
-        for (number, reason) in repetitions.iter().map(|repetition| &repetition.reason).enumerate() {
+        // The text of the result names the reasons.
+        let is_text = self.format == Format::Table && !self.json;
+        let reasons = repetitions.iter().map(|repetition| &repetition.reason).enumerate().filter(|_| !is_text);
+        for (number, reason) in reasons {
             if let Some(reason) = reason {
                 session.progress().say(&format!("repetition {}: {reason}", number + 1));
             }

@@ -82,8 +82,11 @@ impl Verb for Trace {
             );
         }
         let invalid = traced.trace.valid().err();
-        if let Some(invalid) = &invalid {
-            eprintln!("{invalid}");
+        match &invalid {
+            Some(invalid) if self.json.is_some() => eprintln!("{invalid}"),
+            // The text of the result has the reasons.
+            Some(_) => eprintln!("hint: trace again, if possible without other tracers"),
+            None => {}
         }
         traced.closed?;
         Ok(match (interrupt.requested(), traced.exit_status, invalid) {

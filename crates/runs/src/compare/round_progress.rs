@@ -40,4 +40,8 @@ impl Progress for RoundProgress<'_> {
     fn say(&self, message: &str) {
         self.shown.say(message);
     }
+
+    fn shows(&self) -> bool {
+        self.shown.shows()
+    }
 }
