@@ -17,16 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PARTS: usize = 4;
 
 /// Writes one sentence: the order of several file systems, the effect of age on each, and whether age changes the
-/// order. The tables have the modelled drives.
+/// order; first as measured, then on modelled drives, if they differ there.
 pub(crate) fn sentence(results: &Results) -> String {
-    let orders =
-        parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_text(results, one)));
-    let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_measured(&answer.what.metric));
-    let stated =
-        parts(ages.clone().filter(|answer| answer.decision.verdict.is_difference()).map(|one| age_text(results, one)));
-    let changes = results.changes.iter().filter(|change| is_measured(&change.metric));
-    let changed =
-        parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
     let done = results.progress.0 - results.failed.len();
     if done == 0 && !results.failed.is_empty() && !results.interrupted {
         return format!("No cell was measured: {} failed.", number_of(results.failed.len(), "run"));
@@ -34,19 +26,18 @@ pub(crate) fn sentence(results: &Results) -> String {
     if results.answers.is_empty() && !results.interrupted {
         return not_compared(results);
     }
-    let mut all: Vec<String> = [orders, stated, changed].into_iter().flatten().collect();
+    let mut all = statements(results, is_measured);
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
         results.answers.iter().partition(|answer| is_measured(&answer.what.metric));
     let differs = |answers: &[&Answer]| answers.iter().any(|answer| answer.decision.verdict.is_difference());
     match (differs(&measured), differs(&modelled)) {
-        (true, _) => {}
         (false, false) => all.push(inconclusive(&results.answers.iter().collect::<Vec<_>>())),
-        (false, true) => {
-            if !measured.is_empty() {
-                all.push(format!("on measured drives, {}", inconclusive(&measured)));
-            }
-            all.push("on modelled drives there are differences, see the tables".into());
-        }
+        (false, true) if !measured.is_empty() => all.push(format!("as measured, {}", inconclusive(&measured))),
+        _ => {}
+    }
+    if differs(&modelled) {
+        let modelled = statements(results, |metric| !is_measured(metric));
+        all.push(format!("on modelled drives, {}", modelled.join("; ")));
     }
     let alone = results.answers.iter().any(|answer| answer.one_image && answer.decision.verdict.is_difference());
     if alone {
@@ -58,6 +49,26 @@ pub(crate) fn sentence(results: &Results) -> String {
         true => interrupted_text(results),
         false => answer,
     }
+}
+
+/// Returns the orders, effects of age and changes of order by the metrics that `is_wanted` selects.
+fn statements(results: &Results, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let orders = results.orders.iter().filter(|order| is_wanted(&order.metric));
+    let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_wanted(&answer.what.metric));
+    let stated = ages.filter(|answer| answer.decision.verdict.is_difference());
+    let changes = results.changes.iter().filter(|change| is_wanted(&change.metric));
+    let changed = changes.filter(|change| change.change == OrderChange::Changes);
+    let all = [
+        parts(orders.map(|one| order_text(results, one))),
+        parts(stated.map(|one| age_text(results, one))),
+        parts(changed.map(|one| change_of_order(results, one))),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Names the workload, and a modelled metric, of which there may be several.
+fn subject_text(workload: &str, metric: &str) -> String {
+    if is_measured(metric) { workload.into() } else { format!("{workload}, {metric}") }
 }
 
 fn is_tested(answers: &[Answer]) -> bool {
@@ -91,7 +102,7 @@ fn order_text(results: &Results, order: &Order) -> String {
     let spec = &results.spec;
     format!(
         "{} when {}: {}",
-        spec.workload[order.workload].name,
+        subject_text(&spec.workload[order.workload].name, &order.metric),
         spec.state[order.state].name,
         order_or_none(results, order)
     )
@@ -115,7 +126,7 @@ fn change_of_order(results: &Results, change: &Change) -> String {
     let (a, b) = systems(results, change);
     let (_, state, workload) =
         results.spec.names((change.after.sample.fs, change.after.sample.state, change.after.sample.workload));
-    format!("'{state}' changes the order of {a} and {b} ({workload})")
+    format!("'{state}' changes the order of {a} and {b} ({})", subject_text(workload, &change.metric))
 }
 
 fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
@@ -159,11 +170,11 @@ fn inconclusive(answers: &[&Answer]) -> String {
     }
     let (count, all) = (open.len(), answers.len());
     let needed = needed_text(open.iter().map(|(_, needed)| *needed));
+    let has_model = answers.iter().any(|answer| !is_measured(&answer.what.metric));
     let undecided = format!("no difference was found ({count} of {} undecided)", number_of(all, "comparison"));
     if verdicts().any(Verdict::is_too_noisy) {
-        return format!(
-            "{undecided}, and the runs are too noisy: {needed}, so use a quieter machine, or a modelled metric"
-        );
+        let other = if has_model { "" } else { ", or a modelled metric" };
+        return format!("{undecided}, and the runs are too noisy: {needed}, so use a quieter machine{other}");
     }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
     format!("{undecided}, changes of {:.1} % would have been found, {needed}", (reach - 1.0) * 100.0)

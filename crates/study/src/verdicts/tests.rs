@@ -243,7 +243,7 @@ fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<S
 }
 
 #[test]
-fn difference_only_on_modelled_drives_is_reported_as_such() {
+fn difference_only_on_modelled_drives_is_in_the_answer() {
     let text = "name = 't'\nsize = '1G'\nmodels = ['850-evo']\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
                 [[state]]\nkind = 'aged'\nprofile = 'agrawal'\nfullness = 0.5\n[[workload]]\npersonality = 'webserver'\n\
                 scale = 0.1\n";
@@ -262,5 +262,9 @@ fn difference_only_on_modelled_drives_is_reported_as_such() {
     assert_eq!(words, ["undecided", "worse"]);
     let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
-    assert!(answer.contains("; on modelled drives there are differences"), "{answer}");
+    let (measured, modelled) = answer.split_once("; on modelled drives, ").unwrap();
+    assert!(measured.contains("undecided") && !measured.contains("850-evo"), "{answer}");
+    let interval = results.answers[1].decision.interval.unwrap();
+    let change = senesce_runs::decided::change_text(&interval);
+    assert!(modelled.contains("850-evo") && modelled.contains("worse") && modelled.contains(&change), "{answer}");
 }
