@@ -1,11 +1,15 @@
 //! The conclusion of `senesce doctor`: the features that are ready, and the missing checks of the others.
 
 use senesce_guest::qemu::QEMU;
+use senesce_guest::uml::{BUILD_PROGRAMS, SOURCE_PROGRAMS};
 use senesce_runs::doctor::{Check, ROOT, State};
 use serde::Serialize;
 
 pub(super) const KERNEL: &str = "user-mode kernel";
 const IMAGES: &[&str] = &[ROOT, "/dev/loop-control", "mkfs.ext4"];
+
+/// A feature that needs all of its programs, so that all missing ones are named.
+const VM_BUILD: &str = "vm build";
 
 /// Features, each with lists of checks: all checks of one list must pass. The check of a drive is named by its purpose.
 const FEATURES: [(&str, &[&[&str]]); 8] = [
@@ -30,7 +34,7 @@ pub(super) struct Conclusion {
 #[derive(Debug, PartialEq, Serialize)]
 struct Unready {
     feature: &'static str,
-    /// The first missing check of each list.
+    /// The first missing check of each list; of [`VM_BUILD`] all.
     missing: Vec<&'static str>,
 }
 
@@ -57,6 +61,12 @@ impl Conclusion {
             missing.dedup();
             conclusion.not_ready.push(Unready { feature, missing });
         }
+        let programs = BUILD_PROGRAMS.iter().chain(&SOURCE_PROGRAMS).map(|(program, _)| *program);
+        let missing: Vec<&str> = programs.filter(|program| !works(program)).collect();
+        match missing.is_empty() {
+            true => conclusion.ready.push(VM_BUILD),
+            false => conclusion.not_ready.push(Unready { feature: VM_BUILD, missing }),
+        }
         conclusion
     }
 
@@ -74,7 +84,8 @@ fn words(group: &[Unready]) -> String {
     let features: Vec<&str> = group.iter().map(|one| one.feature).collect();
     let missing = group.iter().take(1).flat_map(|one| &one.missing);
     let missing: Vec<&str> = missing.map(|name| shown(name)).collect();
-    format!("{} (missing: {})", features.join(", "), missing.join(" or "))
+    let between = if features == [VM_BUILD] { ", " } else { " or " };
+    format!("{} (missing: {})", features.join(", "), missing.join(between))
 }
 
 fn shown(check: &'static str) -> &'static str {
@@ -87,17 +98,24 @@ mod tests {
 
     const PROGRAMS: [&str; 3] = ["mkfs.ext4", "fusermount3", QEMU];
 
-    /// Returns the checks of a machine on which only these pass.
+    fn build_programs() -> impl Iterator<Item = &'static str> {
+        BUILD_PROGRAMS.iter().chain(&SOURCE_PROGRAMS).map(|(program, _)| *program)
+    }
+
+    /// Returns the checks of a machine on which only these pass, and all programs that build a kernel.
     fn checks(passed: &[&str]) -> Vec<Check> {
         let names = [ROOT, "/dev/loop-control", "/dev/fuse", "self-test: cold read", "self-test: block trace", KERNEL];
         let check = |name: &str| Check {
             what: name.into(),
             needed_for: "something".into(),
-            state: if passed.contains(&name) { State::Works } else { State::Missing },
+            state: match passed.contains(&name) || build_programs().any(|program| program == name) {
+                true => State::Works,
+                false => State::Missing,
+            },
             found: String::new(),
             remedy: String::new(),
         };
-        names.into_iter().chain(PROGRAMS).map(check).collect()
+        names.into_iter().chain(PROGRAMS).chain(build_programs()).map(check).collect()
     }
 
     fn missing<'a>(conclusion: &'a Conclusion, feature: &str) -> &'a [&'static str] {
@@ -111,24 +129,35 @@ mod tests {
         let not_ready: Vec<&str> = conclusion.not_ready.iter().map(|one| one.feature).collect();
         assert_eq!(not_ready, ["study on the host", "cold reads", "block traces"]);
         assert!(conclusion.not_ready.iter().all(|one| one.missing == [ROOT]));
-        assert_eq!(conclusion.ready.len() + not_ready.len(), FEATURES.len());
+        assert_eq!(conclusion.ready.len() + not_ready.len(), FEATURES.len() + 1);
         assert!(!conclusion.is_root && conclusion.line().matches("missing").count() == 1, "{}", conclusion.line());
     }
 
     #[test]
     fn one_missing_check_of_each_list_is_named() {
         let bare = Conclusion::of(&checks(&[]), &[]);
-        assert_eq!(bare.ready, ["age and bench of directories"]);
+        assert_eq!(bare.ready, ["age and bench of directories", VM_BUILD]);
         assert_eq!(missing(&bare, "demo and age of images"), [ROOT, KERNEL]);
         assert_eq!(missing(&bare, "tiered file system"), ["/dev/fuse"], "once");
         assert_eq!(missing(&bare, "zoned drives"), [QEMU], "an absent drive has no check");
     }
 
     #[test]
+    fn all_missing_programs_of_a_build_are_named() {
+        let mut found = checks(&[]);
+        for check in found.iter_mut().filter(|check| ["gcc", "flex", "xz"].contains(&check.what.as_str())) {
+            check.state = State::Missing;
+        }
+        let conclusion = Conclusion::of(&found, &[]);
+        assert_eq!(missing(&conclusion, VM_BUILD), ["gcc", "flex", "xz"]);
+        assert!(conclusion.line().contains("gcc, flex, xz"), "{}", conclusion.line());
+    }
+
+    #[test]
     fn program_of_the_guest_counts() {
         let found = checks(&[KERNEL]);
         let conclusion = Conclusion::of(&found, &["mkfs.ext4".into()]);
-        let ready = ["age and bench of directories", "demo and age of images", "gates (study) in a guest"];
+        let ready = ["age and bench of directories", "demo and age of images", "gates (study) in a guest", VM_BUILD];
         assert_eq!(conclusion.ready, ready);
         let without = Conclusion::of(&found, &[]);
         assert_eq!(missing(&without, "demo and age of images"), [ROOT, "mkfs.ext4"]);
