@@ -125,9 +125,26 @@ pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Fa
     }
 }
 
+/// Works like [`failed`] for opening a path that the user named. If nothing has this name, it is a usage error.
+pub fn failed_to_open(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| {
+        let is_missing = matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory);
+        let failure = failed("open", path)(error);
+        if is_missing { Failure::usage(failure.to_string()) } else { failure }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_missing_named_path_is_a_usage_error() {
+        use std::io::ErrorKind::{NotADirectory, NotFound, Other, PermissionDenied};
+        let code = |kind: std::io::ErrorKind| failed_to_open(Path::new("x"))(kind.into()).exit_code();
+        let codes = [NotFound, NotADirectory, PermissionDenied, Other].map(code);
+        assert_eq!(codes, [ExitCode::Usage, ExitCode::Usage, ExitCode::RunFailed, ExitCode::RunFailed]);
+    }
 
     #[test]
     fn long_messages_lose_their_middle() {

@@ -2,7 +2,8 @@
 
 use crate::import::block_trace::split_device;
 use crate::trace::TRACE_FILE;
-use senesce_core::{Failure, failure::failed, input};
+use senesce_core::failure::{failed, failed_to_open};
+use senesce_core::{Failure, input};
 use senesce_devmodel::simulate::{history_of_reads, simulate_after, simulate_closed};
 use senesce_devmodel::{DeviceModel, Options, Outcome, Request};
 use senesce_volume::BlockTrace;
@@ -28,7 +29,7 @@ fn of_run(directory: &Path) -> Result<BlockTrace, Failure> {
 
 fn of_file(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Failure> {
     let mut beginning = Vec::new();
-    let file = input::open_regular(path).map_err(failed("open", path))?;
+    let file = input::open_regular(path).map_err(failed_to_open(path))?;
     file.take(64).read_to_end(&mut beginning).map_err(failed("read", path))?;
     Ok(match BlockTrace::is_saved(&beginning) {
         true => BlockTrace::load(path)?,

@@ -21,7 +21,7 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// Opens a device such as `/dev/sdb1`. [`TargetError::Missing`] if /sys does not list it.
     pub fn open(path: &Path) -> Result<Self, TargetError> {
-        let found = path.metadata().map_err(TargetError::io("inspect", path))?;
+        let found = path.metadata().map_err(TargetError::named("inspect", path))?;
         if !found.file_type().is_block_device() {
             return Err(TargetError::Usage(format!("{} is not a block device", path.display())));
         }

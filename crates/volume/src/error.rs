@@ -30,6 +30,15 @@ impl TargetError {
         move |source| IoFailure::new(operation, path, source).into()
     }
 
+    /// Wraps the failure to open a path that the user named. If nothing has this name, it is a usage error.
+    pub(crate) fn named(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
+        let wrap = Self::io(operation, path);
+        move |source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Usage(wrap(source).to_string()),
+            _ => wrap(source),
+        }
+    }
+
     pub(crate) fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
         let wrap = Self::io(operation, path);
         move |errno| wrap(errno.into())
@@ -70,7 +79,28 @@ impl Classify for TargetError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::{content_hash, unpack};
+    use crate::{BlockDevice, OpenOptions, TargetSpec, guard, visit};
     use senesce_core::environment::remedy_of_denied_access;
+
+    #[test]
+    fn missing_path_that_the_user_named_is_a_usage_error() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        for name in ["none", "file/none"] {
+            let path = folder.path().join(name);
+            let directory = TargetSpec::Directory(path.clone());
+            let errors = [
+                visit(&directory, &OpenOptions::inspect()).err(),
+                guard::open_image(&path, false).err(),
+                BlockDevice::open(&path).err(),
+                content_hash(&path).err(),
+                unpack(&path, &folder.path().join("made")).err(),
+            ];
+            let codes = errors.map(|error| error.map(|error| error.exit_code()));
+            assert_eq!(codes, [Some(ExitCode::Usage); 5], "{name}");
+        }
+    }
 
     #[test]
     fn denied_access_has_the_usual_remedy() {

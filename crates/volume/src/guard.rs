@@ -312,7 +312,7 @@ pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, Ta
 }
 
 pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), TargetError> {
-    let failed = |error| TargetError::io("open the image", path)(error);
+    let failed = |error| TargetError::named("open the image", path)(error);
     refuse_irregular(&path.metadata().map_err(failed)?, path)?;
     let file = File::options().read(true).write(write).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
     let size = check_regular(&file, path)?.len();

@@ -63,7 +63,7 @@ impl ImageFile {
             ));
         }
         if !existed && options.keep {
-            return Err(TargetError::io("open the image", path)(std::io::Error::from_raw_os_error(libc::ENOENT)));
+            return Err(TargetError::named("open the image", path)(std::io::Error::from_raw_os_error(libc::ENOENT)));
         }
         if !existed && options.size.is_none() {
             return Err(TargetError::Usage(format!(

@@ -168,7 +168,7 @@ fn stage_directory<D: TargetDirectory>(
         guard::check_directory(path)?;
     }
     let directory = D::take(path, options.erase.as_deref(), options.identity.as_deref())?;
-    let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
+    let handle = File::open(path).map_err(TargetError::named("open directory", path))?;
     if D::OURS {
         lock::lock(&handle, path)?;
     }

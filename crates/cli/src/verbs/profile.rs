@@ -178,8 +178,8 @@ impl Capture {
         self.output.check(self.out.as_deref(), Format::Text, BEGINNING)?;
         let mut options = CaptureOptions { name: self.name, most_per_file: self.max_cost, ..CaptureOptions::default() };
         options.threads = self.threads.unwrap_or(options.threads);
-        let is_missing = |directory: &&PathBuf| matches!(directory.try_exists(), Ok(false));
-        if let Some(missing) = self.directory.iter().chain(&self.later).find(is_missing) {
+        let is_missing = |path: &&PathBuf| matches!(path.try_exists(), Ok(false));
+        if let Some(missing) = self.directory.iter().chain(&self.later).chain(&self.from_list).find(is_missing) {
             return Err(Failure::usage(format!("{} does not exist", missing.display())));
         }
         let captured = match (&self.directory, &self.from_list) {

@@ -56,7 +56,7 @@ fn invalid_traces_are_reported_and_nothing_is_printed() {
     write(&skipped);
     ends(directory.path(), "runs import blkparse trace.txt --out invalid", 5);
     write(&text(2));
-    ends(directory.path(), "device simulate ssd:fast24 none.txt", 5);
+    ends(directory.path(), "device simulate ssd:fast24 none.txt", 2);
     ends(directory.path(), "device simulate ssd:none trace.txt", 2);
     for option in ["--before half", "--before overwritten:-1", "--depth 0"] {
         ends(directory.path(), &format!("device simulate ssd:fast24 trace.txt {option}"), 2);

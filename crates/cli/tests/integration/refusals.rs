@@ -106,6 +106,30 @@ fn dry_run_writes_nothing() {
 }
 
 #[test]
+fn missing_path_has_the_same_exit_code_everywhere() {
+    let lines = [
+        "trace none -- touch ran",
+        "layout none",
+        "diagnose none",
+        "profile capture none",
+        "profile capture --from-list none",
+        "profile import none none none",
+        "device simulate ssd:fast24 none",
+        "runs import blkparse none --out made",
+        "image copy none made",
+        "image pack none made",
+        "image unpack none made",
+        "snapshot create none first",
+        "report none",
+        "verify none",
+        "compare none none",
+        "study none.toml",
+        "zoned measure sim:zn540 none.toml",
+    ];
+    nothing_changes(fixture().path(), &lines, 2);
+}
+
+#[test]
 fn one_file_for_two_outputs_is_refused() {
     let directory = fixture();
     let folder = directory.path();

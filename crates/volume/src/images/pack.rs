@@ -128,7 +128,7 @@ fn write_pack(
 /// Computes BLAKE3 of the size of a file and of the positions and bytes of its data. Holes and blocks of zeros are
 /// equal, and holes are not read.
 pub fn content_hash(path: &Path) -> Result<String, TargetError> {
-    let file = File::open(path).map_err(TargetError::io("open", path))?;
+    let file = File::open(path).map_err(TargetError::named("open", path))?;
     let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();
     let source = NamedFile { file: &file, path };
     let ranges = used_ranges(source, size)?;
@@ -180,7 +180,7 @@ fn each_chunk(
 /// Unpacks `from` into a new file at `to`, which is removed if the pack is damaged ([`TargetError::Damaged`]). Refuses
 /// an existing file. [`TargetError::Missing`] without enough free space.
 pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
-    let file = open_regular(from).map_err(TargetError::io("open", from))?;
+    let file = open_regular(from).map_err(TargetError::named("open", from))?;
     let packed_bytes = file.metadata().map_err(TargetError::io("inspect", from))?.len();
     let mut input = BufReader::new(file);
     let manifest = PackManifest::read(&mut input, from)?;

@@ -75,7 +75,7 @@ impl ImageStore {
     /// image larger than the limit.
     pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<StoredImage, TargetError> {
         let _lock = self.lock()?;
-        let file = File::open(image).map_err(TargetError::io("open the image", image))?;
+        let file = File::open(image).map_err(TargetError::named("open the image", image))?;
         let found = file.metadata().map_err(TargetError::io("inspect", image))?;
         let used_bytes = found.blocks() * 512;
         self.make_space(used_bytes, key)?;

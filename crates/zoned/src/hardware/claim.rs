@@ -48,9 +48,14 @@ pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
             let remedy = remedy_of_right("even root was refused: this container or control group hides the drive");
             ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: remedy.into() }
         }
-        _ => ZonedError::Io(
-            IoFailure::new("open", path, source).with_remedy("`senesce doctor` lists the drives of this machine"),
-        ),
+        number => {
+            let failure = IoFailure::new("open", path, source);
+            let failure = failure.with_remedy("`senesce doctor` lists the drives of this machine");
+            match number {
+                Some(libc::ENOENT | libc::ENOTDIR) => ZonedError::Usage(failure.to_string()),
+                _ => ZonedError::Io(failure),
+            }
+        }
     }
 }
 

@@ -238,7 +238,8 @@ impl Scene {
             let words: Vec<&str> = line.split('\t').collect();
             let code: u8 = words[1].parse().unwrap();
             // Without its node a device is not a target.
-            let is_absent = code == ExitCode::RunFailed as u8 && words[3].contains("(ENOENT)");
+            let failed = [ExitCode::Usage as u8, ExitCode::RunFailed as u8];
+            let is_absent = failed.contains(&code) && words[3].contains("(ENOENT)");
             let is_other = code == ExitCode::Usage as u8 && words[3].contains("is not a block device");
             let is_refusal =
                 [ExitCode::Refused as u8, ExitCode::Missing as u8].contains(&code) || is_absent || is_other;
