@@ -166,22 +166,22 @@ impl ReadTimes {
         Self { in_order, created, whole, aged }
     }
 
-    /// Returns how many times longer a read takes than a read of the same files created once.
+    /// Returns the time of a read over that of a read of the same files created once.
     pub fn age_factor(&self) -> f64 {
         self.aged / self.created
     }
 
-    /// Returns how many times longer a read takes than without churn because files are at other addresses, each in one piece.
+    /// Returns the time of a read over that without churn because files are at other addresses, each in one piece.
     pub fn placement_factor(&self) -> f64 {
         self.whole / self.created
     }
 
-    /// Returns how many times longer a read takes in the order of creation than in the order of reading.
+    /// Returns the time of a read in the order of creation over that in the order of reading.
     pub fn order_factor(&self) -> f64 {
         self.created / self.in_order
     }
 
-    /// Returns how many times longer a read takes than with whole files at the same addresses.
+    /// Returns the time of a read over that with whole files at the same addresses.
     pub fn pieces_factor(&self) -> f64 {
         self.aged / self.whole
     }

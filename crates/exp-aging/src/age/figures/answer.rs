@@ -124,7 +124,7 @@ pub(crate) fn answer_words(copies: &Copies, examined: &ExaminedLayout, ranges: O
         |drive: usize| ranges.map_or(String::new(), |Ranges { flash, .. }| format!(" [{}]", outward(flash[drive], 2)));
     let new_file = ranges.and_then(|ranges| ranges.new_file);
     Some(format!(
-        "Ordered copy: files in reading order; unaged: in creation order. Age makes the disk {disk:.2} times slower than \
+        "Ordered copy: files in reading order; unaged: in creation order. Aged, the disk takes {disk:.2} times as long as \
          unaged{aged_range}: {:.2}{} because files lie elsewhere, times {pieces:.2}{} because they are in pieces. SATA \
          SSD: {sata:.2}{}; NVMe: {nvme:.2}{}. New file: {}{} pieces. Not due to age: unaged over ordered, {order:.2}{}.",
         disk / pieces,
