@@ -3,7 +3,7 @@
 use crate::capture::AgeEdge;
 use crate::capture::changes::{ObservedChanges, StatedBy};
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, PlanSpec};
+use crate::plan::{AgingPlan, DEFAULT_FULLNESS, PlanSpec};
 use crate::profile::{BUILTIN, Profile};
 use senesce_core::{Analysis, Bytes, Table};
 use senesce_volume::FileSystem;
@@ -45,9 +45,10 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     let mut analysis = Analysis {
         title: format!("Profile {}", profile.name),
         summary: format!(
-            "{}\nmean file size {} ({mean:.0} bytes)\ntemporal locality {}",
+            "{}\nmean file size {} ({mean:.0} bytes)\nfullness {}\ntemporal locality {}",
             profile.source,
             Bytes(mean as u64),
+            fullness_words(profile),
             locality_words(profile)
         ),
         ..Analysis::default()
@@ -83,6 +84,13 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
         analysis.result["estimated_seconds"] = json!(seconds);
     }
     analysis
+}
+
+fn fullness_words(profile: &Profile) -> String {
+    match profile.fullness {
+        Some(share) => format!("{:.1} %", share * 100.0),
+        None => format!("not recorded: {:.0} % by default", DEFAULT_FULLNESS * 100.0),
+    }
 }
 
 fn changes(profile: &Profile) -> Table {
@@ -225,5 +233,13 @@ mod tests {
         let measured = Profile { locality: Some(0.3), ..built_in.clone() };
         assert!(locality_words(&built_in).contains("assumed"));
         assert_eq!(locality_words(&measured), "0.3");
+    }
+
+    #[test]
+    fn recorded_fullness_is_shown() {
+        let built_in = Profile::builtin("agrawal").unwrap();
+        let recorded = Profile { fullness: Some(0.613), ..built_in.clone() };
+        assert!(describe(&recorded, None).summary.contains(" 61.3 %"));
+        assert!(describe(&Profile { fullness: None, ..built_in }, None).summary.contains(" 80 %"));
     }
 }

@@ -18,6 +18,7 @@ use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
 use senesce_exp_aging::age::words;
+use senesce_layout::names::shell_word;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -198,11 +199,19 @@ impl Capture {
             announce(&captured).map_err(output_failed)?;
         }
         if !self.json || self.out.is_some() {
-            write(&captured.profile, self.out.as_deref(), self.output)
-        } else {
-            Ok(())
+            write(&captured.profile, self.out.as_deref(), self.output)?;
         }
+        if let Some(file) = self.out.as_deref().filter(|file| *file != Path::new("-")) {
+            eprintln!("profile: {}\nhint: senesce age image:old.img,size=1G --profile {}", file.display(), named(file));
+        }
+        Ok(())
     }
+}
+
+/// Returns the word that names the file of a profile, and not a built-in profile.
+fn named(file: &Path) -> String {
+    let word = file.display().to_string();
+    shell_word(&if word.contains('/') || word.ends_with(".toml") { word } else { format!("./{word}") })
 }
 
 fn announce(captured: &CapturedProfile) -> std::io::Result<()> {
