@@ -1,11 +1,14 @@
 //! Messages on standard error. A terminal would break long lines inside words.
 
+use crate::pace::Pace;
 use crate::text_table::{length, wrap};
 use indicatif::WeakProgressBar;
 use senesce_core::resume::CONTINUE;
 use senesce_core::text::visible;
+use std::collections::VecDeque;
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::time::Instant;
 
 /// Indent of the second and further lines of a message.
 const HANG: usize = 4;
@@ -63,20 +66,55 @@ impl Write for Log {
     }
 }
 
-/// Standard error for a program of senesce in a guest, which does not know the terminal.
+/// Standard error for a program of senesce in a guest, which does not know the terminal, nor in virtual time its pace.
 #[derive(Default)]
 pub(crate) struct GuestMessages {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
+    phases: GuestPhases,
 }
 
 impl GuestMessages {
     fn write_begun(&mut self, end: usize) -> io::Result<()> {
         let lines: Vec<u8> = self.begun.drain(..end).collect();
-        match width() {
-            None => io::stderr().write_all(&lines),
-            width => io::stderr().write_all(wrapped(&String::from_utf8_lossy(&lines), width, HANG).as_bytes()),
+        let Ok(text) = std::str::from_utf8(&lines) else { return io::stderr().write_all(&lines) };
+        let lines: String = text.split_inclusive('\n').map(|line| self.phases.with_time_left(line)).collect();
+        io::stderr().write_all(wrapped(&lines, width(), HANG).as_bytes())
+    }
+}
+
+/// The latest phases that a guest announced as `NAME: TOTAL UNIT`, with the percentages that it has reported of them.
+#[derive(Default)]
+struct GuestPhases(VecDeque<(String, Pace)>);
+
+/// Maximum number of phases: other messages may look like announcements.
+const MOST_PHASES: usize = 8;
+
+impl GuestPhases {
+    /// Adds the remaining time, by the host's clock, to a line `NAME: 40 %` of an announced phase.
+    fn with_time_left(&mut self, line: &str) -> String {
+        if let Some((name, announced)) = line.trim_end().rsplit_once(": ")
+            && let Some((total, _unit)) = announced.split_once(' ')
+            && total.parse::<u64>().is_ok_and(|total| total > 0)
+            && !announced.contains('%')
+        {
+            self.begin(name, Instant::now());
+            return line.into();
         }
+        let added = self.0.iter_mut().find_map(|(name, pace)| {
+            let (share, rest) = line.strip_prefix(name.as_str())?.strip_prefix(": ")?.split_once(" %")?;
+            pace.report(share.parse().ok()?);
+            // The line of a guest in real time has the remaining time.
+            let left = pace.left().filter(|_| !rest.contains("/s"))?;
+            Some(format!("{name}: {share} %, {left}{rest}"))
+        });
+        added.unwrap_or_else(|| line.into())
+    }
+
+    fn begin(&mut self, name: &str, now: Instant) {
+        self.0.retain(|(known, _)| known != name);
+        self.0.truncate(MOST_PHASES - 1);
+        self.0.push_front((name.into(), Pace::since(now, 100)));
     }
 }
 
@@ -103,6 +141,30 @@ impl Drop for GuestMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn progress_of_a_guest_gets_the_time_left_on_the_host() {
+        let mut phases = GuestPhases::default();
+        let announced = "aging: 9000 operations\n";
+        assert_eq!(phases.with_time_left(announced), announced);
+        assert_eq!(phases.with_time_left("aging: 20 %\n"), "aging: 20 %\n", "not a second has passed");
+        phases.begin("aging", Instant::now() - Duration::from_secs(20));
+        let line = phases.with_time_left("aging: 20 %, fullness 79.9 %\n");
+        assert_eq!(line, "aging: 20 %, 80 s left, fullness 79.9 %\n");
+        for unchanged in [
+            "aging: 100 %\n",
+            "aging: 30 %, 90 operations/s, 40 s left\n",
+            "reading: 30 %\n",
+            "aging: about 30 % of it\n",
+        ] {
+            assert_eq!(phases.with_time_left(unchanged), unchanged);
+        }
+        for number in 0..2 * MOST_PHASES {
+            phases.with_time_left(&format!("note {number}: 5 files\n"));
+        }
+        assert_eq!(phases.0.len(), MOST_PHASES);
+    }
 
     const WARNING: &str = "\u{1b}[33m WARN\u{1b}[0m /srv/images is on the root file system: senesce will write to it\n";
 

@@ -23,6 +23,11 @@ impl Pace {
         Self { total, ..Self::default() }
     }
 
+    /// Returns the pace of work that began at a known time.
+    pub(crate) fn since(begun: Instant, total: u64) -> Self {
+        Self { total, begun: Some(begun), ..Self::default() }
+    }
+
     pub(crate) fn report(&mut self, done: u64) {
         if self.begun.is_none() {
             (self.begun, self.first) = (Some(Instant::now()), done);
@@ -51,6 +56,14 @@ impl Pace {
             None => ", estimating the time left".into(),
         };
         format!("{rate}{unit}/s{left}")
+    }
+
+    /// Formats the remaining time: `40 s left`; `None` if it is unknown or zero.
+    pub(crate) fn left(&self) -> Option<String> {
+        let elapsed = self.begun?.elapsed();
+        let seconds =
+            self.seconds_left(elapsed).filter(|_| elapsed >= Duration::from_secs(1) && self.done < self.total)?;
+        Some(format!("{} left", duration(seconds)))
     }
 
     fn worked(&self) -> u64 {
