@@ -8,7 +8,7 @@ use crate::spec::GateSpec;
 use crate::words::{percent, sentence};
 use senesce_aging::execute::sets_commit_time;
 use senesce_core::analysis::{Analysis, Table};
-use senesce_core::{Finite, Measurement, number_of};
+use senesce_core::{Finite, Measurement, number_of, significant};
 use senesce_runner::Recorded;
 use senesce_study::spec::FileSystemSpec;
 use serde_json::{Value, json};
@@ -63,9 +63,10 @@ pub(crate) fn unused_commit_time(spec: &GateSpec) -> Option<String> {
 fn verdicts(spec: &GateSpec, judged: &[MetricVerdict]) -> Table {
     let title = format!(
         "Is B worse by more than {} %? Designed for {} % false alarms; * decides",
-        spec.gate.minimum_effect * 100.0,
+        significant(spec.gate.minimum_effect * 100.0),
         ALARM * 100.0
     );
+    let percent = |ratio| percent(ratio, spec.gate.minimum_effect);
     let columns = ["metric", "verdict", "A", "B", "B/A - 1", "interval"];
     let mut table = Table::new("gate", &title, &columns).leading();
     for one in judged {

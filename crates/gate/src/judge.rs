@@ -32,6 +32,9 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Worse, Self::Better, Self::Equivalent, Self::Identical, Self::Undecided, Self::NotTestable];
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Worse => "worse",

@@ -9,15 +9,39 @@ use senesce_core::record::Record;
 use senesce_core::{Failure, number_of, significant};
 use senesce_report::junit::{Case, Status};
 use senesce_runner::{Recorded, Run, spec_of};
+use senesce_stats::decimals::places;
 use std::fmt::Write;
 
-pub(crate) fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+/// Formats a ratio as a change, with the decimal places that distinguish it from the minimum `effect` (a fraction).
+pub(crate) fn percent(ratio: f64, effect: f64) -> String {
+    let change = (ratio - 1.0) * 100.0;
+    format!("{change:+.0$} %", places(change, &[-100.0 * effect, 100.0 * effect], 1))
+}
+
+/// Returns the result, and the numbers of verdicts.
+pub(crate) fn sentence(spec: &GateSpec, judged: &[MetricVerdict], failed: usize) -> String {
+    let counts = [("Primary metrics", true), ("others", false)].map(|(name, primary)| {
+        let words = verdict_counts(judged.iter().filter(|one| one.primary == primary));
+        (!words.is_empty()).then(|| format!("{name}: {words}"))
+    });
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    match counts.is_empty() {
+        true => headline(spec, judged, failed),
+        false => format!("{} {}.", headline(spec, judged, failed), counts.join("; ")),
+    }
+}
+
+/// Counts verdicts: `2 worse, 1 better, 3 undecided`.
+fn verdict_counts<'a>(judged: impl Iterator<Item = &'a MetricVerdict> + Clone) -> String {
+    let count = |verdict| judged.clone().filter(|one| one.verdict == verdict).count();
+    let counts = Verdict::ALL.map(|verdict| (count(verdict), verdict.word()));
+    let words = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the result in one sentence.
-pub(crate) fn sentence(spec: &GateSpec, judged: &[MetricVerdict], failed: usize) -> String {
-    let effect = spec.gate.minimum_effect * 100.0;
+fn headline(spec: &GateSpec, judged: &[MetricVerdict], failed: usize) -> String {
+    let effect = significant(spec.gate.minimum_effect * 100.0);
     let names = |verdict| {
         let all = judged.iter().filter(|one| one.primary && one.verdict == verdict);
         all.map(|one| one.metric).collect::<Vec<_>>().join(", ")
@@ -70,7 +94,7 @@ pub fn patch_text(record: &Record) -> Result<String, Failure> {
     let _ = writeln!(text, "{:<26}{:>10}{:>10}{:>9}  verdict", "metric (* decides)", "A", "B", "B/A - 1");
     for one in &judged {
         let number = |value: Option<f64>| value.map_or_else(|| "-".into(), significant);
-        let change = one.ratio.map_or_else(|| "-".into(), |ratio| percent(ratio.value));
+        let change = one.ratio.map_or_else(|| "-".into(), |ratio| percent(ratio.value, spec.gate.minimum_effect));
         let name = format!("{}{}", if one.primary { "* " } else { "  " }, one.metric);
         let (a, b) = (number(one.reference), number(one.variant));
         let _ = writeln!(text, "{name:<26}{a:>10}{b:>10}{change:>9}  {}", one.verdict.word());
@@ -106,7 +130,7 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
     let judged = judge_all(&spec, &agings);
     let limit = significant(spec.gate.minimum_effect * 100.0);
     let case = |one: &MetricVerdict| {
-        let details = change(one);
+        let details = change(one, spec.gate.minimum_effect);
         let status = match one.verdict {
             Verdict::Worse => Status::Failed(format!("worse: {details}, limit {limit} %")),
             Verdict::NotTestable => Status::Skipped(one.text()),
@@ -120,8 +144,9 @@ pub fn cases(record: &Record) -> Result<Vec<Case>, Failure> {
 }
 
 /// Returns both means, their change and its interval, as `2276 to 2734, +20.1 % (+5.8 % to +36.4 %)`.
-fn change(one: &MetricVerdict) -> String {
+fn change(one: &MetricVerdict, effect: f64) -> String {
     let (Some(a), Some(b), Some(ratio)) = (one.reference, one.variant, one.ratio) else { return String::new() };
+    let percent = |ratio| percent(ratio, effect);
     format!("{} to {}, {} ({})", significant(a), significant(b), percent(ratio.value), ratio.ends_text(percent))
 }
 
@@ -146,6 +171,16 @@ mod tests {
         let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
         let text = sentence(&gate(8), &worse, 0);
         assert!(text.contains("discontinuities, free extents") && !text.contains("metadata"), "{text}");
+        let count =
+            |primary| worse.iter().filter(|one| one.primary == primary && one.verdict == Verdict::Worse).count();
+        assert!(text.contains(&format!("Primary metrics: {} worse", count(true))), "{text}");
+        assert_eq!(verdict_counts(worse.iter().filter(|one| one.verdict == Verdict::Worse)).split(' ').count(), 2);
+    }
+
+    #[test]
+    fn shown_change_does_not_contradict_the_minimum_effect() {
+        let shown = [1.0302, 1.03, 0.9704, 1.2].map(|ratio| percent(ratio, 0.03));
+        assert_eq!(shown, ["+3.02 %", "+3.0 %", "-2.96 %", "+20.0 %"]);
     }
 
     #[test]
@@ -167,9 +202,9 @@ mod tests {
     #[test]
     fn change_has_both_means_and_the_interval() {
         let worse = judge_all(&gate(8), &agings(8, &mut |step| if step.side == 1 { 2000.0 } else { 1000.0 }));
-        let found = change(&worse[0]);
+        let found = change(&worse[0], 0.03);
         assert!(["1000 to 2000", "+100.0 %"].iter().all(|part| found.contains(part)), "{found}");
-        assert_eq!(change(&MetricVerdict { ratio: None, ..worse[0].clone() }), "");
+        assert_eq!(change(&MetricVerdict { ratio: None, ..worse[0].clone() }, 0.03), "");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Common text and JSON fields of verdicts.
 
 use senesce_core::analysis::Better;
+use senesce_stats::decimals::places;
 use senesce_stats::ratio::Interval;
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{Decision, Direction, Unit, Verdict};
 use serde_json::{Map, Value, json};
+
+/// Ratios on which verdicts at the default margin depend.
+const BOUNDS: [f64; 3] = [1.0, 1.0 + MARGIN, 1.0 / (1.0 + MARGIN)];
 
 /// Returns the direction of verdicts, or `None` if no direction is better.
 pub fn direction(better: Better) -> Option<Direction> {
@@ -51,7 +55,7 @@ pub(crate) fn interval_fields(interval: Option<&Interval>) -> Map<String, Value>
 
 /// Formats the interval of a ratio: "0.812 to 0.934 (99.9 %)", or "too wide to say (99.9 %)".
 pub fn interval_text(interval: &Interval) -> String {
-    let ends = interval.ends_text(|end| format!("{end:.3}"));
+    let ends = interval.ends_text(|end| format!("{end:.0$}", places(end, &BOUNDS, 3)));
     format!("{ends} ({} %)", confidence_text(interval.confidence))
 }
 
@@ -68,13 +72,25 @@ pub fn confidence_text(confidence: f64) -> String {
 
 /// Formats a ratio as a change: "-18.0 % (-20.7 to -15.2)", or "-18.0 % (too wide to say)".
 pub fn change_text(interval: &Interval) -> String {
-    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    let bounds = BOUNDS.map(|bound| (bound - 1.0) * 100.0);
+    let percent = |ratio: f64| {
+        let change = (ratio - 1.0) * 100.0;
+        format!("{change:+.0$}", places(change, &bounds, 1))
+    };
     format!("{} % ({})", percent(interval.value), interval.ends_text(percent))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shown_ratio_does_not_contradict_the_verdict() {
+        let interval = |value, low, high| Interval { value, low, high, confidence: 0.95 };
+        assert_eq!(change_text(&interval(1.1, 1.05, 1.2)), "+10.0 % (+5.0 to +20.0)");
+        assert_eq!(change_text(&interval(1.0197, 1.0004, 1.0403)), "+1.97 % (+0.04 to +4.0)");
+        assert!(interval_text(&interval(1.01, 0.9997, 1.0203)).starts_with("0.9997 to 1.0203"));
+    }
 
     #[test]
     fn confidence_below_one_is_not_shown_as_100_percent() {

@@ -12,6 +12,7 @@
 pub mod arm;
 pub mod change_points;
 mod correlation;
+pub mod decimals;
 mod describe;
 pub mod equivalence;
 pub mod floor;
