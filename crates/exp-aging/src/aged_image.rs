@@ -1,6 +1,6 @@
 //! Ages images in memory: requirements, plans and the final layout.
 
-use crate::age::metadata_bytes;
+use crate::age::written_bytes;
 use senesce_aging::execute::CommitWitness;
 use senesce_aging::{
     AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Limit, PlanSpec, Profile, Stop, Truncate, WorkUnit,
@@ -165,8 +165,9 @@ pub(crate) fn age_image<R: Run>(
     context: &mut Context<'_, R>,
 ) -> Result<AgedImage, Failure> {
     let size = plan.spec().capacity;
-    let writes = if data == Data::Write { None } else { metadata_bytes(file_system, plan.summary()) };
-    let options = OpenOptions { writes, ..OpenOptions::fresh(file_system) };
+    let writes = written_bytes(data, file_system, size, plan.summary());
+    let skips_tables = data != Data::Write && writes.is_some();
+    let options = OpenOptions { writes, skips_tables, ..OpenOptions::fresh(file_system) };
     let target = open(&TargetSpec::Memory { size }, &options)?;
     let back_end = DirectoryTarget::new(plan.clone(), target.directory(), data);
     let witness = CommitWitness::of(target.directory().as_fd());

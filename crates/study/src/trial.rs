@@ -22,7 +22,8 @@ pub fn options(spec: &StudySpec) -> Result<(), Failure> {
         if !tried.insert((&one.kind, &one.mkfs, &one.mount)) {
             continue;
         }
-        let options = OpenOptions { writes: Some(Bytes(0)), ..one.open_options("").map_err(Failure::usage)? };
+        let options =
+            OpenOptions { writes: Some(Bytes(0)), skips_tables: true, ..one.open_options("").map_err(Failure::usage)? };
         let tried = open(&TargetSpec::Memory { size: spec.size }, &options).and_then(|target| target.close());
         tried.map_err(|error| {
             let code = match error.exit_code() {

@@ -147,9 +147,12 @@ impl ImageFile {
         self.size
     }
 
-    /// Returns the space into which the image can grow, if at most `writes` are written to it (`None`: all of it).
+    /// Returns the space into which the image can grow, if at most `writes` are written to it (`None`: all of it). An
+    /// image that has reached this limit may grow to its size: the limit was too low.
     pub(crate) fn growth_space(&self, writes: Option<Bytes>) -> Option<GrowthSpace> {
-        GrowthSpace::of(&self.active, most_bytes(self.size, writes), self.in_memory).ok()
+        let up_to = |most| GrowthSpace::of(&self.active, most, self.in_memory).ok();
+        let space = up_to(most_bytes(self.size, writes))?;
+        if space.growth.0 > 0 { Some(space) } else { up_to(self.size) }
     }
 
     pub(crate) fn is_in_memory(&self) -> bool {
@@ -409,6 +412,18 @@ mod tests {
         let in_memory = ImageFile::scratch(Bytes(1 << 50), Some(Bytes::mib(1))).unwrap();
         let [in_memory, on_disk] = [&in_memory, &image].map(|image| image.growth_space(Some(Bytes::mib(1))).unwrap());
         assert_eq!((in_memory.missing(), on_disk.missing()), (None, None));
+    }
+
+    #[test]
+    fn image_beyond_its_limit_may_grow_to_its_size() {
+        use std::os::unix::fs::FileExt;
+        let (_directory, path) = image_path();
+        let image = ImageFile::open(&path, ImageOptions { writes: Some(Bytes::mib(2)), ..NEW }).unwrap();
+        let growth = || image.growth_space(Some(Bytes::mib(2))).unwrap().growth;
+        assert_eq!(growth(), Bytes::mib(2));
+        image.active().write_all_at(&vec![1; 3 << 20], 0).unwrap();
+        image.active().sync_all().unwrap();
+        assert!((Bytes::mib(4)..=Bytes::mib(5)).contains(&growth()), "{}", growth());
     }
 
     #[test]

@@ -28,9 +28,10 @@ pub struct OpenOptions {
     pub custom: Option<CustomFileSystem>,
     pub mkfs_options: String,
     pub mount_options: String,
-    /// Upper limit of the bytes that will be written to a new image; `None`: its size. Less space is then required, and
-    /// mkfs skips tables that read as zeros anyway.
+    /// Upper limit of the bytes that will be written to a new image, for which the host needs space; `None`: its size.
     pub writes: Option<Bytes>,
+    /// mkfs of an image skips tables that read as zeros anyway.
+    pub skips_tables: bool,
     pub in_memory: bool,
     /// Size of a new image (if the specification has none), or declared size of a directory.
     pub size: Option<Bytes>,
@@ -188,8 +189,7 @@ fn stage_image<D: TargetDirectory>(
 ) -> Result<MountedTarget<D>, TargetError> {
     let device = LoopDevice::attach(image.active(), name, options.read_only)?;
     let claimed = ClaimedDevice::claim_own(&device)?;
-    let sparse = options.writes.is_some();
-    let made = make_and_mount::<D>(spec, &claimed, image.lock_handle(), sparse, options)?;
+    let made = make_and_mount::<D>(spec, &claimed, image.lock_handle(), options.skips_tables, options)?;
     drop(claimed);
     finish(spec, made, Backing::Image { device, image }, options)
 }
@@ -207,7 +207,7 @@ fn make_and_mount<D: TargetDirectory>(
     spec: &TargetSpec,
     device: &ClaimedDevice,
     lock: Option<File>,
-    sparse: bool,
+    skips_tables: bool,
     options: &OpenOptions,
 ) -> Result<PreparedMount, TargetError> {
     let log = KernelLog::since_now(Some(device.device()));
@@ -226,17 +226,17 @@ fn make_and_mount<D: TargetDirectory>(
         return Ok(PreparedMount { mount, log, capacity: device.size(), mkfs_command, is_allowed });
     }
     let (file_system, mkfs_command) = if options.keep_existing {
-        (existing_file_system(device, options.file_system)?, None)
+        (existing_file_system(device, spec.path().unwrap_or(device.path()), options.file_system)?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
-        let unwritten = if sparse { file_system.entry().unwritten_options } else { "" };
+        let unwritten = if skips_tables { file_system.entry().unwritten_options } else { "" };
         (file_system, Some(file_system.make(device, &format!("{unwritten} {}", options.mkfs_options))?))
     };
     if D::OURS && !is_allowed {
         check_marker(spec, device.path(), file_system, lock.as_ref())?;
     }
     let inspect = if options.read_only { file_system.entry().inspect_options } else { "" };
-    let unwritten = if sparse && !options.read_only { file_system.entry().unwritten_mount_options } else { "" };
+    let unwritten = if skips_tables && !options.read_only { file_system.entry().unwritten_mount_options } else { "" };
     // The content may be foreign: a link in it must not redirect our writes. A user's commands, which get a visited
     // target, may need links.
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };

@@ -27,7 +27,7 @@ pub mod words;
 
 pub use ranks::{check_target, run_by_ranks};
 pub use run::{is_aging, plan_only, resume, spec_of_run};
-pub(crate) use space::metadata_bytes;
+pub(crate) use space::written_bytes;
 pub use spec::{AgeSpec, Limits, profile_hash};
 pub use verify::{Verification, verify};
 

@@ -11,7 +11,7 @@ use super::space::{check_space, watch, with_fullness, writes};
 use super::spec::{AgeSpec, Limits};
 use super::start::Start;
 use super::{Age, copies, final_layout, ranks};
-use senesce_aging::{Leftover, Summary, WorkUnit, leftovers};
+use senesce_aging::{Data, Leftover, Summary, WorkUnit, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::record::files::EVENTS;
@@ -247,12 +247,14 @@ fn open_target(
 }
 
 pub(super) fn open_options(spec: &AgeSpec, erase: Option<String>, continues: bool) -> OpenOptions {
+    let writes = spec.summary().ok().and_then(|summary| writes(spec, &summary));
     OpenOptions {
         file_system: spec.file_system,
         mkfs_options: spec.mkfs_options.clone(),
         mount_options: spec.mount_options.clone(),
         in_memory: spec.in_memory,
-        writes: spec.summary().ok().and_then(|summary| writes(spec, &summary)),
+        writes,
+        skips_tables: spec.data != Data::Write && writes.is_some(),
         size: spec.size,
         erase,
         keep_existing: continues,

@@ -8,7 +8,7 @@ use super::spec::AgeSpec;
 use senesce_aging::{AgingError, Data, Interleaved, Summary};
 use senesce_core::resume::{self, continue_with};
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
-use senesce_volume::{FileSystem, GrowthSpace};
+use senesce_volume::{FileSystem, GrowthSpace, TargetSpec};
 use std::path::Path;
 
 /// Maximum number of plans that are rehearsed to find a fullness that fits.
@@ -123,19 +123,32 @@ fn files(summary: &Summary) -> u64 {
 
 /// Returns an upper bound of the bytes that a plan writes to an image. `None` means possibly all of it.
 pub(crate) fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
-    match spec.data {
-        Data::Write => None,
-        Data::Fallocate | Data::Sparse => metadata_bytes(spec.file_system?, summary),
+    // Options may enlarge the journal and the inode tables.
+    if spec.data == Data::Write && !spec.mkfs_options.trim().is_empty() {
+        return None;
     }
+    let volume = match spec.local_target() {
+        Some(TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size }) => *size,
+        _ => summary.capacity,
+    };
+    written_bytes(spec.data, spec.file_system?, volume, summary)
 }
 
-/// Returns the bytes written for preallocated or sparse files: the whole log or journal, metadata of each block group,
-/// inodes and names. `None` if unknown for the file system, or if blocks are overwritten and thus written after all.
-pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
-    let (capacity, files) = (summary.capacity.0, summary.files_at_most);
-    let known = file_system.entry().metadata.filter(|_| !summary.rewrites)?;
-    let of_volume = (known.log)(capacity) + (capacity >> known.volume_shift);
-    Some(Bytes(of_volume + files * known.of_a_file + u64::from(summary.directories) * (16 << 10) + SLACK))
+/// Returns an upper bound of the bytes written to a `volume` of its own: metadata and, with [`Data::Write`], all files that the
+/// plan creates. `None` if unknown for the file system, or if changes write further blocks.
+pub(crate) fn written_bytes(data: Data, file_system: FileSystem, volume: Bytes, summary: &Summary) -> Option<Bytes> {
+    let known = file_system.entry().metadata?;
+    let is_known = if data == Data::Write { !summary.changes } else { !summary.rewrites };
+    let (files, content) = match data {
+        // A deleted file leaves its inode, and each file may get blocks of its own.
+        Data::Write => (summary.creates, summary.bytes_created.0 + (known.tables)(volume.0)),
+        Data::Fallocate | Data::Sparse => (summary.files_at_most, 0),
+    };
+    // Checksums and maps of the content.
+    let maps = content / 256;
+    let of_volume = (known.log)(volume.0) + (volume.0 >> known.volume_shift) + SLACK;
+    let of_files = files * known.of_a_file + u64::from(summary.directories) * (16 << 10);
+    is_known.then_some(Bytes(of_volume + of_files + content + maps))
 }
 
 const SLACK: u64 = 64 << 20;
@@ -215,6 +228,32 @@ pub(super) mod tests {
         let fullness = largest_fullness(&full, free, &rehearse).unwrap().unwrap();
         assert!((0.5..0.89).contains(&fullness) && fits(&rehearse(fullness).unwrap(), free), "{fullness}");
         assert_eq!(largest_fullness(&full, 0, &rehearse).unwrap(), None);
+    }
+
+    fn on_volume(file_system: FileSystem, mkfs_options: &str) -> (Option<Bytes>, Summary) {
+        let limits = Limits { max_operations: Some(1000), ..Limits::default() };
+        let target = Some(TargetSpec::Memory { size: Bytes::gib(100) });
+        let (file_system, mkfs_options) = (Some(file_system), mkfs_options.into());
+        let spec = AgeSpec { target, file_system, mkfs_options, limits, ..age_spec(Data::Write, None) };
+        let summary = spec.summary().unwrap();
+        (writes(&spec, &summary), summary)
+    }
+
+    #[test]
+    fn short_plan_writes_its_files_and_the_tables_of_mkfs_only() {
+        for (file_system, tables) in
+            [(FileSystem::Ext4, Bytes::gib(100).0 / 64), (FileSystem::Xfs, 0), (FileSystem::Btrfs, 0)]
+        {
+            let (bound, summary) = on_volume(file_system, "");
+            let (bound, least) = (bound.unwrap().0, summary.bytes_created.0 + tables / 100 * 99);
+            assert!(
+                (least..Bytes::gib(10).0).contains(&bound),
+                "{file_system}: {bound}, files {}",
+                summary.bytes_created
+            );
+        }
+        assert_eq!(on_volume(FileSystem::Ext4, "-I 1024").0, None);
+        assert_eq!(on_volume(FileSystem::F2fs, "").0, None);
     }
 
     fn stop(growth: Bytes, free: Bytes) -> Option<String> {

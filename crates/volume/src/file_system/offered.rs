@@ -47,11 +47,18 @@ pub(super) fn ext4(size: u64) -> OfferedSpace {
         _ => 262_144,
     };
     let (inodes, blocks) = (size / ratio, size / block_bytes);
-    let metadata = inodes * 256 / block_bytes + journal + groups_of_ext4(blocks, block_bytes);
+    let metadata = inodes * INODE_BYTES / block_bytes + journal + groups_of_ext4(blocks, block_bytes);
     // fs/ext4/super.c, ext4_set_resv_clusters: the kernel holds back 2 %, at most 4096 blocks.
     let kept = blocks / 20 + (blocks / 50).min(4096);
     let free = blocks.saturating_sub(metadata + kept);
     OfferedSpace { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
+}
+
+/// Of ext4 (mke2fs.conf).
+const INODE_BYTES: u64 = 256;
+
+pub(super) fn ext4_inode_tables(size: u64) -> u64 {
+    ext4(size).inodes.unwrap_or(0) * INODE_BYTES
 }
 
 /// Counts the blocks of the bitmaps, of the first directories, and of the backups of the superblock and descriptors

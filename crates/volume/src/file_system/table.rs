@@ -86,6 +86,8 @@ pub enum FreeSpaceBy {
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata {
     pub log: fn(u64) -> u64,
+    /// Tables that mkfs fills with zeros, unless it skips them.
+    pub tables: fn(u64) -> u64,
     /// One part in 2^n of the volume.
     pub volume_shift: u32,
     pub of_a_file: u64,
@@ -183,6 +185,7 @@ static EXT4: FileSystemEntry = FileSystemEntry {
     directories: DirectoryFormat::Blocks,
     metadata: Some(Metadata {
         log: |volume| (volume / 32).clamp(4 * MIB, 1 << 30),
+        tables: offered::ext4_inode_tables,
         volume_shift: 13,
         of_a_file: 1 << 10,
     }),
@@ -240,6 +243,7 @@ static XFS: FileSystemEntry = FileSystemEntry {
     directories: DirectoryFormat::Xfs,
     metadata: Some(Metadata {
         log: |volume| (volume / 2048).clamp(64 * MIB, 2 << 30),
+        tables: |_| 0,
         volume_shift: 13,
         of_a_file: 2 << 10,
     }),
@@ -287,7 +291,7 @@ static BTRFS: FileSystemEntry = FileSystemEntry {
     inode_bytes: 700,
     directories: DirectoryFormat::Items,
     // Each commit writes changed metadata to a new location, in two copies.
-    metadata: Some(Metadata { log: |_| 256 * MIB, volume_shift: 10, of_a_file: 16 << 10 }),
+    metadata: Some(Metadata { log: |_| 256 * MIB, tables: |_| 0, volume_shift: 10, of_a_file: 16 << 10 }),
     keeps_space_for_root: false,
     deletes_later: false,
     can_be_zoned: true,
