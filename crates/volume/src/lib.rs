@@ -53,7 +53,7 @@ pub use command_group::CommandGroup;
 pub use custom::CustomFileSystem;
 pub use device_stat::{BusyTime, DeviceStat};
 pub use error::TargetError;
-pub use file_system::{CheckReport, FileSystem};
+pub use file_system::{CheckReport, FileSystem, FreeForFiles};
 pub use growth::GrowthSpace;
 pub use guardian::Guardian;
 pub use guest::Guest;

@@ -8,13 +8,17 @@ use super::spec::AgeSpec;
 use senesce_aging::{AgingError, Data, Interleaved, Summary};
 use senesce_core::resume::{self, continue_with};
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
-use senesce_volume::{FileSystem, GrowthSpace, TargetSpec};
+use senesce_volume::{FileSystem, FreeForFiles, GrowthSpace, TargetSpec};
 use std::path::Path;
 
 /// Maximum number of plans that are rehearsed to find a fullness that fits.
 const ATTEMPTS: usize = 12;
 
-/// Refuses a plan that the file system below `root` cannot hold; the error names a fullness that it can hold.
+/// The free space, in thousandths, that a plan with another fullness may need: the maps of fragmented files are not
+/// rehearsed.
+const MOST_NEEDED: u64 = 990;
+
+/// Refuses a plan that the file system below `root` cannot hold; the error names a fullness that it probably can hold.
 /// `rehearse` rehearses the plan with another fullness.
 pub(crate) fn check_space(
     rehearsal: &Rehearsal,
@@ -22,49 +26,42 @@ pub(crate) fn check_space(
     rehearse: &dyn Fn(f64) -> Result<Rehearsal, Failure>,
 ) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
-    let stat = rustix::fs::statvfs(root).map_err(|errno| {
-        let words = senesce_core::failure::errno_message(&errno.into());
-        Failure::new(ExitCode::RunFailed, format!("cannot read the free space in {}: {words}", root.display()))
-    })?;
-    let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;
+    let free = FreeForFiles::below(root)?;
     if !fits(rehearsal, free) {
-        let (content, overhead) = needed(rehearsal);
         let remedy = match largest_fullness(rehearsal, free, rehearse)? {
-            Some(fullness) => format!("--fullness {fullness:.3} fits"),
+            Some(fullness) => format!("--fullness {fullness:.3} should fit (an estimate)"),
             None => "use a larger volume or a lower fullness".into(),
         };
         return Err(Failure::usage(format!(
-            "at its maximum fullness ({:.3}), the plan needs {} with directories; the file system has {} free for files\n\
+            "at its maximum fullness ({:.3}), the plan needs {} with metadata; the file system has {} free for files\n\
              hint: {remedy}",
             rehearsal.measures.fullness.max,
-            Bytes(content + overhead),
-            Bytes(free)
+            Bytes(needed(rehearsal, free.file_system).total()),
+            free.bytes
         )));
     }
     let inodes = files(summary) + u64::from(summary.directories);
-    // btrfs and other file systems without a fixed number of inodes report 0.
-    if stat.f_files > 0 && inodes > stat.f_ffree {
+    if let Some(free) = free.inodes.filter(|free| inodes > *free) {
         return Err(Failure::usage(format!(
-            "the plan needs {inodes} inodes, the file system has {}: make it with more (ext4: --mkfs-options '-N {}')",
-            stat.f_ffree,
+            "the plan needs {inodes} inodes, the file system has {free}: make it with more (ext4: --mkfs-options '-N {}')",
             inodes + inodes / 20 + 100
         )));
     }
     Ok(())
 }
 
-fn fits(rehearsal: &Rehearsal, free: u64) -> bool {
-    let (content, overhead) = needed(rehearsal);
-    content + overhead <= free
+fn fits(rehearsal: &Rehearsal, free: FreeForFiles) -> bool {
+    needed(rehearsal, free.file_system).total() <= free.bytes.0
 }
 
 /// Returns the first fullness below that of `rehearsal` whose plan was rehearsed and fits, in thousandths. How far the
 /// files exceed the requested fullness depends on the plan, so each rehearsal corrects the estimate of the previous one.
 fn largest_fullness(
     rehearsal: &Rehearsal,
-    free: u64,
+    free: FreeForFiles,
     rehearse: &dyn Fn(f64) -> Result<Rehearsal, Failure>,
 ) -> Result<Option<f64>, Failure> {
+    let free = FreeForFiles { bytes: Bytes(free.bytes.0 / 1000 * MOST_NEEDED), ..free };
     let mut fullness = estimated_fullness(rehearsal, free);
     for _ in 0..ATTEMPTS {
         if fullness <= 0.0 {
@@ -84,11 +81,11 @@ fn largest_fullness(
 }
 
 /// Estimates the fullness that fits, if its plan exceeds it by as much as this one.
-fn estimated_fullness(rehearsal: &Rehearsal, free: u64) -> f64 {
+fn estimated_fullness(rehearsal: &Rehearsal, free: FreeForFiles) -> f64 {
     let summary = &rehearsal.summary;
-    let (_, overhead) = needed(rehearsal);
+    let metadata = needed(rehearsal, free.file_system).metadata;
     let excess = (rehearsal.measures.fullness.max - summary.fullness).max(0.0);
-    thousandths(free.saturating_sub(overhead) as f64 / summary.capacity.0 as f64 - excess)
+    thousandths(free.bytes.0.saturating_sub(metadata) as f64 / summary.capacity.0 as f64 - excess)
 }
 
 fn thousandths(share: f64) -> f64 {
@@ -108,13 +105,31 @@ pub(crate) fn with_fullness(
     Rehearsal::of(&course, vec![rehearsed])
 }
 
-/// Returns the bytes of files at the maximum fullness (0 for sparse files) and of metadata. Metadata needs one block
-/// per directory and 64 bytes of directory entry per file.
-fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
+/// Bytes at the maximum fullness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NeededSpace {
+    /// 0 for sparse files.
+    content: u64,
+    metadata: u64,
+}
+
+impl NeededSpace {
+    fn total(self) -> u64 {
+        self.content + self.metadata
+    }
+}
+
+/// Metadata needs one block per directory, 64 bytes of directory entry per file, and what the file system takes for each
+/// inode and for checksums.
+fn needed(rehearsal: &Rehearsal, file_system: Option<FileSystem>) -> NeededSpace {
     let summary = &rehearsal.summary;
     let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == Data::Sparse);
-    let content = if is_sparse { 0.0 } else { rehearsal.measures.fullness.max * summary.capacity.0 as f64 };
-    (content as u64, u64::from(summary.directories) * 4096 + files(summary) * 64)
+    let content = if is_sparse { 0.0 } else { rehearsal.measures.fullness.max * summary.capacity.0 as f64 } as u64;
+    let inode = file_system.map_or(0, |known| known.entry().inode_bytes);
+    // 4 bytes per block of 4 KiB, stored twice.
+    let checksums = if file_system == Some(FileSystem::Btrfs) { content / 512 } else { 0 };
+    let metadata = u64::from(summary.directories) * (4096 + inode) + files(summary) * (64 + inode) + checksums;
+    NeededSpace { content, metadata }
 }
 
 fn files(summary: &Summary) -> u64 {
@@ -209,12 +224,15 @@ pub(super) mod tests {
 
     #[test]
     fn unwritten_files_need_space_for_metadata_only() {
-        let sparse = needed(&rehearsed(Data::Sparse));
-        assert_eq!(sparse.0, 0, "files without blocks");
-        assert!(sparse.1 < Bytes::gib(1).0, "directories and names of 1000 files: {}", sparse.1);
+        let sparse = needed(&rehearsed(Data::Sparse), None);
+        assert_eq!(sparse.content, 0, "files without blocks");
+        assert!(sparse.metadata < Bytes::gib(1).0, "directories and names of 1000 files: {sparse:?}");
         let short = rehearsed(Data::Fallocate);
         assert_eq!(files(&short.summary), 1000);
-        assert!((1..Bytes::gib(10).0).contains(&needed(&short).0), "1000 files, not the 80 GiB of a full volume");
+        assert!(
+            (1..Bytes::gib(10).0).contains(&needed(&short, None).content),
+            "1000 files, not the 80 GiB of a full volume"
+        );
     }
 
     #[test]
@@ -222,12 +240,13 @@ pub(super) mod tests {
         let limits = Limits { max_overwrites: Some(3.0), ..Limits::default() };
         let course = ExtendedSpec::new(AgeSpec { size: Some(Bytes::mib(128)), limits, ..age_spec(Data::Write, None) });
         let rehearse = |fullness| with_fullness(&course, fullness, &Silent, &|| false);
-        let free = Bytes::mib(128).0 * 89 / 100;
+        let bytes = Bytes(Bytes::mib(128).0 * 89 / 100);
+        let free = FreeForFiles { bytes, inodes: None, file_system: Some(FileSystem::Btrfs) };
         let full = rehearse(0.99).unwrap();
         assert!(!fits(&full, free));
         let fullness = largest_fullness(&full, free, &rehearse).unwrap().unwrap();
         assert!((0.5..0.89).contains(&fullness) && fits(&rehearse(fullness).unwrap(), free), "{fullness}");
-        assert_eq!(largest_fullness(&full, 0, &rehearse).unwrap(), None);
+        assert_eq!(largest_fullness(&full, FreeForFiles { bytes: Bytes(0), ..free }, &rehearse).unwrap(), None);
     }
 
     fn on_volume(file_system: FileSystem, mkfs_options: &str) -> (Option<Bytes>, Summary) {

@@ -1,11 +1,13 @@
 //! File systems that senesce can make: their features and their programs.
 
+mod free;
 mod offered;
 pub(crate) mod programs;
 mod table;
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
+pub use free::FreeForFiles;
 pub use offered::DirectoryFormat;
 use programs::run;
 use senesce_core::Bytes;

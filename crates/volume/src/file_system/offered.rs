@@ -48,10 +48,15 @@ pub(super) fn ext4(size: u64) -> OfferedSpace {
     };
     let (inodes, blocks) = (size / ratio, size / block_bytes);
     let metadata = inodes * INODE_BYTES / block_bytes + journal + groups_of_ext4(blocks, block_bytes);
-    // fs/ext4/super.c, ext4_set_resv_clusters: the kernel holds back 2 %, at most 4096 blocks.
-    let kept = blocks / 20 + (blocks / 50).min(4096);
+    let kept = blocks / 20 + held_back_by_ext4(blocks);
     let free = blocks.saturating_sub(metadata + kept);
     OfferedSpace { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
+}
+
+/// Returns the blocks that the kernel holds back for metadata, also from root: 2 %, at most 4096 (fs/ext4/super.c,
+/// `ext4_set_resv_clusters`).
+pub(super) fn held_back_by_ext4(blocks: u64) -> u64 {
+    (blocks / 50).min(4096)
 }
 
 /// Of ext4 (mke2fs.conf).
