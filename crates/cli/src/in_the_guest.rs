@@ -14,7 +14,7 @@ use senesce_core::failure::failed;
 use senesce_core::machine::guest_accelerator;
 use senesce_core::resume::{self, continue_with, same_command};
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_exp_aging::age::{AgeSpec, RESUME, spec_of_run};
+use senesce_exp_aging::age::{self, AgeSpec, RESUME, spec_of_run};
 use senesce_guest::kernel::Engine;
 use senesce_guest::{GuestRun, GuestTime, KeptFiles};
 use senesce_volume::TargetSpec;
@@ -73,7 +73,8 @@ fn continued_by(is_aging: bool, given: bool, arguments: &ArgMatches, written: Op
     let path = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());
     let named = ["resume", "out"].into_iter().find_map(path).map(PathBuf::as_path);
     match named.or(written) {
-        Some(run) if is_aging => {
+        // A guest that ended early has made no record; the same command starts it.
+        Some(run) if is_aging && age::is_aging(run) => {
             let verb = if given { format!("--vm {RESUME}") } else { RESUME.into() };
             resume::command(&verb, run)
         }
@@ -292,7 +293,11 @@ mod tests {
 
     #[test]
     fn ended_guest_has_a_command_that_continues_its_run() {
-        let written = Path::new("senesce-runs/x-1");
+        use senesce_core::{Environment, Plan, RunDirectory, Seed};
+        let directory = tempfile::tempdir().unwrap();
+        let [aged, missing] = ["run", "missing"].map(|name| directory.path().join(name));
+        drop(RunDirectory::open(&aged, &Plan::default_of("age", Seed(1)), &Environment::default()).unwrap());
+        let [run, unmade] = [&aged, &missing].map(|path| path.to_str().unwrap());
         let continued = |words: &[&str], written: Option<&Path>| {
             let words = [&["senesce"], words].concat();
             let matches = crate::command().try_get_matches_from(words).unwrap();
@@ -300,15 +305,19 @@ mod tests {
             continued_by(verb == "age", matches.get_flag(crate::IN_A_GUEST), arguments, written)
         };
         let age = ["age", "image:a.img,size=1G"];
-        let named = [&age[..], &["--out", "run"]].concat();
-        assert_eq!(continued(&age, Some(written)), "senesce age --resume senesce-runs/x-1");
-        assert_eq!(continued(&named, Some(written)), "senesce age --resume run");
-        assert_eq!(continued(&["age", "--resume", "run"], None), "senesce age --resume run");
-        assert_eq!(continued(&[&["--vm"], &named[..]].concat(), None), "senesce --vm age --resume run");
+        let named = [&age[..], &["--out", run]].concat();
+        let resumed = format!("senesce age --resume {run}");
+        assert_eq!(continued(&age, Some(&aged)), resumed);
+        assert_eq!(continued(&named, Some(&missing)), resumed);
+        assert_eq!(continued(&["age", "--resume", run], None), resumed);
+        let in_a_guest = continued(&[&["--vm"], &named[..]].concat(), None);
+        assert_eq!(in_a_guest, format!("senesce --vm age --resume {run}"));
         assert_eq!(continued(&age, None), same_command(None), "it has no record");
+        let unmade = [&age[..], &["--out", unmade]].concat();
+        assert_eq!(continued(&unmade, None), same_command(None), "it has no record yet");
         let zoned = ["zoned", "measure", "auto", "--op", "append"];
-        assert_eq!(continued(&zoned, Some(written)), same_command(Some(written)));
-        assert_eq!(continued(&[&zoned[..], &["--out", "run"]].concat(), Some(written)), same_command(None));
+        assert_eq!(continued(&zoned, Some(&aged)), same_command(Some(&aged)));
+        assert_eq!(continued(&[&zoned[..], &["--out", "run"]].concat(), Some(&aged)), same_command(None));
     }
 
     #[test]
