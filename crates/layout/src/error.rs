@@ -27,7 +27,7 @@ pub enum LayoutError {
     #[error("{}; {source}", reasons.join("; "))]
     Unsound { reasons: Vec<String>, source: Box<LayoutError> },
     /// The image or device could not be examined.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {}", without_name(path, source))]
     Target { path: PathBuf, source: TargetError },
 }
 
@@ -50,7 +50,17 @@ impl Classify for LayoutError {
             Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
             Self::Method { .. } => ExitCode::Usage,
             Self::Unsound { source, .. } => source.exit_code(),
+            // The kernel does not mount it, so it is a wrong file, as one without a file system.
+            Self::Target { source: TargetError::Program { .. }, .. } => ExitCode::Usage,
             Self::Target { source, .. } => source.exit_code(),
         }
+    }
+}
+
+/// Returns the text of an error without the name of the target, if it begins with it.
+fn without_name(path: &Path, source: &TargetError) -> String {
+    match source {
+        TargetError::Damaged { path: named, problem } if named == path => problem.clone(),
+        other => other.to_string(),
     }
 }

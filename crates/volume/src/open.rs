@@ -270,9 +270,11 @@ fn not_ours(error: TargetError, spec: &TargetSpec, point: &Path) -> TargetError 
     }
 }
 
-/// Returns the file system on a device; `expected` if a zoned device cannot be identified.
+/// Returns the file system on a device; `expected` if a zoned device cannot be identified. An error has the `name` that the
+/// user gave the device or its image.
 pub(crate) fn existing_file_system(
     device: &ClaimedDevice,
+    name: &Path,
     expected: Option<FileSystem>,
 ) -> Result<FileSystem, TargetError> {
     let (file, size, path) = (device.file(), device.size().0, device.path());
@@ -283,7 +285,7 @@ pub(crate) fn existing_file_system(
     match (found, expected) {
         (Some(known), _) => Ok(known),
         (None, Some(expected)) if device.device().is_zoned() => Ok(expected),
-        (None, _) => Err(TargetError::damaged(device.path(), "it has no file system that senesce can mount")),
+        (None, _) => Err(TargetError::damaged(name, "it has no file system that senesce can mount")),
     }
 }
 

@@ -135,6 +135,24 @@ fn file_that_is_not_an_image_is_an_error() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn wrong_images_are_usage_errors_with_their_name_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("wrong.img");
+    std::fs::File::create(&path).unwrap().set_len(32 << 20).unwrap();
+    run(&format!("mkfs.ext4 -qF {}", path.display()));
+    let cut = std::fs::read(&path).unwrap()[..8 << 20].to_vec();
+    for (content, names_device) in [(Vec::new(), false), (b"no file system".repeat(10_000), false), (cut, true)] {
+        std::fs::write(&path, &content).unwrap();
+        let error = Layout::of(&path).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
+        let text = error.to_string();
+        assert_eq!(text.matches("wrong.img").count(), 1, "{text}");
+        assert_eq!(text.contains("/dev/loop"), names_device, "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn unsupported_method_is_a_usage_error() {
     let image = Image::new("mkfs.ext4 -qF", 64);
     let options = Options { method: Some(Method::TreeSearch), ..Options::default() };

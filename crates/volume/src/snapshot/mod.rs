@@ -247,9 +247,9 @@ impl Snapshots {
         let device = BlockDevice::open(path)?;
         let log = KernelLog::since_now(Some(&device));
         let file_system = match (self.medium.claimed(), &attached) {
-            (None, Some(own)) => existing_file_system(&ClaimedDevice::claim_own(own)?, None)?,
-            (Some(claimed), _) => existing_file_system(claimed, None)?,
-            (None, None) => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
+            (None, Some(own)) => existing_file_system(&ClaimedDevice::claim_own(own)?, self.medium.path(), None)?,
+            (Some(claimed), _) => existing_file_system(claimed, path, None)?,
+            (None, None) => existing_file_system(&ClaimedDevice::claim_unused(path)?, path, None)?,
         };
         let session = TraceSession::start(&device)?;
         let mut mount = Mount::new(path, file_system, mount_options, self.medium.lock_handle())?;
