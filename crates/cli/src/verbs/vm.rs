@@ -259,12 +259,13 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         columns: None,
     };
     session.clear();
-    // The writer of a pipe may start after senesce.
-    let is_noted = note_unread_input();
-    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
-    if !is_noted {
-        note_unread_input();
+    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr());
+    let outcome = outcome.map_err(Failure::from);
+    // Only now, because the writer of a pipe may start after senesce.
+    if outcome.as_ref().err().is_none_or(is_after_start) && has_data(std::io::stdin()) {
+        eprintln!("note: the guest does not read standard input");
     }
+    let outcome = outcome?;
     if let Some(file) = options.json {
         let text = serde_json::to_vec_pretty(&outcome).map_err(|error| Failure::usage(error.to_string()))?;
         options.output.write(&file, Format::Json, &text)?;
@@ -272,21 +273,23 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// Prints a note if standard input has data, and returns whether it has.
-fn note_unread_input() -> bool {
-    let is_unread = has_data(std::io::stdin());
-    if is_unread {
-        eprintln!("note: the guest does not read standard input");
-    }
-    is_unread
+/// Returns whether the guest ran before this failure, so that the user may expect that it has read its input.
+fn is_after_start(failure: &Failure) -> bool {
+    matches!(failure.exit_code(), ExitCode::CannotTell | ExitCode::Interrupted | ExitCode::RunFailed)
 }
 
-/// Returns whether a pipe or file has data to read.
+/// Returns whether it has data to read. A terminal always may.
 fn has_data(input: impl AsFd) -> bool {
+    const NULL: (u32, u32) = (1, 3);
     let Ok(found) = rustix::fs::fstat(&input) else { return false };
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => rustix::fs::tell(&input).is_ok_and(|position| position < found.st_size as u64),
         FileType::Fifo | FileType::Socket => rustix::io::ioctl_fionread(&input).is_ok_and(|bytes| bytes > 0),
+        FileType::CharacterDevice => {
+            let number = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+            number != NULL && !rustix::termios::isatty(&input)
+        }
+        FileType::BlockDevice => true,
         _ => false,
     }
 }
@@ -313,6 +316,13 @@ mod tests {
     }
 
     #[test]
+    fn input_is_noted_after_a_guest_that_failed_but_not_without_a_guest() {
+        let is_noted = |code| is_after_start(&Failure::new(code, ""));
+        assert!([ExitCode::CannotTell, ExitCode::Interrupted].into_iter().all(is_noted));
+        assert!(![ExitCode::Usage, ExitCode::Missing, ExitCode::Refused].into_iter().any(is_noted));
+    }
+
+    #[test]
     fn only_input_with_data_is_noted() {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         assert!(!has_data(&reader), "empty");
@@ -325,6 +335,7 @@ mod tests {
         assert!(!has_data(&file), "at its end");
         file.rewind().unwrap();
         assert!(has_data(&file));
-        assert!(!has_data(std::fs::File::open("/dev/null").unwrap()));
+        let has_device = |path| has_data(std::fs::File::open(path).unwrap());
+        assert_eq!(["/dev/null", "/dev/zero"].map(has_device), [false, true]);
     }
 }
