@@ -5,15 +5,19 @@ use serde_json::Value;
 
 /// Renders a table. Numbers keep all their digits; `null` is an empty cell.
 pub fn table(table: &Table) -> String {
+    rows(&[table.columns.iter().map(|name| Value::from(name.as_str())).collect()]) + &rows(&table.rows)
+}
+
+/// Renders rows without the names of their columns, as [`table`] does.
+pub fn rows(rows: &[Vec<Value>]) -> String {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     let cell = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect());
-    for row in std::iter::once(table.columns.clone()).chain(rows) {
-        writer.write_record(&row).expect("memory can be written");
+    for row in rows {
+        writer.write_record(row.iter().map(cell)).expect("memory can be written");
     }
     String::from_utf8(writer.into_inner().expect("memory can be written")).expect("the cells are text")
 }

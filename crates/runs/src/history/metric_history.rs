@@ -9,7 +9,7 @@ use senesce_runner::KnownRuns;
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of last runs searched for a drift: the time grows with the square of their number.
 const LONGEST_DRIFT: usize = 1000;
@@ -86,8 +86,7 @@ impl MetricHistory {
         format!("{} by {:.1} %", if is_worse { "worse" } else { "better" }, share.abs() * 100.0)
     }
 
-    fn found(key: Key, first: &Measurement, points: Vec<Point>) -> Self {
-        let (better, primary) = (first.better, first.primary);
+    fn found(key: Key, PointsOfMetric { better, primary, points }: PointsOfMetric) -> Self {
         let mut course = Self { key, better, primary, points, changes: Vec::new(), drift: None };
         let values = course.values();
         course.changes = change_points(&values, FALSE_ALARM).unwrap_or_default();
@@ -117,32 +116,63 @@ pub struct MetricHistories {
     pub copies: Vec<usize>,
 }
 
-impl MetricHistories {
-    pub fn of(entries: &[ListedRun], measured: &[MeasuredRun]) -> Self {
-        let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut copies, mut known) = (Vec::new(), BTreeMap::new());
-        let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
-        for (run, (entry, values)) in entries.iter().zip(measured).enumerate() {
-            match values {
-                Err(why) => unread.push((run, why.clone())),
-                Ok(_) if entry.state != State::Complete => partial.push(run),
-                Ok(_) if entry.date.is_none() => undated.push(run),
-                Ok(_) if is_copy(entry, &mut known) => copies.push(run),
-                Ok(values) => {
-                    for (key, (first, point)) in points(run, entry, values) {
-                        groups.entry(key).or_insert_with(|| (first, Vec::new())).1.push(point);
-                    }
+/// The points of all histories so far. The values of a run are reduced to one point for each of its metrics.
+#[derive(Debug, Default)]
+pub struct HistoryPoints {
+    histories: BTreeMap<Key, PointsOfMetric>,
+    runs: usize,
+    unread: Vec<(usize, String)>,
+    partial: Vec<usize>,
+    undated: Vec<usize>,
+    complete: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct PointsOfMetric {
+    better: Better,
+    primary: bool,
+    points: Vec<Point>,
+}
+
+impl HistoryPoints {
+    /// Adds the next run of a list.
+    pub fn add(&mut self, entry: &ListedRun, values: &MeasuredRun) {
+        let run = self.runs;
+        self.runs += 1;
+        match values {
+            Err(why) => self.unread.push((run, why.clone())),
+            Ok(_) if entry.state != State::Complete => self.partial.push(run),
+            Ok(_) if entry.date.is_none() => self.undated.push(run),
+            Ok(values) => {
+                self.complete.push(run);
+                for (key, (first, point)) in points(run, entry, values) {
+                    let (better, primary) = (first.better, first.primary);
+                    let none = || PointsOfMetric { better, primary, points: Vec::new() };
+                    self.histories.entry(key).or_insert_with(none).points.push(point);
                 }
             }
         }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        let setting = |key: &Key| [&key.kind, &key.setting, &key.host, &key.metric, &key.unit].map(String::clone);
-        groups.sort_by_cached_key(|(key, _)| (setting(key), ByNumbers(key.condition.clone())));
-        let courses =
-            groups.into_par_iter().map(|(key, (first, points))| MetricHistory::found(key, first, points)).collect();
-        Self { courses, unread, partial, undated, copies }
     }
 
+    /// Returns the histories of the added runs, which are `entries`. Copies of earlier runs have no points in them.
+    pub fn histories(self, entries: &[ListedRun]) -> MetricHistories {
+        let mut known = BTreeMap::new();
+        let (copies, _): (BTreeSet<usize>, BTreeSet<usize>) =
+            self.complete.into_iter().partition(|run| is_copy(&entries[*run], &mut known));
+        let mut histories: Vec<_> = self.histories.into_iter().collect();
+        for (_, found) in &mut histories {
+            found.points.retain(|point| !copies.contains(&point.run));
+        }
+        histories.retain(|(_, found)| !found.points.is_empty());
+        let setting = |key: &Key| [&key.kind, &key.setting, &key.host, &key.metric, &key.unit].map(String::clone);
+        histories.sort_by_cached_key(|(key, _)| (setting(key), ByNumbers(key.condition.clone())));
+        let courses = histories.into_par_iter().map(|(key, found)| MetricHistory::found(key, found)).collect();
+        let (unread, partial, undated) = (self.unread, self.partial, self.undated);
+        MetricHistories { courses, unread, partial, undated, copies: copies.into_iter().collect() }
+    }
+}
+
+impl MetricHistories {
     pub(crate) fn searched(&self) -> usize {
         self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
     }
@@ -213,6 +243,12 @@ mod tests {
         }
     }
 
+    fn histories(entries: &[ListedRun], measured: &[MeasuredRun]) -> MetricHistories {
+        let mut points = HistoryPoints::default();
+        entries.iter().zip(measured).for_each(|(entry, values)| points.add(entry, values));
+        points.histories(entries)
+    }
+
     #[test]
     fn history_has_only_complete_runs_with_a_date() {
         let day = |day: u32| format!("2026-01-{day:02}T03:00:00Z");
@@ -225,7 +261,7 @@ mod tests {
         let values: Vec<MeasuredRun> = [90.0, 100.0, 5.0, 101.0]
             .map(|value| Ok(vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()]))
             .into();
-        let courses = MetricHistories::of(&entries, &values);
+        let courses = histories(&entries, &values);
         assert_eq!(courses.courses.len(), 1);
         assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
         assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
@@ -240,9 +276,9 @@ mod tests {
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
         assert!(!caveats.contains("time of their file"), "{caveats}");
         let by_file = ListedRun { date_from: Some("the time of their file".into()), ..entries[1].clone() };
-        let page = super::super::analysis(&[by_file], &MetricHistories::of(&entries[1..2], &values[1..2]), None);
+        let page = super::super::analysis(&[by_file], &histories(&entries[1..2], &values[1..2]), None);
         assert!(page.caveats.join(" ").contains("time of their file, which copying may change"), "{:?}", page.caveats);
-        let scraped = super::super::prometheus(&entries[2..3], &MetricHistories::of(&entries[2..3], &values[2..3]));
+        let scraped = super::super::prometheus(&entries[2..3], &histories(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");
     }
 
@@ -269,7 +305,7 @@ mod tests {
             let dated = entry(name, Some(&format!("2026-01-0{day}T03:00:00Z")), State::Complete);
             ListedRun { identity: Identity::of(&record, &values("a")), ..dated }
         });
-        let courses = MetricHistories::of(&dated, &[0, 1, 2].map(|_| -> MeasuredRun { Ok(values("a")) }));
+        let courses = histories(&dated, &[0, 1, 2].map(|_| -> MeasuredRun { Ok(values("a")) }));
         assert_eq!(courses.copies, [1]);
         assert_eq!(courses.courses[0].points.len(), 2);
     }

@@ -12,17 +12,17 @@ pub(crate) use baseline::BaselineComparison;
 pub use baseline::against_baseline;
 pub use find::is_run;
 pub(crate) use find::run_directories;
-pub use metric_history::MetricHistories;
 pub(crate) use metric_history::MetricHistory;
+pub use metric_history::{HistoryPoints, MetricHistories};
 pub use present::{analysis, list, runs_table};
 pub use scrape::prometheus;
-pub use tidy_table::tidy;
+pub use tidy_table::{COLUMNS, rows};
 
 use crate::import::DATED_BY_FILE;
 use crate::measurements;
 use rayon::prelude::*;
 use senesce_core::record::{Overview, RecordError};
-use senesce_core::{ExitCode, Failure, Measurement, Plan, Record};
+use senesce_core::{ExitCode, Failure, Measurement, Plan, Progress, Record, Silent};
 use senesce_runner::{Identity, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -93,9 +93,6 @@ pub struct ListedRun {
     pub command: Option<String>,
     #[serde(skip)]
     pub(crate) identity: Identity,
-    /// Its recorded values, until [`measured`] takes them.
-    #[serde(skip)]
-    values: Vec<Measurement>,
 }
 
 impl ListedRun {
@@ -107,23 +104,31 @@ impl ListedRun {
         }
     }
 
-    /// Reads the events.
-    fn with_events(self, registry: &Registry) -> Self {
+    /// Reads the events. Returns the run and its values.
+    fn with_events(self, registry: &Registry, use_of_values: Values) -> (Self, MeasuredRun) {
         if self.state == State::Unreadable {
-            return self;
+            let why = self.verdict.clone();
+            return (self, Err(why));
         }
-        let failed = |found: Self, state: State, why: String| Self { state, verdict: why, ..found };
-        match Record::open(&self.run) {
-            Ok(record) => match values(registry, &record) {
-                Ok(values) => Self {
-                    identity: Identity::of(&record, &values),
-                    values: measurements::timed(&record, values),
-                    ..self
-                },
-                Err((state, why)) => failed(self, state, why),
-            },
-            Err(error) if error.is_damage() => failed(self, State::Damaged, without_hint(&error)),
-            Err(error) => failed(self, State::Unreadable, without_hint(&error)),
+        let failed = |found: Self, state: State, why: String| (Self { state, verdict: why.clone(), ..found }, Err(why));
+        let record = match Record::open(&self.run) {
+            Ok(record) => record,
+            Err(error) if error.is_damage() => return failed(self, State::Damaged, without_hint(&error)),
+            Err(error) => return failed(self, State::Unreadable, without_hint(&error)),
+        };
+        match values(registry, &record) {
+            Ok(values) => {
+                let found = Self { identity: Identity::of(&record, &values), ..self };
+                let values = match use_of_values {
+                    Values::Unused => Ok(Vec::new()),
+                    Values::Used if values.is_empty() => {
+                        measurements::of(registry, &record).map_err(|failure| failure.to_string())
+                    }
+                    Values::Used => Ok(measurements::timed(&record, values)),
+                };
+                (found, values)
+            }
+            Err((state, why)) => failed(self, state, why),
         }
     }
 
@@ -150,7 +155,6 @@ impl ListedRun {
             command: Some(found.plan.command),
             run: found.path,
             identity: Identity::default(),
-            values: Vec::new(),
         }
     }
 
@@ -176,7 +180,6 @@ impl ListedRun {
             verdict,
             command,
             identity: Identity::default(),
-            values: Vec::new(),
         }
     }
 
@@ -231,22 +234,63 @@ fn findings(found: &[Value]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// The values of a run, or why they cannot be read.
+pub type MeasuredRun = Result<Vec<Measurement>, String>;
+
+/// Whether the values of runs are used. Otherwise their events are read only to find damage and copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    Used,
+    Unused,
+}
+
+/// Runs whose events are read at the same time. Only their values are in memory.
+const AT_ONCE: usize = 64;
+
 /// Returns all runs below some directories, by date; those without one come first.
 pub fn entries(registry: &Registry, below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
     wanted_entries(registry, below, |_| true)
 }
 
-/// Returns the runs as [`entries`] does, without the events of unwanted ones. `is_wanted` gets runs before their events
-/// are read.
+/// Returns the runs as [`entries`] does, without the events of unwanted ones.
 pub fn wanted_entries(
     registry: &Registry,
     below: &[PathBuf],
     is_wanted: impl Fn(&ListedRun) -> bool + Sync,
 ) -> Result<Vec<ListedRun>, Failure> {
+    Ok(read_events(registry, heads(below, is_wanted)?, Values::Unused, &Silent, &mut |_, _| {}))
+}
+
+/// Returns the wanted runs by date, without their events.
+pub fn heads(below: &[PathBuf], is_wanted: impl Fn(&ListedRun) -> bool + Sync) -> Result<Vec<ListedRun>, Failure> {
     let heads = run_directories(below)?.into_par_iter().map(|run| ListedRun::head(&run));
-    let mut found: Vec<ListedRun> = heads.filter(&is_wanted).map(|run| run.with_events(registry)).collect();
+    let mut found: Vec<ListedRun> = heads.filter(&is_wanted).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));
     Ok(found)
+}
+
+/// Reads the events of runs, and passes each run in turn with its values to `each`.
+pub fn read_events(
+    registry: &Registry,
+    heads: Vec<ListedRun>,
+    use_of_values: Values,
+    progress: &dyn Progress,
+    each: &mut dyn FnMut(&ListedRun, MeasuredRun),
+) -> Vec<ListedRun> {
+    progress.phase("read runs", heads.len() as u64, "runs");
+    let (mut heads, mut entries) = (heads.into_iter(), Vec::new());
+    loop {
+        let next: Vec<ListedRun> = heads.by_ref().take(AT_ONCE).collect();
+        if next.is_empty() {
+            return entries;
+        }
+        let read: Vec<_> = next.into_par_iter().map(|run| run.with_events(registry, use_of_values)).collect();
+        for (entry, values) in read {
+            each(&entry, values);
+            entries.push(entry);
+        }
+        progress.position(entries.len() as u64, "");
+    }
 }
 
 fn without_hint(error: &impl Display) -> String {
@@ -284,21 +328,6 @@ pub fn damage(registry: &Registry, record: &Record) -> Option<(State, String)> {
 /// Opens runs in parallel, and returns what `of` makes of them in the order of their paths.
 pub fn each_record<T: Send>(runs: &[PathBuf], of: impl Fn(&Path, Result<Record, RecordError>) -> T + Sync) -> Vec<T> {
     runs.par_iter().map(|run| of(run, Record::open(run))).collect()
-}
-
-pub type MeasuredRun = Result<Vec<Measurement>, String>;
-
-/// Takes the values of the runs. Reads only the records that have none.
-pub fn measured(registry: &Registry, entries: &mut [ListedRun]) -> Vec<MeasuredRun> {
-    let of = |entry: &mut ListedRun| match entry.state {
-        State::Unreadable | State::Damaged => Err(entry.verdict.clone()),
-        _ if !entry.values.is_empty() => Ok(std::mem::take(&mut entry.values)),
-        _ => {
-            let record = Record::open(&entry.run).map_err(|error| error.to_string())?;
-            measurements::of(registry, &record).map_err(|failure| failure.to_string())
-        }
-    };
-    entries.par_iter_mut().map(of).collect()
 }
 
 #[cfg(test)]

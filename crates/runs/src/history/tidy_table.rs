@@ -1,12 +1,12 @@
-//! The whole history as one table for data frames: a row for every measured value.
+//! The columns and rows of the whole history as one table for data frames: a row for every measured value.
 
 use super::{ListedRun, MeasuredRun};
 use crate::export::better_word;
-use senesce_core::{Measurement, Table};
+use senesce_core::Measurement;
 use serde_json::{Value, json};
 
 /// Columns; those of `senesce report` keep their names and meaning.
-pub(crate) const COLUMNS: [&str; 20] = [
+pub const COLUMNS: [&str; 20] = [
     "run",
     "date",
     "host",
@@ -29,19 +29,12 @@ pub(crate) const COLUMNS: [&str; 20] = [
     "value",
 ];
 
-/// Returns a row for every value. A run without values has one row without a metric, so that no run is lost.
-pub fn tidy(entries: &[ListedRun], measured: &[MeasuredRun]) -> Table {
-    let mut table = Table::new("history", "Every measured value", &COLUMNS);
-    for (entry, values) in entries.iter().zip(measured) {
-        let values = values.as_deref().unwrap_or_default();
-        for one in values {
-            table.row(row(entry, Some(one)));
-        }
-        if values.is_empty() {
-            table.row(row(entry, None));
-        }
+/// Returns a row for every value of a run. A run without values has one row without a metric, so that no run is lost.
+pub fn rows(entry: &ListedRun, values: &MeasuredRun) -> Vec<Vec<Value>> {
+    match values.as_deref().unwrap_or_default() {
+        [] => vec![row(entry, None)],
+        values => values.iter().map(|one| row(entry, Some(one))).collect(),
     }
-    table
 }
 
 fn row(entry: &ListedRun, one: Option<&Measurement>) -> Vec<Value> {

@@ -13,7 +13,8 @@ use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_report::csv;
 use senesce_runs::compare::{Options, parse_share};
-use senesce_runs::history::{self, ListedRun, MeasuredRun, MetricHistories};
+use senesce_runs::history::{self, HistoryPoints, ListedRun, Values};
+use serde_json::Value;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -59,23 +60,33 @@ impl History {
             (self.prometheus.as_deref(), Format::Text, b"# HELP "),
             (self.html.as_deref(), Format::Html, b""),
         ])?;
-        let mut entries = self.entries()?;
-        if entries.is_empty() {
+        session.progress().phase("find runs", 0, "");
+        let heads = self.heads()?;
+        if heads.is_empty() {
+            session.clear();
             eprintln!("no runs found\nhint: runs are stored in ./senesce-runs or the directory of --out");
         }
+        let values = if self.needs_values() { Values::Used } else { Values::Unused };
+        let (mut rows, mut points) = (csv_header(), HistoryPoints::default());
+        let entries = history::read_events(&REGISTRY, heads, values, session.progress(), &mut |entry, values| {
+            if self.csv.is_some() {
+                rows.push_str(&csv::rows(&history::rows(entry, &values)));
+            }
+            points.add(entry, &values);
+        });
+        session.clear();
         if !self.needs_values() {
             self.print_list(&entries)?;
             return Ok(ExitCode::Done.into());
         }
-        session.progress().phase("read runs", entries.len() as u64, "runs");
-        let measured = history::measured(&REGISTRY, &mut entries);
-        session.clear();
-        self.write_values(&entries, &measured)?;
-        self.show_courses(&entries, &measured)?;
+        if let Some(file) = &self.csv {
+            self.output.write(file, Format::Csv, rows.as_bytes())?;
+        }
+        self.show_courses(&entries, points)?;
         Ok(ExitCode::Done.into())
     }
 
-    fn entries(&self) -> Result<Vec<ListedRun>, Failure> {
+    fn heads(&self) -> Result<Vec<ListedRun>, Failure> {
         let standard = [runs_directory()];
         let below = match self.directories.as_slice() {
             [] if !standard[0].is_dir() => &[],
@@ -83,9 +94,7 @@ impl History {
             named => named,
         };
         let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        history::wanted_entries(&REGISTRY, below, |entry| {
-            is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label)
-        })
+        history::heads(below, |entry| is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label))
     }
 
     /// Returns whether events of the runs are needed, not only the heads of their records.
@@ -108,17 +117,12 @@ impl History {
         Ok(())
     }
 
-    fn write_values(&self, entries: &[ListedRun], measured: &[MeasuredRun]) -> Result<(), Failure> {
-        let Some(file) = &self.csv else { return Ok(()) };
-        self.output.write(file, Format::Csv, csv::table(&history::tidy(entries, measured)).as_bytes())
-    }
-
-    fn show_courses(&self, entries: &[ListedRun], measured: &[MeasuredRun]) -> Result<(), Failure> {
+    fn show_courses(&self, entries: &[ListedRun], points: HistoryPoints) -> Result<(), Failure> {
         let shows = self.trend || self.baseline.is_some();
         if !shows && self.html.is_none() && self.prometheus.is_none() {
             return Ok(());
         }
-        let courses = MetricHistories::of(entries, measured);
+        let courses = points.histories(entries);
         if let Some(file) = &self.prometheus {
             self.output.write(file, Format::Text, history::prometheus(entries, &courses).as_bytes())?;
         }
@@ -141,4 +145,8 @@ impl History {
         }
         Ok(())
     }
+}
+
+fn csv_header() -> String {
+    csv::rows(&[history::COLUMNS.map(Value::from).to_vec()])
 }
