@@ -45,7 +45,7 @@ fn is_repetition(event: &Event) -> bool {
         Event::Repetition(one) => !one.interrupted,
         Event::ColdRead(one) => !one.read.interrupted,
         Event::FileOps(_) | Event::Calls(_) => true,
-        Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) | Event::Ranks(_) => false,
+        Event::Target(_) | Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) | Event::Ranks(_) => false,
     }
 }
 
@@ -58,7 +58,7 @@ fn contradiction(event: &Event) -> Option<String> {
         Event::Ranks(rows) => {
             rows.ranks.iter().find_map(|row| Some(format!("rank {}: {}", row.rank, row.result.contradiction()?)))
         }
-        Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) => None,
+        Event::Target(_) | Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) => None,
     }
 }
 

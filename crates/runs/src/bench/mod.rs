@@ -7,6 +7,7 @@ mod plan;
 mod rank_repetitions;
 pub mod ranks;
 pub mod results;
+mod same_target;
 pub mod spec;
 
 pub(crate) use results::Results;
@@ -19,7 +20,7 @@ use ranks::RankRepetitions;
 use senesce_cluster::{Cluster, Member};
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Measurement, Plan, Seed};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, interrupted};
-use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TraceSession, open};
+use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TargetIdentity, TraceSession};
 use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
 use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, FinishedBench, Options, Repetition, Workload};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,8 @@ pub struct PreparedFacts {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
+    /// The target before the first repetition.
+    Target(TargetIdentity),
     /// File sets were written.
     Prepared(PreparedFacts),
     /// A repetition of a workload.
@@ -102,7 +105,7 @@ impl Run for Bench {
             return Ok(Self::Together(Box::new(ranks::LeadRank::begin(spec, cluster, context)?)));
         }
         let limits = spec.limits().apply()?;
-        let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
+        let target = same_target::open(spec, context)?;
         context.add_environment(limits.environment())?;
         context.add_environment(&target.environment())?;
         Ok(Self::Alone(Box::new(target), limits))

@@ -6,14 +6,14 @@ use super::plan::of_repetition;
 pub(crate) use super::rank_repetitions::RankRepetition;
 pub use super::rank_repetitions::RankRepetitions;
 use super::spec::{Spec, Subject};
-use super::{Bench, Event, PreparedFacts};
+use super::{Bench, Event, PreparedFacts, same_target};
 use crate::shared_directory::Token;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use senesce_cluster::{Cluster, epoch_seconds};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Record, Seed, Silent};
 use senesce_runner::{Conduct, Context, Outcome, conduct, interrupted};
-use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec, open};
+use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec};
 use senesce_workload::together::merge;
 use senesce_workload::{Bench as Prepared, Execution, FinishedBench, Length, Options, Repetition, Workload};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl LeadRank {
             // The record itself may lie on the failed storage.
             let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));
         }));
-        let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
+        let target = same_target::open(spec, context)?;
         context.add_environment(&target.environment())?;
         context.record(Event::Members(cluster.members()));
         let token = Token::place(target.directory())?;

@@ -42,7 +42,7 @@ impl Results {
                     results.ranks.retain(|other| other.repetition != rows.repetition);
                     results.ranks.push(rows);
                 }
-                Event::KernelWarnings(_) | Event::Members(_) => {}
+                Event::Target(_) | Event::KernelWarnings(_) | Event::Members(_) => {}
             }
         }
         results

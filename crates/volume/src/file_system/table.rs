@@ -55,6 +55,8 @@ pub(crate) struct Signature {
     pub(crate) held: &'static str,
     pub(crate) offset: u64,
     pub(crate) magic: &'static [u8],
+    /// Offset of the UUID, of 16 bytes.
+    pub(crate) uuid: u64,
     pub(crate) copies: fn(u64) -> Vec<u64>,
 }
 
@@ -176,7 +178,13 @@ static EXT4: FileSystemEntry = FileSystemEntry {
     unwritten_options: "-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,hash_seed=73656e65-7363-6521-8f00-000000000000",
     unwritten_mount_options: "noinit_itable",
     statfs_magic: 0xEF53,
-    signature: Signature { held: "ext2, ext3 or ext4", offset: 1080, magic: &[0x53, 0xEF], copies: ext4_copies },
+    signature: Signature {
+        held: "ext2, ext3 or ext4",
+        offset: 1080,
+        magic: &[0x53, 0xEF],
+        uuid: 1128,
+        copies: ext4_copies,
+    },
     extents: ExtentsBy::InodeTables,
     free_space: FreeSpaceBy::Fsmap,
     offered: Some(offered::ext4),
@@ -230,6 +238,7 @@ static XFS: FileSystemEntry = FileSystemEntry {
         held: "xfs",
         offset: 0,
         magic: b"XFSB",
+        uuid: 32,
         copies: |size| {
             let group = (size / 4096).div_ceil(4) * 4096;
             [group, 2 * group, 3 * group, 1 << 40, 2 << 40, 3 << 40].to_vec()
@@ -282,6 +291,7 @@ static BTRFS: FileSystemEntry = FileSystemEntry {
         held: "btrfs",
         offset: 0x10040,
         magic: b"_BHRfS_M",
+        uuid: 0x10020,
         copies: |_| [64 * MIB, 1 << 38].map(|mirror| mirror + 64).to_vec(),
     },
     extents: ExtentsBy::TreeSearch,
@@ -318,7 +328,13 @@ static F2FS: FileSystemEntry = FileSystemEntry {
     unwritten_options: "-t 0",
     unwritten_mount_options: "",
     statfs_magic: 0xF2F5_2010,
-    signature: Signature { held: "f2fs", offset: 1024, magic: &[0x10, 0x20, 0xF5, 0xF2], copies: |_| Vec::new() },
+    signature: Signature {
+        held: "f2fs",
+        offset: 1024,
+        magic: &[0x10, 0x20, 0xF5, 0xF2],
+        uuid: 1132,
+        copies: |_| Vec::new(),
+    },
     extents: ExtentsBy::Fiemap,
     free_space: FreeSpaceBy::SegmentBits,
     offered: Some(offered::f2fs),
@@ -347,7 +363,7 @@ static NILFS2: FileSystemEntry = FileSystemEntry {
     unwritten_options: "-K",
     unwritten_mount_options: "",
     statfs_magic: 0x3434,
-    signature: Signature { held: "nilfs2", offset: 1030, magic: &[0x34, 0x34], copies: |_| Vec::new() },
+    signature: Signature { held: "nilfs2", offset: 1030, magic: &[0x34, 0x34], uuid: 1176, copies: |_| Vec::new() },
     extents: ExtentsBy::Fiemap,
     free_space: FreeSpaceBy::Unknown,
     offered: None,

@@ -146,6 +146,14 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
     Ok(None)
 }
 
+/// Returns the name and the UUID of the file system, such as `ext4 3f2a…`.
+pub(crate) fn name_and_uuid(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
+    let Some(known) = file_system(file, size, path)? else { return Ok(None) };
+    let mut uuid = [0; 16];
+    file.read_exact_at(&mut uuid, known.entry().signature.uuid).map_err(TargetError::io("read", path))?;
+    Ok(Some(format!("{known} {:032x}", u128::from_be_bytes(uuid))))
+}
+
 /// Returns whether a zoned device holds btrfs. Its superblocks follow one another in the first two zones. The zone to
 /// be written next may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
 pub(crate) fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
