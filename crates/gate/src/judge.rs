@@ -301,6 +301,19 @@ mod tests {
     }
 
     #[test]
+    fn primary_metric_missing_on_both_sides_gives_no_verdict() {
+        let mut all = agings(4, &mut |_| 1000.0);
+        all.set_digests(|step| format!("{}", step.seed));
+        assert_eq!(answer(&judge_all(&gate(4), &all), 0), GateAnswer::NotWorse);
+        all.change_all(|aged| aged.free_extents = None);
+        let judged = judge_all(&gate(4), &all);
+        let open: Vec<_> = judged.iter().filter(|one| one.primary && one.verdict == Verdict::NotTestable).collect();
+        assert_eq!(open.iter().map(|one| one.metric).collect::<Vec<_>>(), ["free extents"]);
+        assert_eq!(answer(&judged, 0), GateAnswer::NoVerdict);
+        assert!(crate::words::sentence(&gate(4), &judged, 0).contains("free extents"));
+    }
+
+    #[test]
     fn metric_that_is_not_testable_has_a_reason() {
         let reason = |name: &str, pairs: u32, value: &mut dyn FnMut(crate::run::GateStep) -> f64| {
             let judged = judge_all(&gate(4), &agings(pairs, value));

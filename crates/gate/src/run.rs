@@ -174,6 +174,10 @@ pub(crate) mod tests {
     }
 
     impl CompletedAgings {
+        pub(crate) fn change_all(&mut self, change: impl Fn(&mut Aged)) {
+            self.0.iter_mut().for_each(|one| change(&mut one.aged));
+        }
+
         pub(crate) fn set_digests(&mut self, digest: impl Fn(GateStep) -> String) {
             self.0.iter_mut().for_each(|one| one.aged.digest = Some(digest(one.step)));
         }
