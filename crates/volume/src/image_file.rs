@@ -100,9 +100,7 @@ impl ImageFile {
         if size.0 == 0 {
             return Err(match options.keep {
                 true => TargetError::damaged(path, "it is empty, so it has no file system"),
-                false => {
-                    TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display()))
-                }
+                false => TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display())),
             });
         }
         if !options.keep {

@@ -176,7 +176,8 @@ fn play(
     let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(asked));
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let capacity = execution.course.spec.capacity()?;
-    let stop = outcome.result.map_err(|error| space::explain(error, &operations, capacity, root.path()))?;
+    let host = || space::watch(context.path(), (execution.space)(), (outcome.completed, execution.len));
+    let stop = outcome.result.map_err(|error| space::explain(error, &host, &operations, capacity, root.path()))?;
     Ok(ExecutionResult {
         stop,
         completed: outcome.completed,

@@ -1,9 +1,9 @@
 //! The JSON result: measured values, or planned values only.
 
 use super::events::{ExecutionEnd, Rehearsal};
-use super::{run, start};
 use super::unrequested_commits::UnrequestedCommits;
 use super::{Age, RecordedAging, final_layout};
+use super::{run, start};
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
 

@@ -187,10 +187,20 @@ pub(crate) fn watch(run: &Path, space: Option<GrowthSpace>, (operation, len): (u
     Err(Failure::new(ExitCode::RunFailed, words))
 }
 
-/// Adds the planned state of a full file system to the error that ended an execution.
-pub(crate) fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root: &Path) -> Failure {
+/// Adds the planned state of a full file system to the error that ended an execution. An image that cannot grow, according to
+/// `host`, fails like a full file system.
+pub(crate) fn explain(
+    error: AgingError,
+    host: &dyn Fn() -> Result<(), Failure>,
+    parts: &Interleaved<'_>,
+    capacity: Bytes,
+    root: &Path,
+) -> Failure {
     if !error.is_full() {
         return error.into();
+    }
+    if let Err(stopped) = host() {
+        return stopped;
     }
     let fullness = parts.fullness();
     let planned = Bytes((fullness * capacity.0 as f64) as u64);
