@@ -11,6 +11,7 @@ use senesce_sys::clock;
 use senesce_sys::processes::{self, Scan};
 use senesce_sys::usage::{self, ThreadTimes};
 use serde::{Deserialize, Serialize};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -158,11 +159,13 @@ impl Heartbeat {
 
     fn with(rhythm: Rhythm) -> Self {
         let beats = Arc::new(Beats::default());
-        let first = Beat::now(ThreadTimes::NEW);
-        let begun = first.monotonic;
         let shared = beats.clone();
+        let (begins, first) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("heartbeat".into()).stack_size(128 << 10);
-        let thread = if time_is_virtual() { None } else { thread.spawn(move || shared.watch(first, rhythm)).ok() };
+        let watch = move || shared.watch(&begins, rhythm);
+        let thread = if time_is_virtual() { None } else { thread.spawn(watch).ok() };
+        // While this thread waits for a processor, the other one may not exist yet: that is not a stop of the phase.
+        let begun = thread.as_ref().and_then(|_| first.recv().ok()).unwrap_or_else(clock::monotonic);
         Self { beats, thread, begun, usage: ProcessorUsage::now() }
     }
 
@@ -326,14 +329,17 @@ impl StealTime {
 }
 
 impl Beats {
-    fn watch(&self, first: Beat, rhythm: Rhythm) {
+    fn watch(&self, begins: &SyncSender<Duration>, rhythm: Rhythm) {
         let times = usage::ThreadTimesFile::of_this_thread();
-        let now = || Beat::now(times.as_ref().and_then(usage::ThreadTimesFile::read).unwrap_or_default());
+        let now = || Beat::now(|| times.as_ref().and_then(usage::ThreadTimesFile::read).unwrap_or_default());
+        let first = now();
         let (mut woken, mut scan) = (first, Scan::default());
+        // The receiver waits for it.
+        let _ = begins.send(first.read_until);
         loop {
             let asleep = now();
             self.note(woken.gaps_until(&asleep, Rest::Working));
-            let tick = rhythm.tick(asleep.monotonic.saturating_sub(first.monotonic));
+            let tick = rhythm.tick(asleep.read_until.saturating_sub(first.read_until));
             let ended = self.sleep(tick);
             let last = std::mem::replace(&mut woken, now());
             self.note(asleep.gaps_until(&woken, Rest::Sleeping(tick)));
@@ -389,26 +395,29 @@ impl Rhythm {
     }
 }
 
-/// Values read when the thread wakes.
+/// Values read when the thread wakes. CLOCK_MONOTONIC is read before and after the others: if the thread waits for a
+/// processor in between, that time is in no gap.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
-    monotonic: Duration,
-    /// CLOCK_BOOTTIME, which includes suspended time.
+    read_from: Duration,
+    read_until: Duration,
+    /// CLOCK_BOOTTIME at the end, which includes suspended time.
     boot: Duration,
     times: ThreadTimes,
 }
 
 impl Beat {
-    fn now(times: ThreadTimes) -> Self {
-        let (monotonic, boot) = clock::monotonic_and_boot();
-        Self { monotonic, boot, times }
+    fn now(times: impl FnOnce() -> ThreadTimes) -> Self {
+        let read_from = clock::monotonic();
+        let times = times();
+        let (read_until, boot) = clock::monotonic_and_boot();
+        Self { read_from, read_until, boot, times }
     }
 
     /// Returns the time lost until `later`.
     fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
         let slept = if let Rest::Sleeping(tick) = rest { tick } else { Duration::ZERO };
-        let elapsed = later.monotonic.saturating_sub(self.monotonic);
-        let gap = |cause, lost| Gap { cause, from: self.monotonic, to: later.monotonic, lost };
+        let gap = |cause, lost| Gap { cause, from: self.read_until, to: later.read_until, lost };
         let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
         let ran = later.times.ran.saturating_sub(self.times.ran);
         let switches = later.times.switches.saturating_sub(self.times.switches);
@@ -418,18 +427,21 @@ impl Beat {
             (_, Rest::Sleeping(_)) if switches > 1 => TOLERANCE,
             _ => TOLERANCE_WITHOUT_SWITCH,
         };
+        let elapsed = later.read_from.saturating_sub(self.read_until);
         let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
         // A stop begins at a random time of the sleep, on average in its middle.
         let stopped = (late > tolerance).then(|| gap(Cause::Stopped, late + slept / 2));
-        let suspended = later.boot.saturating_sub(self.boot).saturating_sub(elapsed);
+        let awake = later.read_until.saturating_sub(self.read_until);
+        let suspended = later.boot.saturating_sub(self.boot).saturating_sub(awake);
         [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
     }
 
     /// Returns the gap if one of several tasks, examined in turn, was stopped: this task represents all of them.
     fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
         let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
-        let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));
-        Gap { cause: Cause::ThreadStopped, from, to: now.monotonic, lost }
+        let to = now.read_until;
+        let from = to.saturating_sub(lost.max(to.saturating_sub(self.read_until)));
+        Gap { cause: Cause::ThreadStopped, from, to, lost }
     }
 }
 

@@ -271,7 +271,7 @@ fn measure(subject: &Subject, spec: &Spec, step: &Step, seed: Seed) -> Result<Ce
         settle(fs, &path, threshold.0)?;
     }
     let before = counted();
-    let (start, heartbeat) = (Instant::now(), Heartbeat::begin());
+    let (heartbeat, start) = (Heartbeat::begin(), Instant::now());
     let latencies =
         access(&path, blocks, (spec.operations, spec.write_percent), seed).map_err(failed("read and write", &path))?;
     let seconds = start.elapsed().as_secs_f64();

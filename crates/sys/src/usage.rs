@@ -108,9 +108,6 @@ pub struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// A thread that has not run yet.
-    pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO), switches: 0 };
-
     /// Parses `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
     fn of(schedstat: &str) -> Option<Self> {
         let mut fields = schedstat.split_whitespace().map(|field| field.parse().ok());

@@ -202,11 +202,11 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     let (mut workers, owner_of_tag) = workers_of(checked, &geometry, &zones, options.seed);
     let largest = checked.actors.iter().map(|actor| actor.spec.bs.0).max().unwrap_or(0);
     device.reserve(owner_of_tag.len() as u32, largest as u32)?;
+    let heartbeat = (device.clock() == Clock::Real).then(Heartbeat::begin);
     let now = device.now_ns();
     workers.iter_mut().for_each(|worker| worker.begin(now, checked.job.ramp.ns()));
     options.progress.phase("run", 0, "commands");
     let cpu = thread_cpu_time();
-    let heartbeat = (device.clock() == Clock::Real).then(Heartbeat::begin);
     let interrupted = drive(device, &mut workers, &owner_of_tag, &[options.interrupt])?;
     let lost = heartbeat.and_then(|heartbeat| heartbeat.end().lost());
     let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;

@@ -10,7 +10,8 @@ fn beat(monotonic: u32, boot: u32, ran: u32, waited: Option<u32>) -> Beat {
         waited: waited.map(|waited| MS * waited),
         switches: u64::from(monotonic > 1000) * 2,
     };
-    Beat { monotonic: MS * monotonic, boot: MS * boot, times }
+    let read_until = MS * monotonic;
+    Beat { read_from: read_until, read_until, boot: MS * boot, times }
 }
 
 fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
@@ -42,6 +43,27 @@ fn late_beat_after_waiting_for_a_processor_is_not_a_loss() {
     assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(570))), [(Cause::Stopped, MS * 505)]);
     assert_eq!(gaps(begin, beat(1900, 1900, 5, None)), [], "the kernel does not count waits");
     assert_eq!(gaps(begin, beat(4000, 4000, 5, None)), [(Cause::Stopped, MS * 2995)]);
+}
+
+#[test]
+fn wait_for_a_processor_while_the_times_are_read_is_not_a_loss() {
+    let begin = beat(1000, 1000, 5, Some(70));
+    let read_slowly = Beat { read_from: MS * 1010, ..beat(1120, 1120, 5, Some(70)) };
+    assert_eq!(gaps(begin, read_slowly), []);
+    // The next times include the wait.
+    assert_eq!(gaps(read_slowly, beat(1130, 1130, 5, Some(180))), []);
+    let stopped = Beat { read_from: MS * 1120, ..read_slowly };
+    assert_eq!(gaps(begin, stopped), [(Cause::Stopped, MS * 115)]);
+}
+
+#[test]
+fn phase_begins_with_the_first_beat_of_its_thread() {
+    let beats = Beats::default();
+    *lock(&beats.ended) = true;
+    let (begins, first) = std::sync::mpsc::sync_channel(1);
+    let before = clock::monotonic();
+    beats.watch(&begins, Rhythm::Constant);
+    assert!((before..=clock::monotonic()).contains(&first.recv().unwrap()));
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub fn checkout(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CheckoutReport, StoreError> {
-    let (started, heartbeat) = (Instant::now(), Heartbeat::begin());
+    let (heartbeat, started) = (Heartbeat::begin(), Instant::now());
     let snapshot = store.snapshot(number)?;
     make_directory(destination)?;
     if fs::read_dir(destination).map_err(io("list", destination))?.next().is_some() {

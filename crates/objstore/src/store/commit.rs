@@ -76,7 +76,7 @@ pub fn commit(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CommitReport, StoreError> {
-    let (started, heartbeat) = (Instant::now(), Heartbeat::begin());
+    let (heartbeat, started) = (Heartbeat::begin(), Instant::now());
     if !source.is_dir() {
         return Err(StoreError::NoSource(source.into()));
     }
