@@ -36,9 +36,14 @@ def crc(text):
     return f"{zlib.crc32(text.encode()):08x}"
 
 
-def line(event):
-    body = json.dumps(event, separators=(",", ":"))
-    return f'{{"crc":"{crc(body)}","event":{body}}}\n'
+def lines(events):
+    """Every checksum continues the one of the line before."""
+    found, checksum = [], 0
+    for event in events:
+        body = json.dumps(event, separators=(",", ":"))
+        checksum = zlib.crc32(body.encode(), checksum)
+        found.append(f'{{"crc":"{checksum:08x}","event":{body}}}\n')
+    return "".join(found)
 
 
 def write(run, number, one, environment, plan):
@@ -65,9 +70,11 @@ def write(run, number, one, environment, plan):
     events = [{"t": 0.1, "kind": "measurement", "data": value, "more": True} for value in values]
     del events[-1]["more"]
     events.insert(0, {"t": 0.0, "kind": "identity", "data": identity})
-    (run / "events.jsonl").write_text("".join(map(line, events)))
-    summary = {"format": "hyperfine", "source": f"make-{setting}.json", "values": values}
-    (run / "summary.json").write_text(json.dumps(summary, indent=2))
+    summary = json.dumps({"format": "hyperfine", "source": f"make-{setting}.json", "values": values}, indent=2)
+    (run / "summary.json").write_text(summary)
+    ended = {"file": "summary.json", "bytes": len(summary), "crc": crc(summary)}
+    events.append({"t": 0.2, "kind": "checksum", "data": ended})
+    (run / "events.jsonl").write_text(lines(events))
 
 
 def timed(command, room):

@@ -1,14 +1,17 @@
 //! The run directory: append-only while running, readable anywhere afterwards.
 //!
 //! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete), `log`,
-//! `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY, and
-//! BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have
-//! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step. The first event
-//! is the identity of the run with the checksums of `plan.toml` and `env.json`; it is repeated when `env.json` changes.
+//! `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY,
+//! continued from the crc of the line before: no line can be removed, moved or repeated. BODY is
+//! `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have `"more":true` in
+//! BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step. The first event is the identity
+//! of the run with the checksums of `plan.toml` and `env.json`; it is repeated when `env.json` changes. Events of the kind
+//! `checksum` are about the other files; that of `summary.json` ends a complete run.
 
 mod change;
 mod data;
 mod error;
+mod events_file;
 pub mod files;
 mod folder;
 mod histogram;
@@ -17,6 +20,7 @@ mod limits;
 mod lines;
 mod of_sudo;
 mod overview;
+mod side_files;
 mod stored;
 
 pub(crate) use data::Data;
@@ -30,22 +34,22 @@ use crate::environment::Environment;
 use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
-use error::io_error;
-use files::{ENVIRONMENT, EVENTS, PLAN, SUMMARY};
+use events_file::{EventsFile, Tail};
+use files::{ENVIRONMENT, EVENTS, HISTOGRAMS, PLAN, SUMMARY};
 use folder::{CreatedFolders, RunFolder};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use identity::{FileSums, Identity, sum};
-use lines::{line, named_lines};
+use lines::{body, named_bodies};
 use senesce_sys::lock::Locked;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, Write};
+use side_files::{SideFile, SideFiles};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
-pub(crate) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 5;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,13 +79,11 @@ pub struct RunLock {
 pub struct RunDirectory {
     path: PathBuf,
     place: RunFolder,
-    events: File,
+    events: EventsFile,
     started: Instant,
     earlier: Vec<Event>,
-    held: limits::EventMemory,
     identity: Identity,
-    /// Bytes of the events that identify the run: they are not counted as recorded.
-    identity_bytes: u64,
+    files: SideFiles,
     finished: bool,
     made: CreatedFolders,
     _lock: Locked,
@@ -126,15 +128,14 @@ impl RunDirectory {
         let files = FileSums { plan: sum(text.as_bytes()), environment: sum(&facts) };
         // One that was killed before it had its plan may have left its identity; other events were refused above.
         place.remove(EVENTS)?;
-        let mut run = Self {
+        let run = Self {
             path: path.into(),
-            events: place.open_events()?,
+            events: EventsFile::new(place.open_events()?, path, Tail::default()),
             place,
             started: Instant::now(),
             earlier: Vec::new(),
-            held: limits::EventMemory::default(),
             identity: Identity::draw(files, path)?,
-            identity_bytes: 0,
+            files: SideFiles::default(),
             finished: false,
             made,
             _lock: lock,
@@ -147,11 +148,8 @@ impl RunDirectory {
     }
 
     /// Appends the event with the identity of the run.
-    fn identify(&mut self) -> Result<(), RecordError> {
-        let text = line(self.started, identity::KIND, &self.identity);
-        self.write(&text)?;
-        self.identity_bytes += text.len() as u64;
-        Ok(())
+    fn identify(&self) -> Result<(), RecordError> {
+        self.events.note(body(self.started, identity::KIND, &self.identity))
     }
 
     /// Locks an existing run without changing it.
@@ -177,21 +175,14 @@ impl RunDirectory {
     }
 
     fn reopen(place: RunFolder, lock: Locked, record: Record, made: CreatedFolders) -> Result<Self, RecordError> {
-        let Record { path, events: earlier, summary, valid_event_bytes, held, identity, files, identity_bytes, .. } =
+        let Record { path, events: earlier, summary, valid_event_bytes, tail, identity, files, side_files, .. } =
             record;
-        let events = place.open_events()?;
-        let name = path.join(EVENTS);
-        let shorten = io_error("drop the torn last line of", &name);
-        match events.metadata() {
-            // A truncation to the same length would make the run newer.
-            Ok(found) if found.len() == valid_event_bytes => {}
-            Ok(_) => events.set_len(valid_event_bytes).map_err(shorten)?,
-            Err(error) => return Err(shorten(error)),
-        }
+        let events = EventsFile::new(place.open_events()?, &path, Tail::default());
+        events.shorten(valid_event_bytes, tail)?;
         let (started, finished, is_identified) = (Instant::now(), summary.is_some(), identity.is_some());
         let identity = identity.map_or_else(|| Identity::draw(files, &path), Ok)?;
-        let mut run =
-            Self { path, place, events, started, earlier, held, identity, identity_bytes, finished, made, _lock: lock };
+        let run =
+            Self { path, place, events, started, earlier, identity, files: side_files, finished, made, _lock: lock };
         if !is_identified {
             run.identify()?;
         }
@@ -223,7 +214,7 @@ impl RunDirectory {
     /// # Errors
     /// As write(2); nothing of the event is kept then.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        self.write(&line(self.started, kind, data))
+        self.events.append(&[body(self.started, kind, data)])
     }
 
     /// Appends events that contain their kind: values that serialise to `NAME` or `{NAME:DATA}`, such as enums. They are recorded
@@ -232,25 +223,12 @@ impl RunDirectory {
     /// # Errors
     /// As [`Self::append`].
     pub fn append_named(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
-        self.write(&named_lines(self.started, events))
+        self.events.append(&named_bodies(self.started, events))
     }
 
-    /// Returns the number of the last line in `events.jsonl`, from 1. Lines of a [`Witness`] are not counted.
+    /// Returns the number of the last line in `events.jsonl`, from 1.
     pub fn last_line(&self) -> usize {
-        self.held.lines()
-    }
-
-    fn write(&mut self, lines: &str) -> Result<(), RecordError> {
-        let path = self.path.join(EVENTS);
-        let before = self.events.metadata().map_err(io_error("inspect", &path))?.len();
-        let held = self.held.and_written(lines.as_bytes(), &path)?;
-        self.events.write_all(lines.as_bytes()).map_err(|error| {
-            // Lines after a partial line would be damaged.
-            let _ = self.events.set_len(before);
-            io_error("append to", &path)(error)
-        })?;
-        self.held = held;
-        Ok(())
+        self.events.lines()
     }
 
     /// Returns the seconds since this process began its part of the run.
@@ -260,7 +238,7 @@ impl RunDirectory {
 
     /// Removes its files and newly created folders if nothing was recorded, so that a refused run leaves nothing behind.
     pub fn discard_if_empty(self) {
-        if self.events.metadata().is_ok_and(|found| found.len() == self.identity_bytes) {
+        if !self.events.has_events() {
             self.discard();
         }
     }
@@ -270,7 +248,7 @@ impl RunDirectory {
     pub fn discard(self) {
         if self.earlier.is_empty() && !self.finished {
             // The events first: a folder with events and without a plan is kept as an incomplete copy of a run.
-            for name in [EVENTS].into_iter().chain(files::FILES.into_iter().rev()) {
+            for name in [EVENTS].into_iter().chain(self.files.names()).chain(files::FILES.into_iter().rev()) {
                 let _ = self.place.remove(name);
             }
             self.made.remove();
@@ -282,9 +260,7 @@ impl RunDirectory {
     /// # Errors
     /// As dup(2).
     pub fn witness(&self) -> Result<Witness, RecordError> {
-        let path = self.path.join(EVENTS);
-        let events = self.events.try_clone().map_err(io_error("duplicate the descriptor of", &path))?;
-        Ok(Witness { events, path, started: self.started })
+        Ok(Witness { events: self.events.duplicate()?, started: self.started })
     }
 
     /// Makes appended events durable.
@@ -292,20 +268,39 @@ impl RunDirectory {
     /// # Errors
     /// As fdatasync(2).
     pub fn sync(&self) -> Result<(), RecordError> {
-        self.events.sync_data().map_err(io_error("sync", &self.path.join(EVENTS)))
+        self.events.sync()
     }
 
     /// Stores a latency histogram (V2 deflate format of HdrHistogram) as `histograms/NAME.hdr`.
     ///
     /// # Errors
-    /// If it cannot be encoded; as [`write_atomically`].
-    pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
-        let file = format!("{name}.hdr");
+    /// If it cannot be encoded; as [`Self::write_file`].
+    pub fn write_histogram(&mut self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
+        let file = format!("{HISTOGRAMS}/{name}.hdr");
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
             .serialize(histogram, &mut bytes)
             .map_err(|error| RecordError::Io(IoFailure::new("encode", &file, io::Error::other(error.to_string()))))?;
-        self.place.write_histogram(&file, &bytes)
+        self.write_file(&file, &bytes)
+    }
+
+    /// Stores another file of the record, with its checksum in the events.
+    ///
+    /// # Errors
+    /// As [`Self::append`] and [`write_atomically`].
+    pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        if self.files.contains(name) {
+            self.note_file(SideFile::replaced(name))?;
+            self.sync()?;
+        }
+        self.place.write_side_file(name, bytes)?;
+        self.note_file(SideFile::of(name, bytes))
+    }
+
+    fn note_file(&mut self, file: SideFile) -> Result<(), RecordError> {
+        self.events.note(body(self.started, side_files::KIND, &file))?;
+        self.files.note(file);
+        Ok(())
     }
 
     /// Completes the run: writes `summary.json` last and atomically.
@@ -313,8 +308,14 @@ impl RunDirectory {
     /// # Errors
     /// As [`Self::sync`] and [`write_atomically`].
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RecordError> {
+        let text = pretty(summary);
+        limits::check_file(SUMMARY, &self.path.join(SUMMARY), &text)?;
+        let file = SideFile::of(SUMMARY, &text);
+        if self.events.summary() != file.crc {
+            self.events.complete(body(self.started, side_files::KIND, &file), sum(&text))?;
+        }
         self.sync()?;
-        self.place.write(SUMMARY, &pretty(summary))?;
+        self.place.write(SUMMARY, &text)?;
         self.finished = true;
         Ok(())
     }
@@ -322,9 +323,11 @@ impl RunDirectory {
     /// Reopens a complete run, to continue it under new limits.
     ///
     /// # Errors
-    /// As unlink(2).
+    /// As unlink(2) and fsync(2).
     pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
         self.place.remove(SUMMARY)?;
+        // A crash of the machine must not leave it with events that follow the end of the run.
+        self.place.sync()?;
         self.finished = false;
         Ok(())
     }
@@ -333,8 +336,7 @@ impl RunDirectory {
 /// Appends to the record of a [`RunDirectory`] in use; every event is one write.
 #[derive(Debug)]
 pub struct Witness {
-    events: File,
-    path: PathBuf,
+    events: EventsFile,
     started: Instant,
 }
 
@@ -343,9 +345,8 @@ impl Witness {
     ///
     /// # Errors
     /// As write(2).
-    pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        let line = line(self.started, kind, data);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path))
+    pub fn append(&self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
+        self.events.append_last(body(self.started, kind, data))
     }
 }
 

@@ -144,9 +144,13 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
             State::Interrupted
         }
         Err(failure) => {
+            let refused = is_refused(&failure, &context);
+            if refused {
+                context.remove_own_images();
+            }
             // Images that were made and removed again need no description.
-            let is_gone = |entry: &RecordedEvent<R::Event>| matches!(entry, RecordedEvent::Common(Common::OwnImage(image)) if !image.path.exists());
-            match context.recorded.entries.iter().all(|(_, entry)| is_gone(entry)) {
+            let is_gone = |common: &Common| matches!(common, Common::OwnImage(image) if !image.path.exists());
+            match holds_only(&context, refused, is_gone) {
                 true => context.directory.discard(),
                 false => context.directory.discard_if_empty(),
             }
@@ -340,15 +344,29 @@ fn value_of<S: serde::Serialize>(step: &S) -> Value {
     serde_json::to_value(step).unwrap_or(Value::Null)
 }
 
+/// Returns whether the run is refused before its work. That is not a part of a record.
+fn is_refused<R: Run>(failure: &Failure, context: &Context<'_, R>) -> bool {
+    let is_refusal = matches!(failure.exit_code(), ExitCode::Usage | ExitCode::Refused | ExitCode::Missing);
+    let have_ended = context.peers.is_some_and(|peers| peers.have_ended());
+    let is_image = |common: &Common| matches!(common, Common::OwnImage(_));
+    is_refusal && !R::GOES_ON && !have_ended && holds_only(context, true, is_image)
+}
+
+/// Returns whether all events are among some common ones, and, if `preparation`, those that prepare the run.
+fn holds_only<R: Run>(context: &Context<'_, R>, preparation: bool, common: impl Fn(&Common) -> bool) -> bool {
+    context.recorded.entries.iter().all(|(_, entry)| match entry {
+        RecordedEvent::Own(event) => preparation && (R::SPECIAL.prepares)(event),
+        RecordedEvent::Common(one) => common(one),
+    })
+}
+
 fn fail<R: Run>(
     step: Option<&R::Step>,
     failure: &Failure,
     seconds: f64,
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
-    // A refusal before the first step is not a part of a record.
-    let is_refusal = matches!(failure.exit_code(), ExitCode::Usage | ExitCode::Refused | ExitCode::Missing);
-    if is_refusal && !R::GOES_ON && context.recorded.entries.is_empty() {
+    if is_refused(failure, context) {
         return Ok(());
     }
     // An end that all peers know is in the record already.

@@ -107,8 +107,13 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Stores a latency histogram, in nanoseconds.
-    pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), Failure> {
+    pub fn write_histogram(&mut self, name: &str, histogram: &Histogram<u64>) -> Result<(), Failure> {
         Ok(self.directory.write_histogram(name, histogram)?)
+    }
+
+    /// Stores a file in the record, with its checksum.
+    pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.directory.write_file(name, bytes)?)
     }
 
     /// Opens a second writer that can append while the first is busy, for last messages.
@@ -152,6 +157,12 @@ impl<'a, R: Run> Context<'a, R> {
             Some(image) => self.note(Common::OwnImage(image)),
             None => Ok(()),
         }
+    }
+
+    /// Removes the images that this run made.
+    pub(crate) fn remove_own_images(&self) {
+        let ours = |image: &&OwnImage| identity(&image.path).is_some_and(|found| found.is_same(image));
+        self.recorded.own_images().filter(ours).for_each(|image| drop(std::fs::remove_file(&image.path)));
     }
 
     pub fn is_done_or_pending(&self, step: &R::Step) -> bool {

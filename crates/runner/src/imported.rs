@@ -64,7 +64,7 @@ pub fn import<R: Run>(out: &Path, imported: Imported<R>) -> Result<(), Failure> 
 pub fn import_with<R: Run>(
     out: &Path,
     imported: Imported<R>,
-    write: impl FnOnce(&RunDirectory) -> Result<(), Failure>,
+    write: impl FnOnce(&mut RunDirectory) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let plan = new_plan::<R>(&imported.spec, Seed(0))?;
     let mut directory = RunDirectory::open(out, &plan, &imported.environment)?;
@@ -77,7 +77,7 @@ pub fn import_with<R: Run>(
             out.display()
         )));
     }
-    write(&directory)?;
+    write(&mut directory)?;
     directory.append_named(&imported.events)?;
     let measurements = imported.measurements.into_iter().map(Common::Measurement);
     let mut common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();

@@ -17,6 +17,8 @@ pub struct Special<R: Run> {
     pub before_next: fn(&R::Spec, &mut Context<'_, R>) -> Result<(), Failure>,
     /// Whether the same command starts an interrupted run from the beginning instead of continuing it.
     pub starts_over: fn(&R::Spec, &Recorded<R>) -> bool,
+    /// Whether an event belongs to the preparation: a run that is refused after it leaves no record.
+    pub prepares: fn(&R::Event) -> bool,
     /// Verb that continues a run by its directory, such as `age --resume`; `None`: the command of the run.
     pub resumed_by: Option<&'static str>,
     /// Whether reports list claims that the run cannot test. A run that does not reproduce an experiment has little use
@@ -33,6 +35,7 @@ impl<R: Run> Special<R> {
         left_out: |_| None,
         before_next: |_, _| Ok(()),
         starts_over: |_, recorded| !recorded.has_done_a_step(),
+        prepares: |_| false,
         resumed_by: None,
         lists_untestable: true,
         not_measured: &[],

@@ -84,10 +84,11 @@ fn killed_run_measures_every_step_once() {
     play(directory.path()).unwrap();
     let all = numbers(&run);
     assert_eq!(all, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
-    let whole = std::fs::read(run.join("events.jsonl")).unwrap();
-    // The last line states that the environment was replaced: before it, the one of the beginning is valid.
+    let whole = std::fs::read_to_string(run.join("events.jsonl")).unwrap();
+    // The last identity states that the environment was replaced: before it, the one of the beginning is valid.
+    let replaced = whole.rfind("\"kind\":\"identity\"").unwrap();
     let environment = std::fs::read(directory.path().join("env.json")).unwrap();
-    for cut in (0..whole.len()).step_by(7) {
+    for cut in (0..replaced).step_by(7) {
         std::fs::remove_file(run.join("summary.json")).unwrap();
         std::fs::write(run.join("events.jsonl"), &whole[..cut]).unwrap();
         std::fs::write(run.join("env.json"), &environment).unwrap();
@@ -307,4 +308,69 @@ fn plan_names_each_part_that_is_left_out_once() {
     let notes: Vec<String> = kind::left_out::<Lacking>(&(), Seed(1)).unwrap().into_iter().collect();
     assert_eq!((notes.len(), notes[0].as_str(), notes[1].as_str()), (3, "a drive", "counted to 1"));
     assert!(notes[2].contains("memory"), "{notes:?}");
+}
+
+/// Makes an image, prepares, and is refused, perhaps after work.
+struct RefusedPlan;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Progressed {
+    Prepared,
+    Worked,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct WithImage {
+    image: std::path::PathBuf,
+    works: bool,
+}
+
+impl Run for RefusedPlan {
+    const KIND: &'static str = "refused";
+    const SPECIAL: Special<Self> = Special { prepares: |event| matches!(event, Progressed::Prepared), ..Special::NONE };
+    type Spec = WithImage;
+    type Event = Progressed;
+    type Step = ();
+
+    fn steps(_spec: &WithImage, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        Ok(vec![Planned::new((), "refuse", "-")])
+    }
+
+    fn begin(spec: &WithImage, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        context.may_erase(Some(&spec.image), |_| true)?;
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &WithImage, _step: &(), context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        context.record_now(Progressed::Prepared)?;
+        if spec.works {
+            context.record_now(Progressed::Worked)?;
+        }
+        Err(Failure::usage("the image is too small for the plan"))
+    }
+
+    fn analyse(_spec: &WithImage, _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(Analysis::default())
+    }
+}
+
+#[test]
+fn plan_refused_before_its_work_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let [run, new, old] = ["run", "new", "old"].map(|name| directory.path().join(name));
+    let refused = |image: &Path, works| {
+        let spec = WithImage { image: image.into(), works };
+        let failure = conduct::<RefusedPlan>(&spec, Seed(1), &Conduct::quietly(&run)).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Usage);
+    };
+    std::fs::write(&old, "of the user").unwrap();
+    for image in [&new, &old] {
+        refused(image, false);
+        assert!(!run.exists());
+    }
+    assert!(!new.exists() && old.exists(), "only its own image is removed");
+    refused(&new, true);
+    assert_eq!(Record::open(&run).unwrap().events.len(), 4, "the image, both events and the failure");
+    assert!(new.exists());
 }

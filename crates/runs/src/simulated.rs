@@ -3,7 +3,7 @@
 use crate::import::block_trace::split_device;
 use crate::trace::TRACE_FILE;
 use senesce_core::failure::{failed, failed_to_open};
-use senesce_core::{Failure, input};
+use senesce_core::{Failure, Record, input};
 use senesce_devmodel::simulate::{history_of_reads, simulate_after, simulate_closed};
 use senesce_devmodel::{DeviceModel, Options, Outcome, Request};
 use senesce_volume::BlockTrace;
@@ -22,6 +22,7 @@ pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
 
 /// Reads the trace of a run without following links: another user may own the run, and a link could lead to any file.
 fn of_run(directory: &Path) -> Result<BlockTrace, Failure> {
+    Record::open(directory)?;
     let path = directory.join(TRACE_FILE);
     let bytes = input::within(directory, TRACE_FILE).map_err(failed("read", &path))?;
     Ok(BlockTrace::from_bytes(&bytes, &path)?)
@@ -92,7 +93,7 @@ pub(crate) fn simulate_requests(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use senesce_core::ExitCode;
+    use senesce_core::{Environment, ExitCode, Plan, RunDirectory, Seed};
     use senesce_volume::trace::Problem;
     use senesce_volume::{Operation, Request};
     use std::fs::File;
@@ -121,16 +122,17 @@ mod tests {
 
     #[test]
     fn trace_of_a_run_must_not_be_a_link() {
-        let (run, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let saved = elsewhere.path().join("saved");
+        let directory = tempfile::tempdir().unwrap();
+        let [saved, run] = ["saved", "run"].map(|name| directory.path().join(name));
         BlockTrace::from_requests("8,0", 0, vec![read(0, 0)]).save(&saved).unwrap();
-        let inside = run.path().join(TRACE_FILE);
+        drop(RunDirectory::open(&run, &Plan::default_of("trace", Seed(1)), &Environment::default()).unwrap());
+        let inside = run.join(TRACE_FILE);
         std::os::unix::fs::symlink(&saved, &inside).unwrap();
-        let failure = load(run.path()).unwrap_err();
+        let failure = load(&run).unwrap_err();
         assert!(failure.to_string().contains("symbolic link"), "{failure}");
         std::fs::remove_file(&inside).unwrap();
         std::fs::copy(&saved, &inside).unwrap();
-        assert_eq!(load(run.path()).unwrap().len(), 1);
+        assert_eq!(load(&run).unwrap().len(), 1);
     }
 
     #[test]

@@ -6,18 +6,41 @@ use senesce_core::plan::shell_quote;
 use senesce_core::record::files::{self, MARKS};
 use senesce_core::record::{Overview, RecordError, RunLock};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
+use senesce_volume::MARKER;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files that senesce writes into a run directory: the record, a report, block traces, and what a kill left of a file
-/// being written. `*` stands for any text.
-const FILES: [&[&str]; 2] = [&files::FILES, &["report.html", "*.blocks", ".*.part"]];
+/// What senesce makes in a folder, by name: `*` stands for any text.
+struct Content {
+    files: &'static [&'static [&'static str]],
+    /// None: the folder may hold anything.
+    folders: &'static [(&'static str, Option<&'static Content>)],
+}
 
-/// Folders that it makes there: histograms, shares of guests, and files of experiments.
-const FOLDERS: [&str; 9] =
-    ["histograms", "guest", "guest-*", "guests", "db_bench", "source", "copy", "volume", "senesce-study-*"];
+/// What a kill leaves of a file being written.
+const PART: &str = ".*.part";
+
+/// The record, a report, block traces, shares of guests, and files of experiments.
+static RUN: Content = Content {
+    files: &[&files::FILES, &["report.html", "*.blocks", PART]],
+    folders: &[
+        ("histograms", Some(&Content { files: &[&["*.hdr", PART]], folders: &[] })),
+        ("guest", Some(&SHARE)),
+        ("guest-*", Some(&SHARE)),
+        ("guests", Some(&Content { files: &[], folders: &[("*", Some(&SHARE))] })),
+        ("db_bench", Some(&Content { files: &[&["*.txt"]], folders: &[] })),
+        ("volume", Some(&VOLUME)),
+        ("copy", Some(&VOLUME)),
+        ("source", None),
+        ("senesce-study-*", None),
+    ],
+};
+
+static SHARE: Content = Content { files: &[&["plan.toml", "steps.json"]], folders: &[("run", Some(&RUN))] };
+
+static VOLUME: Content = Content { files: &[&[MARKER]], folders: &[("data", None)] };
 
 /// Maximum number of names in a refusal.
 const MOST_NAMED: usize = 3;
@@ -101,20 +124,28 @@ fn refuse_others(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(ExitCode::Refused, words))
 }
 
-/// Returns the names of the entries that senesce does not make in a run directory, in order.
+/// Returns the paths below a run directory that senesce does not make there, in order.
 fn others(path: &Path) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::new();
+    let mut found = Vec::new();
+    add_others(path, "", &RUN, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+fn add_others(path: &Path, below: &str, own: &Content, found: &mut Vec<String>) -> Result<(), Failure> {
     for entry in fs::read_dir(path).map_err(failed("list", path))? {
         let entry = entry.map_err(failed("list", path))?;
         let is_folder = entry.file_type().map_err(failed("inspect", &entry.path()))?.is_dir();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let own = if is_folder { FOLDERS.to_vec() } else { FILES.concat() };
-        if !own.iter().any(|pattern| is_like(pattern, &name)) {
-            names.push(name);
+        let folder = own.folders.iter().find(|(pattern, _)| is_folder && is_like(pattern, &name));
+        match folder {
+            Some((_, Some(content))) => add_others(&entry.path(), &format!("{below}{name}/"), content, found)?,
+            Some((_, None)) => {}
+            None if !is_folder && own.files.iter().copied().flatten().any(|pattern| is_like(pattern, &name)) => {}
+            None => found.push(format!("{below}{name}")),
         }
     }
-    names.sort();
-    Ok(names)
+    Ok(())
 }
 
 /// Returns whether a name is `pattern`, in which one `*` may stand for any text.
@@ -201,7 +232,7 @@ mod tests {
         assert!(refusal(&other).contains("cannot be distinguished from other folders"));
         symlink(&path, directory.path().join("link")).unwrap();
         assert!(refusal(&directory.path().join("link")).contains("links are not followed"));
-        symlink(&other, path.join("histograms/away")).unwrap();
+        symlink(&other, path.join("histograms/away.hdr")).unwrap();
         RemovableRun::claim(&path).unwrap().remove().unwrap();
         assert!(!path.exists() && other.join("file").exists());
     }
@@ -215,8 +246,16 @@ mod tests {
         for own in ["report.html", "trace-1.blocks", ".report.html.0123.part"] {
             fs::write(at(own), "").unwrap();
         }
-        fs::create_dir_all(at("guest-2/run")).unwrap();
+        for own in ["histograms/read.hdr", "guest-2/run/plan.toml", "guests/a/run/histograms/b.hdr", "source/1/any"] {
+            fs::create_dir_all(at(own).parent().unwrap()).unwrap();
+            fs::write(at(own), "").unwrap();
+        }
         assert_eq!(others(&path).unwrap(), Vec::<String>::new());
+        let below = ["guest-2/mine", "guests/a/run/mine", "guests/mine", "histograms/mine.txt", "volume/mine"];
+        fs::create_dir(at("volume")).unwrap();
+        below.iter().for_each(|name| fs::write(at(name), "").unwrap());
+        assert_eq!(others(&path).unwrap(), below);
+        below.iter().for_each(|name| fs::remove_file(at(name)).unwrap());
         fs::write(at("precious.txt"), "").unwrap();
         fs::create_dir_all(at("sub/b")).unwrap();
         fs::write(at("copy"), "a file, not the folder of an experiment").unwrap();

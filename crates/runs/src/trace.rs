@@ -351,7 +351,7 @@ pub fn record(
 ) -> Result<(), Failure> {
     let events = vec![Event::Trace(Box::new(summary.clone()))];
     let imported = Imported { spec, environment: environment.clone(), events, measurements: Vec::new(), caveats };
-    import_with::<BlockTraceRun>(out, imported, |directory| Ok(trace.save(&directory.path().join(TRACE_FILE))?))
+    import_with::<BlockTraceRun>(out, imported, |directory| Ok(directory.write_file(TRACE_FILE, &trace.to_bytes())?))
 }
 
 pub(crate) struct BlockTraceRun;

@@ -1,8 +1,9 @@
 """A run directory, read without the program.
 
-``events.jsonl`` has lines ``{"crc":"XXXXXXXX","event":BODY}``; the sum is CRC-32 (IEEE) of the bytes of BODY.
-Events that count together or not at all have ``"more":true`` but for the last of them. The first event, of kind
-``identity``, names the run, and has the CRC-32 of ``plan.toml`` and ``env.json``.
+``events.jsonl`` has lines ``{"crc":"XXXXXXXX","event":BODY}``; the sum is CRC-32 (IEEE) of the bytes of BODY, continued
+from the sum of the line before. Events that count together or not at all have ``"more":true`` but for the last of them.
+The first event, of kind ``identity``, names the run, and has the CRC-32 of ``plan.toml`` and ``env.json``. Events of kind
+``checksum`` have those of the other files; the one of ``summary.json`` ends a complete run.
 """
 
 from __future__ import annotations
@@ -70,24 +71,41 @@ class Record:
         """What happened, in order. A torn last line is dropped, as after kill -9, with those before it that belong to it."""
         lines = (self.path / "events.jsonl").read_bytes().split(b"\n")
         lines.pop()  # After the last newline there is nothing, or what was being written.
-        read = [_event(line, self.path, number) for number, line in enumerate(lines, start=1)]
+        read, checksum = [], 0
+        for number, line in enumerate(lines, start=1):
+            event, more, checksum = _event(line, checksum, self.path, number)
+            read.append((event, more))
         while read and read[-1][1]:
             read.pop()
-        return [event for event, _ in read]
+        events = [event for event, _ in read]
+        if self.is_complete and not self._is_whole(events):
+            raise BadRecord(f"{self.path}/events.jsonl: its end does not fit summary.json; a file was changed")
+        return events
+
+    def _is_whole(self, events: List[Event]) -> bool:
+        """Whether the events end with the checksum of the summary."""
+        summary = f"{zlib.crc32((self.path / 'summary.json').read_bytes()):08x}"
+        for event in reversed(events):
+            if event.kind == "checksum" and event.data["file"] == "summary.json":
+                return bool(event.data["crc"] == summary)
+            if event.kind not in ("checksum", "identity"):
+                return False
+        return False
 
     def of_kind(self, kind: str) -> List[Event]:
         """The events of one kind."""
         return [event for event in self.events if event.kind == kind]
 
 
-def _event(line: bytes, path: Path, number: int) -> Tuple[Event, bool]:
-    """An event, and whether more belong to it."""
+def _event(line: bytes, before: int, path: Path, number: int) -> Tuple[Event, bool, int]:
+    """An event, whether more belong to it, and the checksum, which continues the one ``before``."""
     body = line[_HEAD:-1]
     try:
         stated = json.loads(line)["crc"]
         event = json.loads(body)
     except (ValueError, KeyError, TypeError) as error:
         raise BadRecord(f"{path}/events.jsonl, line {number}: it is no event") from error
-    if f"{zlib.crc32(body):08x}" != stated:
+    checksum = zlib.crc32(body, before)
+    if f"{checksum:08x}" != stated:
         raise BadRecord(f"{path}/events.jsonl, line {number}: its checksum does not fit; the file was changed")
-    return Event(event["t"], event["kind"], event.get("data")), event.get("more", False)
+    return Event(event["t"], event["kind"], event.get("data")), event.get("more", False), checksum

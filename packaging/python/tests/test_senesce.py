@@ -36,7 +36,15 @@ def test_a_torn_event_is_dropped_and_a_changed_one_refused(done: Path, tmp_path:
     whole = events.read_bytes()
     count = len(senesce.Record(copy).events)
     events.write_bytes(whole[:-3])
+    with pytest.raises(senesce.BadRecord, match="its end"):
+        senesce.Record(copy).events
+    (copy / "summary.json").unlink()
     assert len(senesce.Record(copy).events) == count - 1
+    first, second, rest = whole.split(b"\n", 2)
+    for lines in [(second, rest), (first, rest), (second, first, rest), (first, first, second, rest)]:
+        events.write_bytes(b"\n".join(lines))
+        with pytest.raises(senesce.BadRecord, match="checksum"):
+            senesce.Record(copy).events
     events.write_bytes(whole.replace(b'"kind":"', b'"kind":"x', 1))
     with pytest.raises(senesce.BadRecord, match="line 1: its checksum"):
         senesce.Record(copy).events

@@ -12,7 +12,7 @@ use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
-use senesce_core::{Failure, Plan, Record, Span, significant};
+use senesce_core::{Failure, Record, Span, significant};
 use senesce_report::junit::{self, Case, Status};
 use senesce_report::{ktap, markdown};
 use senesce_runner::Conduct;
@@ -144,7 +144,7 @@ impl Compare {
         let [reference, sample] = self.runs.as_slice() else {
             return Err(Failure::usage("cannot use --until-decided with this number of runs\nhint: give two runs"));
         };
-        let (reference, sample) = (Plan::of_run(reference)?, Plan::of_run(sample)?);
+        let (reference, sample) = (Record::open(reference)?.plan, Record::open(sample)?.plan);
         let interrupt = session.interrupt()?;
         let how = Conduct { runs: out.into(), erase: self.erase.clone(), ..session.conduct(&interrupt) };
         let found = compare_until_decided(&REGISTRY, [&reference, &sample], options, out, max_time.0, &how);

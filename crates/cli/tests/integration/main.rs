@@ -5,6 +5,7 @@ mod age_trouble;
 mod architecture;
 mod bench;
 mod common;
+mod damaged_records;
 mod device;
 mod foreign_records;
 mod held_images;

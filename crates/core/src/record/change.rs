@@ -1,9 +1,10 @@
 //! Changes of what a run recorded: a kill at any point leaves a record that can be read and resumed.
 
 use super::error::{RecordError, io_error};
-use super::files::{ENVIRONMENT, EVENTS};
+use super::events_file::{EventsFile, Tail};
+use super::files::ENVIRONMENT;
 use super::identity::{self, FileSums, sum};
-use super::lines::line;
+use super::lines::{body, signed};
 use super::{Record, RunDirectory, damaged_environment, overview, pretty};
 use crate::environment::Environment;
 use std::time::SystemTime;
@@ -27,7 +28,7 @@ impl RunDirectory {
             return Ok(());
         }
         // Facts such as a label do not make a run newer.
-        let modified = self.events.metadata().and_then(|found| found.modified());
+        let modified = self.events.modified();
         // First both are valid: a kill leaves one of them.
         self.identity.environment = vec![before, sum(&new)];
         self.identify()?;
@@ -38,7 +39,7 @@ impl RunDirectory {
         self.identity.environment.remove(0);
         self.identify()?;
         if let Ok(modified) = modified {
-            let _ = self.events.set_modified(modified);
+            self.events.set_modified(modified);
         }
         Ok(())
     }
@@ -51,23 +52,21 @@ impl RunDirectory {
     /// # Errors
     /// As ftruncate(2), rename(2), [`Self::append`] and [`Self::finish`].
     pub fn take_back(&mut self, record: &Record, modified: Option<SystemTime>) -> Result<(), RecordError> {
-        let path = self.path.join(EVENTS);
         if record.identity.as_ref() == Some(&self.identity) {
             // One call, which also succeeds on a full disk.
-            self.events.set_len(record.valid_event_bytes).map_err(io_error("shorten", &path))?;
-            (self.held, self.identity_bytes) = (record.held, record.identity_bytes);
+            self.events.shorten(record.valid_event_bytes, record.tail.clone())?;
         } else {
             // The facts changed: events without an identity that covers them would be those of an altered run.
-            let text = line(self.started, identity::KIND, &self.identity);
-            let held = record.held.and_written(text.as_bytes(), &path)?;
-            self.events = self.place.replace_events(record.valid_event_bytes, &text)?;
-            (self.held, self.identity_bytes) = (held, record.identity_bytes + text.len() as u64);
+            let (text, sum) = signed(record.tail.sum, &[body(self.started, identity::KIND, &self.identity)]);
+            let held = record.tail.held.and(text.as_bytes(), self.events.path())?;
+            let file = self.place.replace_events(record.valid_event_bytes, &text)?;
+            self.events = EventsFile::new(file, &self.path, Tail { sum, held, ..record.tail.clone() });
         }
         if let Some(summary) = &record.summary {
             self.finish(summary)?;
         }
         if let Some(modified) = modified {
-            let _ = self.events.set_modified(modified);
+            self.events.set_modified(modified);
         }
         Ok(())
     }

@@ -51,9 +51,9 @@ pub enum RecordError {
         /// Description.
         problem: String,
     },
-    /// The plan or the environment is not the one that the run wrote.
+    /// A file is not the one that the run wrote.
     #[error(
-        "{path} was altered after the run wrote it; the record is damaged and cannot be trusted\nhint: restore the file, or run again"
+        "{path} was altered or removed after the run wrote it; the record is damaged and cannot be trusted\nhint: restore the file, or run again"
     )]
     Altered {
         /// The file.

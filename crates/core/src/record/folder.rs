@@ -141,13 +141,7 @@ impl RunFolder {
 
     /// Makes the names of its files durable.
     pub(super) fn sync(&self) -> Result<(), RecordError> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&self.folder, ".", flags, Mode::empty());
-        match opened.and_then(rustix::fs::fsync) {
-            // Some network file systems cannot synchronise a folder.
-            Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
-            Err(errno) => Err(io_error("sync", &self.path)(errno.into())),
-        }
+        sync(&self.folder, &self.path)
     }
 
     pub(super) fn lock(&self) -> Result<Locked, RecordError> {
@@ -177,14 +171,16 @@ impl RunFolder {
         write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
     }
 
-    /// Writes a file into its folder of histograms, which must not be a link.
-    pub(super) fn write_histogram(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
-        let path = self.path.join(HISTOGRAMS).join(name);
-        let new = self
-            .folder
-            .below(OsStr::new(HISTOGRAMS))
-            .and_then(|folder| NewFile::within(&folder, OsStr::new(name), 0o666));
-        write_new(new, &path, bytes)
+    /// Writes a file in or below it durably. Its folder must not be a link.
+    pub(super) fn write_side_file(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        let path = self.path.join(name);
+        let (folder, file) = match name.rsplit_once('/') {
+            Some((below, file)) => (self.folder.below(OsStr::new(below)), file),
+            None => (self.folder.try_clone(), name),
+        };
+        let folder = folder.map_err(io_error("open the folder of", &path))?;
+        write_new(NewFile::within(&folder, OsStr::new(file), 0o666), &path, bytes)?;
+        sync(&folder, &path)
     }
 
     /// Removes a file if it exists.
@@ -201,6 +197,16 @@ pub(super) fn write_new(new: io::Result<NewFile>, path: &Path, bytes: &[u8]) -> 
     let new = new.map_err(io_error("create", path))?;
     new.file().write_all(bytes).map_err(io_error("write", path))?;
     new.replace().map_err(io_error("rename into place", path))
+}
+
+fn sync(folder: &Folder, path: &Path) -> Result<(), RecordError> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(folder, ".", flags, Mode::empty());
+    match opened.and_then(rustix::fs::fsync) {
+        // Some network file systems cannot synchronise a folder.
+        Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(io_error("sync", path)(errno.into())),
+    }
 }
 
 fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {

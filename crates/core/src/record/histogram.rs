@@ -1,6 +1,7 @@
 //! Stored latency histograms.
 
 use super::error::{RecordError, io_error};
+use super::files::HISTOGRAMS;
 use super::limits::MOST_HISTOGRAM;
 use crate::input::InputFolder;
 use flate2::read::ZlibDecoder;
@@ -14,7 +15,7 @@ use std::path::Path;
 /// # Errors
 /// If it does not exist, is damaged, or exceeds its limit.
 pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
-    let file = Path::new("histograms").join(format!("{name}.hdr"));
+    let file = Path::new(HISTOGRAMS).join(format!("{name}.hdr"));
     let bytes = InputFolder::open(path).and_then(|folder| folder.read_at_most(&file, MOST_HISTOGRAM));
     let path = path.join(file);
     let too_large = || RecordError::TooLarge { path: path.clone(), most: MOST_HISTOGRAM };

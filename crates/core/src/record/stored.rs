@@ -1,11 +1,13 @@
 //! The record of a run for reading.
 
 use super::error::RecordError;
-use super::files::{ENVIRONMENT, EVENTS};
+use super::events_file::Tail;
+use super::files::{ENVIRONMENT, EVENTS, SUMMARY};
 use super::identity::{FileSums, Identity, Sum, sum};
 use super::lines::{Lines, read_events};
 use super::overview::{self, Overview};
-use super::{Event, data, limits};
+use super::side_files::SideFiles;
+use super::{Event, data};
 use crate::environment::Environment;
 use crate::input::InputFolder;
 use crate::plan::Plan;
@@ -17,14 +19,14 @@ use std::path::{Path, PathBuf};
 /// Maximum number of reads while a running run replaces its environment.
 const MOST_READS: usize = 20;
 
-/// Reads again while the record seems altered, unless `environment` was the same before and after the last read.
+/// Reads again while the record seems damaged, unless `environment` was the same before and after the last read.
 fn read_stable<T>(
     mut read: impl FnMut() -> Result<T, RecordError>,
     mut environment: impl FnMut() -> Option<Sum>,
 ) -> Result<T, RecordError> {
     let (mut found, mut before) = (read(), None);
     for _ in 1..MOST_READS {
-        if !matches!(found, Err(RecordError::Altered { .. })) {
+        if !found.as_ref().is_err_and(RecordError::is_damage) {
             break;
         }
         let now = Some(environment());
@@ -50,10 +52,10 @@ pub struct Record {
     /// Result, if the run is complete.
     pub summary: Option<Value>,
     pub(super) identity: Option<Identity>,
-    pub(super) identity_bytes: u64,
     pub(super) files: FileSums,
+    pub(super) side_files: SideFiles,
     pub(super) valid_event_bytes: u64,
-    pub(super) held: limits::EventMemory,
+    pub(super) tail: Tail,
 }
 
 impl Record {
@@ -61,8 +63,8 @@ impl Record {
     ///
     /// # Errors
     /// [`RecordError::NotARun`] with the missing part; [`RecordError::OtherFormat`] for another version; [`RecordError::Damaged`]
-    /// for a damaged line before the end, for a complete run without events, and for events without an identity;
-    /// [`RecordError::Altered`] for another plan or environment than the run's; [`RecordError::TooLong`] and
+    /// for a damaged line before the end, for a complete run without its end, and for events without an identity;
+    /// [`RecordError::Altered`] for another file than the run's; [`RecordError::TooLong`] and
     /// [`RecordError::TooLarge`] for files beyond their limits; those of reading.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = overview::open(path)?;
@@ -72,8 +74,30 @@ impl Record {
 
     pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
         let (Overview { path, plan, environment, summary }, files) = Overview::read_in(folder, path)?;
-        let Lines { events, valid_bytes: valid_event_bytes, held, identity, identity_bytes, .. } =
+        let Lines { events, valid_bytes: valid_event_bytes, tail, identity, files: side_files, .. } =
             read_events(folder, &path)?;
+        let damaged = |line: usize, problem: &str| RecordError::Damaged {
+            path: path.join(EVENTS),
+            line,
+            problem: problem.into(),
+        };
+        match &identity {
+            Some(identity) => identity.check(&files, &path)?,
+            // A crash of the machine may have lost all events.
+            None if events.is_empty() => {}
+            None => return Err(damaged(1, "the event that identifies the run is missing")),
+        }
+        if let Some(text) = &summary {
+            match &tail.summary {
+                Some(known) if *known == sum(text) => {}
+                Some(_) => return Err(RecordError::Altered { path: path.join(SUMMARY) }),
+                None => {
+                    let problem = "the end of the run is missing, and summary.json states that it is complete";
+                    return Err(damaged(tail.held.lines() + 1, problem));
+                }
+            }
+        }
+        side_files.check(folder, &path)?;
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
         let decode = |text: Vec<u8>| {
@@ -81,20 +105,7 @@ impl Record {
             serde_json::from_slice(&text).map_err(|error| error.to_string())
         };
         let summary = summary.map(decode).transpose().map_err(no_summary)?;
-        if summary.is_some() && events.is_empty() {
-            let problem = "it holds no event, and summary.json states that the run is complete".into();
-            return Err(RecordError::Damaged { path: path.join(EVENTS), line: 1, problem });
-        }
-        match &identity {
-            Some(identity) => identity.check(&files, &path)?,
-            // A crash of the machine may have lost all events.
-            None if events.is_empty() => {}
-            None => {
-                let problem = "the event that identifies the run is missing".into();
-                return Err(RecordError::Damaged { path: path.join(EVENTS), line: 1, problem });
-            }
-        }
-        Ok(Self { path, plan, environment, events, summary, identity, identity_bytes, files, valid_event_bytes, held })
+        Ok(Self { path, plan, environment, events, summary, identity, files, side_files, valid_event_bytes, tail })
     }
 
     /// Returns the random identity of the run, which its copies share; none for a run that recorded nothing.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::failure::{ExitCode, Failure};
 use crate::seed::Seed;
+use lines::signed;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,32 +89,6 @@ fn another_plan_and_a_second_writer_are_refused() {
     drop(run);
     let error = open(&path, "2G").unwrap_err();
     assert!(error.to_string().contains("size: \"1G\" against \"2G\""), "{error}");
-}
-
-#[test]
-fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run");
-    let mut run = open(&path, "1G").unwrap();
-    for number in 0..3 {
-        run.append("sample", &json!(number)).unwrap();
-    }
-    drop(run);
-    let file = path.join("events.jsonl");
-    let whole = fs::read(&file).unwrap();
-    for cut in 1..20 {
-        fs::write(&file, &whole[..whole.len() - cut]).unwrap();
-        assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut {cut}");
-    }
-    let mut run = open(&path, "1G").unwrap();
-    run.append("sample", &json!("after")).unwrap();
-    drop(run);
-    assert_eq!(Record::open(&path).unwrap().events.len(), 3);
-
-    let mut damaged = whole;
-    damaged[30] ^= 1;
-    fs::write(&file, damaged).unwrap();
-    assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
 }
 
 #[test]
@@ -457,6 +432,17 @@ fn lock_of_a_run_is_private() {
     drop(held);
 }
 
+/// Returns the bodies of the lines of `events.jsonl`.
+fn bodies(path: &Path) -> Vec<String> {
+    const HEAD: usize = "{\"crc\":\"00000000\",\"event\":".len();
+    let text = fs::read_to_string(path.join("events.jsonl")).unwrap();
+    text.lines().map(|line| line[HEAD..line.len() - 1].to_string()).collect()
+}
+
+fn write_bodies(path: &Path, bodies: &[String]) {
+    fs::write(path.join("events.jsonl"), signed(0, bodies).0).unwrap();
+}
+
 fn damaged_line(path: &Path) -> usize {
     match Record::open(path) {
         Err(RecordError::Damaged { line, .. }) => line,
@@ -464,40 +450,6 @@ fn damaged_line(path: &Path) -> usize {
     }
 }
 
-#[test]
-fn complete_run_without_events_is_damaged_and_unfinished_one_is_partial() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run");
-    let mut run = open(&path, "1G").unwrap();
-    assert!(Record::open(&path).unwrap().is_partial());
-    run.append("sample", &json!(1)).unwrap();
-    run.finish(&json!({"answer": 1})).unwrap();
-    drop(run);
-    fs::write(path.join("events.jsonl"), "").unwrap();
-    assert_eq!(damaged_line(&path), 1);
-    assert_eq!(Failure::from(Record::open(&path).unwrap_err()).exit_code(), ExitCode::RunFailed);
-    fs::remove_file(path.join("events.jsonl")).unwrap();
-    assert_eq!(damaged_line(&path), 1);
-}
-
-#[test]
-fn events_of_a_batch_have_one_time() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run");
-    let mut run = open(&path, "1G").unwrap();
-    run.append("sample", &json!(1)).unwrap();
-    run.append_named(&[json!({"sample": 2}), json!({"done": 2})]).unwrap();
-    drop(run);
-    let batches: Vec<usize> = Record::open(&path).unwrap().events.iter().map(|event| event.batch).collect();
-    assert_eq!(batches, [0, 1, 1]);
-    let text = fs::read_to_string(path.join("events.jsonl")).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    let body = "{\"t\":7.5,\"kind\":\"sample\",\"data\":2,\"more\":true}";
-    let inserted = format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}", crc32fast::hash(body.as_bytes()));
-    // The first line is the identity of the run.
-    fs::write(path.join("events.jsonl"), [lines[0], lines[1], lines[2], &inserted, lines[3], ""].join("\n")).unwrap();
-    assert_eq!(damaged_line(&path), 4);
-}
-
+mod altered;
 mod hostile;
 mod identity;

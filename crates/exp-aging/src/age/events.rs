@@ -53,6 +53,13 @@ pub enum Event {
     Closed(u64),
 }
 
+impl Event {
+    /// Returns whether it precedes all work on the target.
+    pub(crate) fn prepares(&self) -> bool {
+        matches!(self, Self::Spec(_) | Self::Ranks(_) | Self::Rehearsal(_) | Self::Target(_))
+    }
+}
+
 /// The plan rehearsed without a target: the predicted end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rehearsal {

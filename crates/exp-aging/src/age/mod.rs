@@ -90,6 +90,7 @@ impl Run for Age {
 
     const SPECIAL: Special<Self> = Special {
         starts_over: |spec, recorded| !Start::of(spec, recorded).continues,
+        prepares: Event::prepares,
         resumed_by: Some(RESUME),
         lists_untestable: false,
         not_measured: NOT_MEASURED,

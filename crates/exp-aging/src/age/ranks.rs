@@ -116,7 +116,7 @@ pub(crate) fn share(
             "--writers: files of one plan are written concurrently on one machine; omit --writers or --mpi",
         ));
     }
-    let mut witness = context.witness()?;
+    let witness = context.witness()?;
     cluster.on_end(Box::new(move |ending| {
         // The record itself may be on the lost target.
         let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));

@@ -89,6 +89,9 @@ pub(crate) struct Recording {
     sessions: Vec<(Role, BlockDevice, TraceSession, Option<Survey>)>,
 }
 
+/// Stores a file of the record by its name.
+type SaveFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<(), Failure>;
+
 impl Recording {
     pub(crate) fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
         let start = |(role, path): &(Role, PathBuf)| {
@@ -100,9 +103,9 @@ impl Recording {
         Ok(Self { sessions: drives.iter().map(start).collect::<Result<_, Failure>>()? })
     }
 
-    /// Stops the recording and writes the requests to files `NAME-ROLE.blocks` in `folder`. Sync all writes first.
-    /// `measured` is the start and end of the measurement ([`now_ns`]).
-    pub(crate) fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<TracedDrives, Failure> {
+    /// Stops the recording and saves the requests as files `NAME-ROLE.blocks`. Sync all writes first. `measured` is the
+    /// start and end of the measurement ([`now_ns`]).
+    pub(crate) fn stop(self, name: &str, measured: (u64, u64), save: SaveFile<'_>) -> Result<TracedDrives, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {
             let (start_ns, bytes) = (session.start_ns(), device.size().0);
@@ -110,7 +113,7 @@ impl Recording {
             let trace = session.stop()?;
             let after = (role == Role::Zoned).then(|| survey(device.path())).transpose()?;
             let file = format!("{name}-{}.blocks", role.word());
-            trace.save(&folder.join(&file))?;
+            save(&file, &trace.to_bytes())?;
             let zones = survey_before.zip(after).map(|(before, after)| Zones {
                 geometry: before.geometry,
                 before: pointers(&before.zones),

@@ -111,7 +111,7 @@ pub struct LeadRank {
 
 impl LeadRank {
     pub(super) fn begin(spec: &Spec, cluster: &Cluster, context: &mut Context<'_, Bench>) -> Result<Self, Failure> {
-        let mut witness = context.witness()?;
+        let witness = context.witness()?;
         cluster.on_end(Box::new(move |ending| {
             // The record itself may lie on the failed storage.
             let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));

@@ -7,7 +7,7 @@ use senesce_runs::history::{State, damage, entries};
 use serde_json::{Value, json};
 use std::slice::from_ref;
 
-/// Copies a record. `alter` gets each event but the first, which identifies the run, with its index from 0.
+/// Copies a record. `alter` gets each event with its index from 0, without those of the record about itself.
 fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Record {
     let path = record.path.with_file_name(name);
     std::fs::create_dir(&path).unwrap();
@@ -15,20 +15,22 @@ fn altered(record: &Record, name: &str, alter: impl Fn(usize, &mut Value)) -> Re
         std::fs::copy(record.path.join(file), path.join(file)).unwrap();
     }
     let text = std::fs::read_to_string(record.path.join("events.jsonl")).unwrap();
-    let lines = text.lines().enumerate().map(|(index, line)| {
+    let (mut index, mut sum) = (0, 0);
+    let lines = text.lines().map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        if let Some(index) = index.checked_sub(1) {
-            alter(index, &mut line["event"]);
+        let event = &mut line["event"];
+        if !["identity", "checksum"].contains(&event["kind"].as_str().unwrap()) {
+            alter(index, event);
+            index += 1;
         }
-        signed(&line["event"])
+        let body = event.to_string();
+        let mut hasher = crc32fast::Hasher::new_with_initial(sum);
+        hasher.update(body.as_bytes());
+        sum = hasher.finalize();
+        format!("{{\"crc\":\"{sum:08x}\",\"event\":{body}}}\n")
     });
     std::fs::write(path.join("events.jsonl"), lines.collect::<String>()).unwrap();
     Record::open(&path).unwrap()
-}
-
-fn signed(event: &Value) -> String {
-    let body = event.to_string();
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
 fn clocked(values: [f64; 5]) -> [f64; 5] {

@@ -7,7 +7,7 @@ use crate::registry::REGISTRY;
 use crate::session::Session;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use senesce_core::{Failure, Plan};
+use senesce_core::{Failure, Plan, Record};
 use senesce_guest::carry::read_steps;
 use senesce_runner::Conduct;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ pub(crate) struct Repeat {
 
 impl Repeat {
     pub(crate) fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let is_record = self.run.is_dir();
-        let plan = Plan::read(&if is_record { self.run.join("plan.toml") } else { self.run })?;
+        // A damaged record is refused.
+        let plan = if self.run.is_dir() { Record::open(&self.run)?.plan } else { Plan::read(&self.run)? };
         let interrupt = session.interrupt()?;
         let how = Conduct {
             out: self.out,

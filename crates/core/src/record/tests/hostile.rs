@@ -1,20 +1,19 @@
 //! Records that were made to exhaust memory.
 
 use super::*;
-use std::io::Seek;
+use std::fs::File;
+use std::io::{Seek, Write};
 
-/// Writes `events.jsonl` until it has `bytes`, with lines that `line` makes of their number.
-fn filled(path: &Path, bytes: u64, line: impl Fn(u64) -> String) {
+/// Writes `events.jsonl` until it has `bytes`, with events that `body` makes of their number.
+fn filled(path: &Path, bytes: u64, body: impl Fn(u64) -> String) {
     let mut file = io::BufWriter::new(File::create(path.join("events.jsonl")).unwrap());
-    let mut number = 0;
+    let (mut number, mut sum) = (0, 0);
     while file.stream_position().unwrap() < bytes {
         number += 1;
-        file.write_all(line(number).as_bytes()).unwrap();
+        let (line, next) = signed(sum, &[body(number)]);
+        file.write_all(line.as_bytes()).unwrap();
+        sum = next;
     }
-}
-
-fn signed(body: &str) -> String {
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
 /// Peak of the resident memory while `read` runs, above what was there before, in bytes.
@@ -35,8 +34,8 @@ fn repeated_line_is_refused_at_once_in_a_file_of_any_size() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
-    let body = "{\"t\":7.123456789,\"kind\":\"sample\",\"data\":[1,2,3]}";
-    filled(&path, 1 << 20, |_| signed(body));
+    let (line, _) = signed(0, &["{\"t\":7.5,\"kind\":\"sample\",\"data\":[1,2,3]}".into()]);
+    fs::write(path.join("events.jsonl"), line.repeat(1 << 14)).unwrap();
     File::options().write(true).open(path.join("events.jsonl")).unwrap().set_len(1 << 40).unwrap();
     assert_eq!(damaged_line(&path), 2);
 }
@@ -57,7 +56,7 @@ fn events_beyond_the_limit_are_refused_with_their_line_within_bounded_memory() {
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     let text = "x".repeat(4000);
-    filled(&path, 256 << 20, |number| signed(&format!("{{\"t\":{number}.5,\"kind\":\"sample\",\"data\":\"{text}\"}}")));
+    filled(&path, 256 << 20, |number| format!("{{\"t\":{number}.5,\"kind\":\"sample\",\"data\":\"{text}\"}}"));
     let peak = peak_of(|| {
         let refused = Record::open(&path).unwrap_err();
         assert!(matches!(refused, RecordError::TooLong { line: 40_000..50_000, .. }), "{refused}");
@@ -83,10 +82,14 @@ fn event_whose_values_take_far_more_memory_than_its_text_is_refused() {
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     let data = format!("[{}0]", "{\"\":0},".repeat(1 << 20));
-    let line = signed(&format!("{{\"t\":1.5,\"kind\":\"sample\",\"data\":{data}}}"));
-    fs::write(path.join("events.jsonl"), [&line, &line].map(String::as_str).concat()).unwrap();
+    let body = format!("{{\"t\":1.5,\"kind\":\"sample\",\"data\":{data}}}");
+    fs::write(path.join("events.jsonl"), signed(0, &[body.clone(), body]).0).unwrap();
     assert_eq!(damaged_line(&path), 1);
-    fs::write(path.join("events.jsonl"), "").unwrap();
+    let summary = format!(
+        "{{\"t\":1.5,\"kind\":\"checksum\",\"data\":{{\"file\":\"summary.json\",\"bytes\":1,\"crc\":\"{}\"}}}}",
+        sum(data.as_bytes())
+    );
+    fs::write(path.join("events.jsonl"), signed(0, &[summary]).0).unwrap();
     fs::write(path.join("summary.json"), data).unwrap();
     assert!(matches!(Record::open(&path), Err(RecordError::NotARun { .. })));
 }

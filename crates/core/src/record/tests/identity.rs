@@ -29,10 +29,6 @@ fn altered_file(path: &Path) -> PathBuf {
     }
 }
 
-fn signed(body: &str) -> String {
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
-}
-
 #[test]
 fn identity_survives_a_resume_and_differs_from_that_of_an_equal_run() {
     let directory = tempfile::tempdir().unwrap();
@@ -122,15 +118,15 @@ fn events_without_identity_or_of_another_run_are_damage() {
     let [path, other] = ["run", "other"].map(|name| directory.path().join(name));
     complete(&path);
     complete(&other);
-    let [own, theirs] = [&path, &other].map(|path| fs::read_to_string(path.join("events.jsonl")).unwrap());
-    let first = |text: &str| text.split_inclusive('\n').next().unwrap().to_string();
-    fs::write(path.join("events.jsonl"), own.replacen(&first(&own), "", 1)).unwrap();
+    let own = fs::read_to_string(path.join("events.jsonl")).unwrap();
+    fs::write(path.join("events.jsonl"), own.split_once('\n').unwrap().1).unwrap();
     assert_eq!(damaged_line(&path), 1);
-    fs::write(path.join("events.jsonl"), own.clone() + &first(&theirs)).unwrap();
-    assert_eq!(damaged_line(&path), 3);
-    fs::write(path.join("events.jsonl"), own + &signed("{\"t\":1.5,\"kind\":\"identity\",\"data\":1}") + "x\n")
-        .unwrap();
-    assert_eq!(damaged_line(&path), 3);
+    fs::write(path.join("events.jsonl"), &own).unwrap();
+    let (own, theirs) = (bodies(&path), bodies(&other));
+    for identity in [&theirs[0], "{\"t\":1.5,\"kind\":\"identity\",\"data\":1}"] {
+        write_bodies(&path, &[&own[..], &[identity.to_string()]].concat());
+        assert_eq!(damaged_line(&path), 4);
+    }
 }
 
 #[test]
@@ -149,7 +145,7 @@ fn kill_while_events_are_taken_back_leaves_a_run_that_resumes() {
     assert!(run.take_back(&record, None).is_err());
     fs::remove_dir(&summary).unwrap();
     assert_eq!(opened.metadata().unwrap().len(), before.len() as u64, "the old events are replaced, not shortened");
-    assert_eq!(run.last_line(), 3);
+    assert_eq!(run.last_line(), 4);
     drop(run);
     let after = fs::read(&events).unwrap();
     for (state, samples) in [(&before, 2), (&after, 1)] {
@@ -161,12 +157,14 @@ fn kill_while_events_are_taken_back_leaves_a_run_that_resumes() {
     let mut run = RunDirectory::resume(&path).unwrap();
     run.add_environment(&facts("newer")).unwrap();
     run.take_back(&record, None).unwrap();
-    run.append("sample", &json!(3)).unwrap();
-    assert_eq!(run.last_line(), 4);
-    drop(run);
     let found = Record::open(&path).unwrap();
     assert_eq!((found.summary, found.environment), (record.summary, facts("newer")));
-    assert_eq!(found.events.iter().map(|event| event.line).collect::<Vec<_>>(), [2, 4]);
+    run.reopen_finished().unwrap();
+    run.append("sample", &json!(3)).unwrap();
+    assert_eq!(run.last_line(), 5);
+    drop(run);
+    let found = Record::open(&path).unwrap();
+    assert_eq!(found.events.iter().map(|event| event.line).collect::<Vec<_>>(), [2, 5]);
 }
 
 #[test]
