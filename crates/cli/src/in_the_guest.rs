@@ -1,5 +1,6 @@
 //! `--vm`: runs the command in a guest as root; and the hint for a user without root.
 
+mod held_images;
 mod shares;
 
 use crate::Exit;
@@ -8,6 +9,7 @@ use crate::display::terminal_width;
 use crate::messages::GuestMessages;
 use crate::session::{Session, runs_directory};
 use clap::{ArgMatches, FromArgMatches};
+pub(crate) use held_images::hold;
 use senesce_core::Record;
 use senesce_core::environment::{USE_SUDO, is_root};
 use senesce_core::failure::failed;
@@ -31,6 +33,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, given: bool, session: &Session) -
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let aging = aging(verb, arguments);
+    let _held = held_images::hold(&command, aging.as_ref().and_then(image), &here)?;
     let needs_virtual = aging.as_ref().is_some_and(Aging::needs_virtual_time);
     let kernel = senesce_guest::kernel::choose(None, needs_virtual.then_some(Engine::Uml))?;
     // The layout repeats then, at no cost.

@@ -1,7 +1,7 @@
 //! `senesce vm`: guests that run commands on the host's own files.
 
 use crate::Exit;
-use crate::in_the_guest::Shares;
+use crate::in_the_guest::{Shares, hold};
 use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
@@ -242,6 +242,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("cannot write --json: directory {} not found", folder.display())));
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
+    let _held = hold(&options.command, None, &here)?;
     let kernel = senesce_guest::kernel::choose(options.kernel.as_deref(), options.engine())?;
     options.check_engine(kernel.is_user_mode())?;
     let shares = Shares::named(&options.shares, &here)?;
