@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
 use crate::uml::{self, GuestTime, Method, Started, userland};
-use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, read_exit, started};
+use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, keep_console, read_exit, started};
 use senesce_core::circumstances::date_of;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;
@@ -205,11 +205,12 @@ impl GuestRun {
         }
         let status = watched.guest.end().and_then(|status| status.code());
         room.was_full = watched.was_full.take().or(room.was_full.take());
-        let exit_status = match ended? {
+        let keep = |error| keep_console(error, console);
+        let exit_status = match ended.map_err(keep)? {
             WatchEnd::ByItself if user_mode && status == Some(uml::CANNOT_CONFINE) && !started(&control) => {
                 return Err(GuestError::NotConfined(uml::refusal(console)));
             }
-            WatchEnd::ByItself => read_exit(&control, console)?,
+            WatchEnd::ByItself => read_exit(&control, console).map_err(keep)?,
             WatchEnd::ReaderGone => READER_GONE,
         };
         Ok(GuestOutcome {

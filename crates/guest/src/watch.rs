@@ -2,11 +2,13 @@
 
 use crate::control;
 use crate::error::{GuestEnd, GuestError, io_error};
+use crate::kernel::cache_folder;
 use crate::space;
 use crate::uml::GuestTime;
 use rustix::process::{Pid, Signal};
 use senesce_core::input::InputFolder;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::record::write_atomically;
 use senesce_sys::usage;
 use senesce_volume::{Guardian, TargetError};
 use std::fs::{self, File};
@@ -249,6 +251,15 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
             format!("panicked ({message})"),
             "if the command did not cause the panic, try another kernel: senesce vm setup --kernel FILE --modules DIR",
         ),
+        // From the check at the start of user-mode Linux.
+        _ if !started && said.contains("check_ptrace") => {
+            return Err(GuestError::Missing {
+                what: "user-mode Linux needs ptrace(2), which is forbidden here".into(),
+                remedy: "allow it in the container's seccomp filter, or emulate a machine: senesce vm setup --engine \
+                         qemu"
+                    .into(),
+            });
+        }
         _ => {
             let what = if started { "ended before the command did" } else { "could not start the command" };
             (GuestEnd::Other, what.into(), "`senesce vm list` shows the setup")
@@ -256,6 +267,23 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
     };
     Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
 }
+
+/// Keeps the whole console of a guest that failed, and names its file in the error.
+pub(crate) fn keep_console(error: GuestError, console: &Path) -> GuestError {
+    let GuestError::Guest { end, what, console: lines, remedy } = error else { return error };
+    let keep = || -> Option<PathBuf> {
+        let folder = cache_folder().ok()?;
+        fs::create_dir_all(&folder).ok()?;
+        let path = folder.join(KEPT_CONSOLE);
+        write_atomically(&path, console_output(console).as_bytes()).ok()?;
+        Some(path)
+    };
+    let kept = keep().map_or(String::new(), |path| format!("\nthe whole console is in {}", path.display()));
+    GuestError::Guest { end, what, console: lines, remedy: format!("{remedy}{kept}") }
+}
+
+/// That of the last guest that failed.
+const KEPT_CONSOLE: &str = "guest-console.log";
 
 fn exit_status(control: &Path) -> Option<u8> {
     const LONGEST: u64 = 8;
@@ -324,6 +352,16 @@ mod tests {
         assert!(limit.is_over(seconds(120), || seconds(50)));
         let again = Limit { waited: seconds(20), ..limit };
         assert!(!again.is_over(seconds(120), || seconds(50)), "an earlier boot waited too");
+    }
+
+    #[test]
+    fn forbidden_ptrace_is_a_missing_requirement() {
+        let folder = tempfile::tempdir().unwrap();
+        let console = folder.path().join("console");
+        fs::write(&console, "ptrace: Operation not permitted\ncheck_ptrace : expected SIGSTOP, got status = 0x9\n")
+            .unwrap();
+        let failed = read_exit(folder.path(), &console);
+        assert!(matches!(failed, Err(GuestError::Missing { .. })), "{failed:?}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn guest_sees_programs_and_shares_only() {
     // The kernel of the guest shows all that its own process may open. Landlock does not hide names.
     let script = format!(
         "mkdir /all && mount -t hostfs all /all -o / && cd /all && \
-         for path in etc/shadow etc/hosts root/.bashrc home/* tmp/* {secret} proc/{process}/environ; do \
+         for path in etc/shadow etc/hosts root/.bashrc home/* tmp/* var/tmp/* dev/shm/* run/senesce {secret} proc/{process}/environ; do \
            cat \"$path\" > /dev/null 2>&1 && echo \"sees $path\"; done; \
          for path in home root {folder}; do ls -A $path 2>/dev/null; done; \
          for path in usr/x etc/x guest/x x; do (echo 1 > $path) 2>/dev/null && echo \"writes $path\"; done; \

@@ -22,6 +22,7 @@ pub(super) struct RecordedAging<'a> {
     pub reached: Option<Checkpoint>,
     /// Files that were removed or created again when interrupted parts of the run continued.
     pub repaired: u64,
+    pub is_continued: bool,
 }
 
 /// Returns the number of files that differed from the record.
@@ -46,7 +47,10 @@ impl<'a> RecordedAging<'a> {
                     found.forget_the_end();
                     found.rehearsal = Some(rehearsal);
                 }
-                Event::Continued => found.forget_the_end(),
+                Event::Continued => {
+                    found.forget_the_end();
+                    found.is_continued = true;
+                }
                 Event::Reconciled(done) => {
                     found.forget_the_end();
                     found.repaired += differing_files(done);

@@ -20,6 +20,7 @@ use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, Record, RunDi
 use senesce_devmodel::last_write::LastWrites;
 use senesce_runner::{Conduct, Context, Outcome, Recorded, Run, conduct, interrupted, spec_of};
 use senesce_runs::write_order::{self, Recording};
+use senesce_volume::guest::kernel_faults;
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, holds_only_ours, open};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -380,7 +381,13 @@ fn report_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progre
 }
 
 fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
-    let warnings = target.kernel_warnings();
+    let mut warnings = target.kernel_warnings();
+    for fault in kernel_faults() {
+        // A fault that names the target is one of its warnings.
+        if !warnings.contains(&fault) {
+            warnings.push(fault);
+        }
+    }
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;
     Ok(warned)

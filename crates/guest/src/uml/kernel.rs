@@ -32,7 +32,7 @@ const SAME_BYTES: [(&str, &str); 4] = [
 const WIDE_STACKS: &str = "CONFIG_KERNEL_STACK_ORDER=4\n";
 const PACKAGE: &str = "user-mode-linux";
 /// Modules that Debian's kernel needs and does not have built in.
-const BOOT: [&str; 3] = ["overlay", "loop", "f2fs"];
+const BOOT: [&str; 4] = ["overlay", "loop", "crc32_generic", "f2fs"];
 /// Space for the tree and the objects of one kernel.
 const BUILD_SPACE: Bytes = Bytes::gib(4);
 
