@@ -140,16 +140,13 @@ fn verdict_counts(analysis: &Analysis) -> Option<String> {
     Some(format!("claims: {}", words.collect::<Vec<_>>().join(", ")))
 }
 
-/// Returns the reasons of failed steps, unless each was shown when its step failed.
-fn unshown_reasons(outcome: &Outcome) -> Vec<String> {
-    if outcome.reasons_shown { Vec::new() } else { failed_steps(&outcome.reasons) }
-}
-
-/// Counts the failed steps by reason, as `2 steps: no space`; the most frequent reason first.
-fn failed_steps(reasons: &[(String, usize)]) -> Vec<String> {
+/// Counts the failed steps by reason, as `2 steps: no space`; the most frequent reason first. If each reason was `shown`
+/// when its step failed, those of a single step are left out.
+fn failed_steps(reasons: &[(String, usize)], shown: bool) -> Vec<String> {
     let groups = group_by_reason(reasons.iter().map(|(reason, steps)| (reason.as_str(), *steps)));
     let mut groups: Vec<(usize, &str)> =
         groups.into_iter().map(|(reason, steps)| (steps.iter().sum(), reason)).collect();
+    groups.retain(|(steps, _)| !shown || *steps > 1);
     groups.sort_by_key(|(steps, _)| std::cmp::Reverse(*steps));
     let words =
         |(steps, reason): (usize, &str)| format!("{}: {}", number_of(steps, "step"), reason.replace('\n', "; "));
@@ -165,7 +162,7 @@ pub(crate) fn show_record(outcome: &Outcome) -> Exit {
         State::Interrupted => eprintln!("senesce: {}", outcome.interrupted_words()),
         State::Failed(count) => {
             eprintln!("senesce: {} failed; the record {path} is kept", number_of(count, "step"));
-            for words in unshown_reasons(outcome).iter().take(MOST_REASONS) {
+            for words in failed_steps(&outcome.reasons, outcome.reasons_shown).iter().take(MOST_REASONS) {
                 eprintln!("  {}", visible_line(words));
             }
             if outcome.reasons.iter().any(|(reason, _)| LostTime::is_reason(reason)) {
@@ -258,7 +255,8 @@ mod tests {
     fn failed_steps_are_counted_by_reason() {
         let reasons =
             [("no space\nhint: free some".to_string(), 1), ("lost 0.067 s".into(), 1), ("lost 1 s".into(), 2)];
-        assert_eq!(failed_steps(&reasons), ["3 steps: lost 0.067 s", "1 step: no space; hint: free some"]);
+        assert_eq!(failed_steps(&reasons, false), ["3 steps: lost 0.067 s", "1 step: no space; hint: free some"]);
+        assert_eq!(failed_steps(&reasons, true), ["3 steps: lost 0.067 s"], "the other was shown");
     }
 
     #[test]

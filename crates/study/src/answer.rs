@@ -29,10 +29,13 @@ pub(crate) fn sentence(results: &Results) -> String {
     let mut all = statements(results, is_measured);
     let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
         results.answers.iter().partition(|answer| is_measured(&answer.what.metric));
+    let has_model = !modelled.is_empty();
     let differs = |answers: &[&Answer]| answers.iter().any(|answer| answer.decision.verdict.is_difference());
     match (differs(&measured), differs(&modelled)) {
-        (false, false) => all.push(inconclusive(&results.answers.iter().collect::<Vec<_>>())),
-        (false, true) if !measured.is_empty() => all.push(format!("as measured, {}", inconclusive(&measured))),
+        (false, false) => all.push(inconclusive(&results.answers.iter().collect::<Vec<_>>(), has_model)),
+        (false, true) if !measured.is_empty() => {
+            all.push(format!("as measured, {}", inconclusive(&measured, has_model)))
+        }
         _ => {}
     }
     if differs(&modelled) {
@@ -147,7 +150,7 @@ fn not_compared(results: &Results) -> String {
     }
 }
 
-fn inconclusive(answers: &[&Answer]) -> String {
+fn inconclusive(answers: &[&Answer], has_model: bool) -> String {
     let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
@@ -170,7 +173,6 @@ fn inconclusive(answers: &[&Answer]) -> String {
     }
     let (count, all) = (open.len(), answers.len());
     let needed = needed_text(open.iter().map(|(_, needed)| *needed));
-    let has_model = answers.iter().any(|answer| !is_measured(&answer.what.metric));
     let undecided = format!("no difference was found ({count} of {} undecided)", number_of(all, "comparison"));
     if verdicts().any(Verdict::is_too_noisy) {
         let other = if has_model { "" } else { ", or a modelled metric" };

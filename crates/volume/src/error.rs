@@ -80,7 +80,8 @@ impl Classify for TargetError {
 mod tests {
     use super::*;
     use crate::images::{content_hash, unpack};
-    use crate::{BlockDevice, OpenOptions, TargetSpec, guard, visit};
+    use crate::trace::blkparse;
+    use crate::{BlockDevice, BlockTrace, OpenOptions, TargetSpec, guard, visit};
     use senesce_core::environment::remedy_of_denied_access;
 
     #[test]
@@ -96,9 +97,11 @@ mod tests {
                 BlockDevice::open(&path).err(),
                 content_hash(&path).err(),
                 unpack(&path, &folder.path().join("made")).err(),
+                blkparse::import(&path, None).err(),
+                BlockTrace::load(&path).err(),
             ];
             let codes = errors.map(|error| error.map(|error| error.exit_code()));
-            assert_eq!(codes, [Some(ExitCode::Usage); 5], "{name}");
+            assert_eq!(codes, [Some(ExitCode::Usage); 7], "{name}");
         }
     }
 

@@ -153,8 +153,10 @@ fn like(
         Some(_) => spec.size,
     };
     let locality = profile.locality.map_or("not measured".into(), |locality| format!("{locality:.2}"));
+    // In a dry run, the file is removed.
+    let kept = if runs == runs_directory() { format!(", in {}", path.display()) } else { String::new() };
     progress.say(&format!(
-        "profile of {}, {}: fullness {fullness:.2}, temporal locality {locality}",
+        "profile of {}, {}{kept}: fullness {fullness:.2}, temporal locality {locality}",
         number_of(captured.files, "file"),
         Bytes(captured.bytes)
     ));

@@ -93,7 +93,7 @@ fn dry_run_writes_nothing() {
     let lines = [
         "age image:new.img,size=1G --dry-run --out made",
         "bench new file-ops --create --dry-run --out made",
-        "reproduce zns-append --scale smoke --dry-run",
+        "reproduce ssd-die-collision --scale smoke --dry-run",
         "zoned measure sim:zn540 --op append --dry-run --out made",
     ];
     nothing_changes(folder, &lines, 0);

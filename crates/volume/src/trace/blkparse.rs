@@ -45,7 +45,7 @@ pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Bloc
 }
 
 fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetError> {
-    String::from_utf8(bytes.map_err(TargetError::io("read", path))?).map_err(|_| {
+    String::from_utf8(bytes.map_err(TargetError::named("read", path))?).map_err(|_| {
         TargetError::damaged(path, "it is not text; import binary traces with `senesce runs import blktrace`")
     })
 }

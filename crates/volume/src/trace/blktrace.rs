@@ -121,7 +121,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
             (folder.into(), format!("{}.", path.file_name().unwrap_or_default().to_string_lossy()))
         }
     };
-    let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
+    let entries = fs::read_dir(&folder).map_err(TargetError::named("list", &folder))?;
     let mut found: Vec<PathBuf> = entries
         .flatten()
         .filter(|entry| {

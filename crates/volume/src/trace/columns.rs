@@ -33,7 +33,7 @@ pub fn import(path: &Path, pattern: &str, device: Option<&str>) -> Result<Column
     let pattern = Pattern::parse(pattern).map_err(TargetError::Usage)?;
     let is_pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
     let file = if is_pipe { File::open(path) } else { input::open_regular(path) };
-    read(BufReader::new(file.map_err(TargetError::io("read", path))?), path, pattern, device)
+    read(BufReader::new(file.map_err(TargetError::named("read", path))?), path, pattern, device)
 }
 
 pub(crate) fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {

@@ -117,7 +117,7 @@ impl BlockTrace {
     }
 
     pub fn load(path: &Path) -> Result<Self, TargetError> {
-        Self::from_bytes(&input::regular(path).map_err(TargetError::io("read", path))?, path)
+        Self::from_bytes(&input::regular(path).map_err(TargetError::named("read", path))?, path)
     }
 }
 
