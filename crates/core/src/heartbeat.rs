@@ -4,12 +4,15 @@
 //! under load. If the thread was also switched out more often than it slept, the rest is a stop: SIGSTOP, a frozen control group,
 //! a tracer. Otherwise the host ran another guest for a moment, which stolen time covers; only a long rest is a paused guest.
 
+mod beat;
+
 use crate::circumstances::ticks_now;
 use crate::failure::{Classify, ExitCode};
 use crate::machine::time_is_virtual;
+use beat::{Beat, Rest, Rhythm};
 use senesce_sys::clock;
-use senesce_sys::processes::{self, Scan};
-use senesce_sys::usage::{self, ThreadTimes};
+use senesce_sys::processes::Scan;
+use senesce_sys::usage;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,34 +25,11 @@ pub(crate) const LOST_SHARE: f64 = 0.01;
 /// Time between two beats.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The tick of a phase that counts only as a whole is its elapsed time divided by this number, between [`TICK`] and [`LONGEST_TICK`].
-/// A longer tick suffices later, because the tolerated loss grows with the phase. Threads are examined as often as in other phases.
-const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
-
-const LONGEST_TICK: Duration = Duration::from_millis(50);
-
 /// Shorter losses are ignored: the resolution of the heartbeat is one tick.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
 
-/// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms on a busy
-/// host).
-const TOLERANCE: Duration = Duration::from_millis(8);
-
-/// The same without the additional switch of a stop: a busy host takes the processors of a guest away
-/// for about 200 ms, and under heavy load for several times as long.
-const TOLERANCE_WITHOUT_SWITCH: Duration = Duration::from_secs(1);
-
-/// The same while the thread examines other tasks: a thread that waits for a processor may hold kernel locks.
-const WORK_TOLERANCE: Duration = Duration::from_millis(200);
-
-/// The same if the kernel does not count waiting time (no `CONFIG_SCHED_INFO`).
-const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
-
 /// Time that the last operation of a phase may take.
 const LEAST_LEAP: Duration = Duration::from_secs(1);
-
-/// CLOCK_BOOTTIME and CLOCK_MONOTONIC are not read at the same instant.
-const BETWEEN_CLOCKS: Duration = Duration::from_millis(1);
 
 /// Reason for lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -367,81 +347,6 @@ impl Beats {
             return true;
         }
         *self.end.wait_timeout(ended, tick).unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-/// Activity of the thread between two beats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// Examines other tasks.
-    Working,
-    /// Sleeps for this long, which takes one switch.
-    Sleeping(Duration),
-}
-
-/// How the time between two beats changes in a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rhythm {
-    Constant,
-    SlowerWithTime,
-}
-
-impl Rhythm {
-    fn tick(self, elapsed: Duration) -> Duration {
-        match self {
-            Self::Constant => TICK,
-            Self::SlowerWithTime => (elapsed / BEATS_OF_A_WHOLE_PHASE).clamp(TICK, LONGEST_TICK),
-        }
-    }
-}
-
-/// Values read when the thread wakes. CLOCK_MONOTONIC is read before and after the others: if the thread waits for a
-/// processor in between, that time is in no gap.
-#[derive(Debug, Clone, Copy)]
-struct Beat {
-    read_from: Duration,
-    read_until: Duration,
-    /// CLOCK_BOOTTIME at the end, which includes suspended time.
-    boot: Duration,
-    times: ThreadTimes,
-}
-
-impl Beat {
-    fn now(times: impl FnOnce() -> ThreadTimes) -> Self {
-        let read_from = clock::monotonic();
-        let times = times();
-        let (read_until, boot) = clock::monotonic_and_boot();
-        Self { read_from, read_until, boot, times }
-    }
-
-    /// Returns the time lost until `later`.
-    fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
-        let slept = if let Rest::Sleeping(tick) = rest { tick } else { Duration::ZERO };
-        let gap = |cause, lost| Gap { cause, from: self.read_until, to: later.read_until, lost };
-        let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
-        let ran = later.times.ran.saturating_sub(self.times.ran);
-        let switches = later.times.switches.saturating_sub(self.times.switches);
-        let tolerance = match (waited, rest) {
-            (None, _) => TOLERANCE_WITHOUT_WAITS,
-            (_, Rest::Working) if switches > 0 => WORK_TOLERANCE,
-            (_, Rest::Sleeping(_)) if switches > 1 => TOLERANCE,
-            _ => TOLERANCE_WITHOUT_SWITCH,
-        };
-        let elapsed = later.read_from.saturating_sub(self.read_until);
-        let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
-        // A stop begins at a random time of the sleep, on average in its middle.
-        let stopped = (late > tolerance).then(|| gap(Cause::Stopped, late + slept / 2));
-        let awake = later.read_until.saturating_sub(self.read_until);
-        let suspended = later.boot.saturating_sub(self.boot).saturating_sub(awake);
-        [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
-    }
-
-    /// Returns the gap if one of several tasks, examined in turn, was stopped: this task represents all of them.
-    fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
-        let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
-        let to = now.read_until;
-        let from = to.saturating_sub(lost.max(to.saturating_sub(self.read_until)));
-        Gap { cause: Cause::ThreadStopped, from, to, lost }
     }
 }
 

@@ -1,15 +1,17 @@
 //! Makes the prognosis of a target by reading it.
 
 mod advice;
+mod costed_layout;
 mod parts;
 
 use crate::drive::{Drive, RANGE};
 use crate::error::PrognosisError;
 use crate::headroom::{self, CreatableFiles, LongestFree, User};
-use crate::plan::{self, Move, Step};
+use crate::plan::{self, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use advice::Advice;
+pub use costed_layout::CostedLayout;
 pub(crate) use parts::worst;
 use parts::{beyond, breaks, changed_share, directories, notes, remedies, unexamined_share};
 use rayon::prelude::*;
@@ -17,7 +19,7 @@ use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
 use senesce_layout::names::{shell_word, shown};
 use senesce_layout::score::Tally;
-use senesce_layout::{Condition, FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory, space};
+use senesce_layout::{Condition, FileRuns, FileSystemSpace, LayoutSummary, ShownDirectory, space};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -193,54 +195,6 @@ pub struct Prognosis {
     /// The result on the twin, if one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twin: Option<crate::twin::TrialResult>,
-}
-
-pub struct CostedLayout {
-    pub summary: LayoutSummary,
-    pub files: FileRuns,
-    pub order: Vec<u32>,
-    /// Costs of reading: at present addresses, defragmented, in order.
-    pub costs: [Cost; 3],
-}
-
-impl CostedLayout {
-    pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
-        let look = senesce_layout::Options {
-            threads: options.threads,
-            runs: true,
-            skip_denied: true,
-            ..senesce_layout::Options::default()
-        };
-        let layout = Layout::examine(directory, &look)?;
-        let files = layout.runs.unwrap_or_default();
-        let order = options.order.of(&files);
-        let costs = reading::costs(model, &files, &order);
-        Ok(Self { summary: layout.summary, files, order, costs })
-    }
-
-    fn ideal_moves(&self, may_move: impl Fn(usize) -> bool) -> Vec<Move> {
-        let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1 && may_move(*file));
-        let one =
-            |file| Move { file: file as u32, bytes: self.bytes(file), gain_ns: self.gain_ns(&self.costs[1], file) };
-        plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
-    }
-
-    /// Returns by how many ns a file is read faster with the cost `after`.
-    pub(crate) fn gain_ns(&self, after: &Cost, file: usize) -> i64 {
-        self.costs[0].file_ns[file] as i64 - after.file_ns[file] as i64
-    }
-
-    fn bytes(&self, file: usize) -> u64 {
-        reading::length(self.files.of(file))
-    }
-
-    pub(crate) fn reach(&self) -> u64 {
-        reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
-    }
-
-    pub(crate) fn all_bytes(&self) -> u64 {
-        self.files.bytes()
-    }
 }
 
 pub fn prognosis(target: &Path, options: &Options) -> Result<Prognosis, PrognosisError> {

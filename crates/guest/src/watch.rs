@@ -268,22 +268,18 @@ pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError
     Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
 }
 
-/// Keeps the whole console of a guest that failed, and names its file in the error.
+/// Keeps the whole console of the last guest that failed, and names its file in the error.
 pub(crate) fn keep_console(error: GuestError, console: &Path) -> GuestError {
     let GuestError::Guest { end, what, console: lines, remedy } = error else { return error };
     let keep = || -> Option<PathBuf> {
-        let folder = cache_folder().ok()?;
-        fs::create_dir_all(&folder).ok()?;
-        let path = folder.join(KEPT_CONSOLE);
+        let path = cache_folder().ok()?.join("guest-console.log");
+        fs::create_dir_all(path.parent()?).ok()?;
         write_atomically(&path, console_output(console).as_bytes()).ok()?;
         Some(path)
     };
     let kept = keep().map_or(String::new(), |path| format!("\nthe whole console is in {}", path.display()));
     GuestError::Guest { end, what, console: lines, remedy: format!("{remedy}{kept}") }
 }
-
-/// That of the last guest that failed.
-const KEPT_CONSOLE: &str = "guest-console.log";
 
 fn exit_status(control: &Path) -> Option<u8> {
     const LONGEST: u64 = 8;

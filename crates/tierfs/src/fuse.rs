@@ -3,21 +3,21 @@
 //! The kernel checks permissions (default_permissions) and may cache names, attributes and pages without limit, because nothing
 //! else changes them. Its write-back cache is off: a write is durable when write(2) returns.
 
+mod adapter;
 mod answer;
 mod linger;
 mod new_file;
 
 use crate::attr::SetAttr;
-use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
-use crate::fs::TierFs;
+use crate::format::{BLOCK, MAX_NAME};
 use crate::namespace::NewInode;
+pub(crate) use adapter::{Adapter, SCRUB_XATTR, STATS_XATTR};
 use answer::{TTL, attributes, done, entry, errno, file_attr, file_type, nanoseconds, new_inode, number, xattr};
 use fuser::{
     Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
     ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use linger::Answering;
 pub(crate) use linger::Linger;
 use new_file::{NewFiles, Written, written};
 use std::cell::RefCell;
@@ -25,40 +25,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 const MAX_WRITE: u32 = 1 << 20;
-/// Extended attribute of the root that returns the counters (`tier stats`).
-pub const STATS_XATTR: &str = "senesce.tier";
-/// Extended attribute of the root that starts a scrub when set (`tier check`).
-pub const SCRUB_XATTR: &str = "senesce.tier.scrub";
-
-pub struct Adapter {
-    fs: Arc<TierFs>,
-    linger: Arc<Linger>,
-    new_files: NewFiles,
-}
-
-impl Adapter {
-    /// Creates the adapter; `linger` controls how threads wait for requests.
-    pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
-        Self { fs, linger, new_files: NewFiles::on_this_kernel(false) }
-    }
-
-    fn serve(&self) -> Answering<'_> {
-        self.linger.answering(&self.fs)
-    }
-
-    /// Starts a scrub for root or the user of the server.
-    fn start_scrub(&self, request: &Request) -> Result<(), rustix::io::Errno> {
-        if request.uid() != 0 && request.uid() != rustix::process::geteuid().as_raw() {
-            return Err(rustix::io::Errno::PERM);
-        }
-        self.fs.caretaker().want_scrub();
-        Ok(())
-    }
-}
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -341,29 +310,11 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let name = name.as_bytes();
-        if name == SCRUB_XATTR.as_bytes() && number(ino) == ROOT_INO {
-            return done(self.start_scrub(request), reply);
-        }
-        if name.starts_with(b"system.") || name == STATS_XATTR.as_bytes() {
-            return reply.error(Errno::EOPNOTSUPP);
-        }
-        let (create, replace) = (flags & libc::XATTR_CREATE != 0, flags & libc::XATTR_REPLACE != 0);
-        done(self.serve().set_xattr(number(ino), name, value, create, replace), reply);
+        self.set_attribute(request, number(ino), name.as_bytes(), (value, flags), reply);
     }
 
     fn getxattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let fs = self.serve();
-        let name = name.as_bytes();
-        if name.starts_with(b"system.") {
-            return reply.error(Errno::EOPNOTSUPP);
-        }
-        let value = if name == STATS_XATTR.as_bytes() && number(ino) == ROOT_INO {
-            serde_json::to_vec(&fs.stats()).map_err(|_| rustix::io::Errno::IO)
-        } else {
-            fs.get_xattr(number(ino), name)
-        };
-        xattr(value, size, reply);
+        self.reply_attribute(number(ino), name.as_bytes(), size, reply);
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {

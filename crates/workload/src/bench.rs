@@ -2,12 +2,13 @@
 
 use crate::engine::account::missing_files;
 use crate::engine::clock::Clock;
-use crate::engine::conduct::{Length, Measure, conduct, semaphores};
+use crate::engine::conduct::{Length, Measure, conduct};
 use crate::engine::file_calls::{FileCalls, Null, System};
 use crate::engine::latency::Latencies;
 use crate::engine::program::{Program, Programs, Target};
 use crate::engine::shared::{ActiveFileset, Shared, Totals};
 use crate::engine::synchronize::{EventGenerator, Waits};
+use crate::engine::threads::semaphores;
 use crate::error::WorkloadError;
 use crate::fileset::populate::{PopulateOptions, Populated, populate, root_of};
 use crate::fileset::{Layout, Population};

@@ -7,4 +7,5 @@ mod parts;
 mod planner;
 mod profiles;
 mod replan;
+mod snapshots;
 mod theory;

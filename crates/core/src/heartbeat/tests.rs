@@ -1,5 +1,6 @@
 use super::*;
 use rustix::process::{Pid, Signal, kill_process};
+use senesce_sys::usage::ThreadTimes;
 use std::process::{Child, Command, Stdio};
 
 const MS: Duration = Duration::from_millis(1);

@@ -25,14 +25,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct Execution<'a> {
     pub course: &'a ExtendedSpec,
-    /// How to compare the files of an earlier part of the run, which may be ahead of its last checkpoint; `None`: it
-    /// has none.
+    /// How to compare the files of an earlier part, which may be ahead of its checkpoint; `None`: there is none.
     pub restores: Option<FileComparison>,
     /// Operations below this one were done in earlier parts of the run.
     pub from: u64,
     pub len: u64,
     pub seconds_before: f64,
-    /// Start of this part of the run. Its time limit counts from here and includes planning and restoring.
+    /// Start of this part of the run, from which its time limit counts.
     pub begun: Instant,
     /// Number of files in the fill. Operations are slower afterwards.
     pub fill: u64,
@@ -175,7 +174,7 @@ fn play(
     let asked = outcome.commits + outcome.stalls + of_fsync;
     let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(asked));
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
-    let capacity = execution.course.spec.capacity()?;
+    let capacity = spec.capacity()?;
     let host = || space::watch(context.path(), (execution.space)(), (outcome.completed, execution.len));
     let stop = outcome.result.map_err(|error| space::explain(error, &host, &operations, capacity, root.path()))?;
     Ok(ExecutionResult {

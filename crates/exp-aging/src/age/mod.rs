@@ -1,5 +1,6 @@
 //! `senesce age`: ages a file system by a profile and checks the result.
 
+mod caveats;
 mod copies;
 pub mod demo;
 mod events;
@@ -31,12 +32,11 @@ pub(crate) use space::written_bytes;
 pub use spec::{AgeSpec, Limits, profile_hash};
 pub use verify::{Verification, verify};
 
+use caveats::{RANDOM_ADDRESSES, caveats, clock_words};
 use events::{Event, ExecutionEnd, Rehearsal};
 use extended_spec::ExtendedSpec;
 use own_target::RecordedTarget;
 use recorded_aging::RecordedAging;
-use senesce_aging::plan::PlannedLocality;
-use senesce_aging::{Clock, Data};
 use senesce_core::resume::{self, continue_with};
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed, Table, number_of};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
@@ -291,104 +291,6 @@ fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
     )
 }
 
-fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
-    let mut caveats: Vec<String> =
-        found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
-    let lost = found.executed.and_then(|executed| executed.lost);
-    caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution are invalid: {lost}")));
-    match spec.data {
-        Data::Fallocate => caveats.push(
-            "files were preallocated, not written: reading them costs no device I/O; use --data write for an \
-             image that will be read"
-                .into(),
-        ),
-        Data::Sparse => caveats.push("files are sparse: only names and sizes are aged, not extents".into()),
-        Data::Write => {}
-    }
-    if spec.writers > 1 && spec.data == Data::Write {
-        caveats.push(
-            "data of several writers waited in the page cache, and a file system with delayed allocation received \
-             whole files, as from a single writer; use --data fallocate for fragmented files"
-                .into(),
-        );
-    }
-    if let Some(executed) = found.executed.filter(|executed| executed.has_settled()) {
-        let overwrites = executed.measures.overwrites;
-        caveats.push(format!(
-            "ended after {overwrites:.1} overwrites, when the extents of files had settled; ages, sizes and depths match the \
-             profile only at the end of the plan"
-        ));
-    }
-    if found.is_continued && found.layout.is_some_and(|examined| examined.digest.is_some()) {
-        caveats.push("the run was resumed: an uninterrupted run of this plan has another layout digest".into());
-    }
-    if let Some(examined) = found.layout.filter(|examined| !examined.problem.is_empty()) {
-        caveats.push(format!("measured without layout: {}", examined.problem.lines().next().unwrap_or_default()));
-    }
-    let locality = found.rehearsal.and_then(|rehearsal| rehearsal.summary.locality);
-    caveats.extend(locality.and_then(PlannedLocality::limited));
-    caveats.extend(spec.compression.map(|_| compressed_words(whole(found.executed)).into()));
-    if spec.shard.is_none() {
-        let examined = found.layout.and_then(|examined| examined.layout.as_ref());
-        let both = found.executed.zip(examined);
-        caveats.extend(both.and_then(|(executed, examined)| other_files(executed.measures.files_live, examined.files)));
-    }
-    if let Some((part, parts)) = spec.shard {
-        caveats.push(format!(
-            "only the directories of shard {part}/{parts} were executed here; the values are those of the whole plan"
-        ));
-    }
-    caveats
-}
-
-fn compressed_words(ended: Option<&ExecutionEnd>) -> &'static str {
-    match ended {
-        Some(_) => {
-            "compressed: the layout is proven equal to that of a full aging on the measured volumes (senesce help \
-             compressed-aging), not on this one"
-        }
-        None => "compressed and not complete: an intermediate layout was never compared with that of a full aging",
-    }
-}
-
-/// Returns a warning if the layout covers other files than the plan's `made` files and our marker.
-fn other_files(made: u64, examined: u64) -> Option<String> {
-    (examined != made + 1).then(|| {
-        format!(
-            "{made} files of the plan and the marker of the directory are expected, but {examined} files were found: \
-             the layout includes other files (senesce verify lists them)"
-        )
-    })
-}
-
-const RANDOM_ADDRESSES: &str = "the host forbids fixed addresses (as Docker does), and this kernel does not fix those of its memory: \
-                                another aging may give another layout (senesce vm build 6.12 makes one that does)";
-
-fn clock_words(clock: Clock, spec: &AgeSpec, unasked: UnrequestedCommits) -> Option<String> {
-    if !clock.is_none() {
-        return unasked.caveat();
-    }
-    let bursts = if spec.burst() > 1 { format!(" in bursts of {}", spec.burst()) } else { String::new() };
-    if let Some(pace) = spec.time_scale {
-        return Some(format!(
-            "aged at {} of virtual time{bursts}: freed blocks became available when the file system committed by its own timers \
-             (see --time-scale)",
-            words::rate(pace)
-        ));
-    }
-    Some(match spec.pace {
-        Some(pace) => format!(
-            "aged at {pace} operations per second or fewer{bursts}: freed blocks became available when the file system \
-             committed by its own timers; the layout depends on this pace and these timers, and block addresses \
-             need not repeat (see --pace)"
-        ),
-        None => "aged without a clock: freed blocks became available when the file system committed by itself; \
-            the layout resembles that of a fuller volume, depends on the speed of the machine and does not repeat \
-            (see --commit-share)"
-            .into(),
-    })
-}
-
 fn errors(rehearsal: &Rehearsal, executed: &ExecutionEnd) -> Vec<Measurement> {
     let rmse = &executed.measures.rmse;
     let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];
@@ -417,75 +319,4 @@ fn rounding_words(rehearsal: &Rehearsal) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use senesce_core::heartbeat::{Cause, LostTime};
-
-    #[test]
-    fn requested_fullness_is_named_if_another_was_reached() {
-        assert_eq!(fullness_words(0.802, 0.8), "80 % full");
-        assert_eq!(fullness_words(0.731, 0.7), "73 % full (requested: 70 %)");
-    }
-
-    #[test]
-    fn locality_that_the_directories_do_not_allow_is_a_caveat() {
-        let spec = super::spec::tests::age_spec(Data::Write, None);
-        let mut rehearsal = space::tests::rehearsed(Data::Write);
-        let mut caveats_at_most = |most| {
-            rehearsal.summary.locality = Some(PlannedLocality { asked: 0.6, most });
-            caveats(&spec, &RecordedAging { rehearsal: Some(&rehearsal), ..RecordedAging::default() }).len()
-        };
-        assert_eq!(caveats_at_most(0.4), caveats_at_most(0.9) + 1);
-    }
-
-    #[test]
-    fn seconds_and_rate_are_omitted_if_the_run_lost_time() {
-        let rehearsal = space::tests::rehearsed(Data::Write);
-        let Event::Executed(executed) = events::tests::executed("overwrites", 0) else { panic!("not an end") };
-        let mut executed = *executed;
-        let shown = |executed: &ExecutionEnd| {
-            let found = RecordedAging { executed: Some(executed), ..RecordedAging::default() };
-            let rows = figures::summary_table(&rehearsal, executed).rows.len();
-            (summary_words(&rehearsal, &found).contains(" in 1.0 s ("), rows)
-        };
-        let (has_seconds, rows) = shown(&executed);
-        executed.lost = Some(LostTime { cause: Cause::Stopped, lost_us: 8_000_000, length_us: 16_300_000 });
-        assert_eq!((has_seconds, shown(&executed)), (true, (false, rows - 2)));
-    }
-
-    #[test]
-    fn warning_about_the_clock_names_the_pace() {
-        let spec = |pace| super::spec::tests::age_spec(Data::Write, pace);
-        let words = |clock, pace| clock_words(clock, &spec(pace), UnrequestedCommits::Of(0));
-        assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
-        let paced = words(Clock::NONE, Some(500.0)).unwrap();
-        assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
-        assert!(!paced.contains("speed of the machine"), "{paced}");
-        let in_bursts = AgeSpec { time_scale: Some(0.5), burst: Some(50), ..spec(None) };
-        let virtual_time = clock_words(Clock::NONE, &in_bursts, UnrequestedCommits::Of(0)).unwrap();
-        let expected = "aged at one operation per 2 s of virtual time in bursts of 50";
-        assert!(virtual_time.starts_with(expected), "{virtual_time}");
-        assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));
-    }
-
-    #[test]
-    fn files_outside_the_plan_are_reported() {
-        assert_eq!(other_files(100, 101), None, "the marker");
-        for examined in [100, 107] {
-            assert!(other_files(100, examined).unwrap().contains(&format!("{examined} files were found")));
-        }
-    }
-
-    #[test]
-    fn compressed_layout_is_known_only_at_its_end() {
-        let of = |stopped_by| match events::tests::executed(stopped_by, 0) {
-            Event::Executed(executed) => compressed_words(whole(Some(&executed))),
-            _ => "",
-        };
-        assert!(of("convergence").contains("proven equal"));
-        for stopped_by in ["time", "interrupt"] {
-            assert!(of(stopped_by).contains("not complete") && !of(stopped_by).contains("proven"), "{stopped_by}");
-        }
-        assert!(compressed_words(None).contains("not complete"));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ mod advice;
 mod between_runs;
 mod comparable;
 mod drift;
+mod groups;
 mod identical;
 mod kept;
 mod margin;
@@ -21,6 +22,7 @@ pub use until_decided::compare_until_decided;
 use crate::decided::direction;
 use between_runs::BetweenRuns;
 use comparable::{comparable, mixed};
+use groups::{Group, Groups, Key, Values, agree_on_directions, groups_of, key, units};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
@@ -36,7 +38,7 @@ use senesce_stats::recorded::{COMPARISON_ERRORS, Metric, decide_recorded};
 use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, Verdict, decide};
 use serde_json::Value;
 use side::Side;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Minimum number of images with which an identical metric passes a gate: as many pairs as a gate of layouts ages at least.
@@ -245,53 +247,6 @@ fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
     let short = |((_, side), runs): &((&str, &Side<'_>), usize)| (1..side.units).contains(runs);
     let ((name, side), runs) = named.filter(|_| row.described.is_none()).find(short)?;
     Some(format!("{}: {runs} of {} in the {name} measured it; the others have no such metric", row.name(), side.units))
-}
-
-fn agree_on_directions(sample: &Groups, reference: &Groups) -> Result<(), Failure> {
-    let mut both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
-    both.try_for_each(|(theirs, ours)| same_direction(theirs, ours))
-}
-
-fn same_direction(one: &Measurement, other: &Measurement) -> Result<(), Failure> {
-    match one.better == other.better {
-        true => Ok(()),
-        false => Err(Failure::usage(format!("the runs do not agree on which direction of {} is better", one.metric))),
-    }
-}
-
-type Key = (String, String, BTreeMap<String, String>);
-type Values = BTreeMap<(usize, u32), Vec<f64>>;
-type Group = (Measurement, Values);
-type Groups = BTreeMap<Key, Group>;
-
-fn key(one: &Measurement) -> Key {
-    (one.metric.clone(), one.unit.clone(), one.condition.clone())
-}
-
-fn groups_of(runs: impl IntoIterator<Item = (usize, Vec<Measurement>)>) -> Result<Groups, Failure> {
-    let mut all = Groups::new();
-    for (run, measured) in runs {
-        for one in measured {
-            let (image, value, seconds) = (one.image, one.value.get(), one.seconds);
-            let entry = all.entry(key(&one)).or_insert_with(|| (one.clone(), BTreeMap::new()));
-            same_direction(&entry.0, &one)?;
-            if seconds == Seconds::Emulator {
-                entry.0.seconds = seconds;
-            }
-            entry.1.entry((run, image)).or_default().push(value);
-        }
-    }
-    Ok(all)
-}
-
-/// Returns the number of runs, and the values of each unit: of each run, or of each image of a single run.
-fn units(values: &Values) -> (usize, Vec<Vec<f64>>) {
-    let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for ((run, _), of_image) in values {
-        runs.entry(*run).or_default().extend(of_image);
-    }
-    let groups = if runs.len() > 1 { runs.values().cloned().collect() } else { values.values().cloned().collect() };
-    (runs.len(), groups)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,4 +16,5 @@ pub(crate) mod program;
 pub(crate) mod shared;
 pub(crate) mod synchronize;
 mod this_thread;
+pub(crate) mod threads;
 pub(crate) mod worker;
