@@ -126,6 +126,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         seed,
         erase: how.erase.clone(),
         recorded: Recorded::of(&Record::open(&path)?)?,
+        made_images: Vec::new(),
         directory,
         pending: Vec::new(),
         together: 1,
@@ -146,7 +147,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         Err(failure) => {
             let refused = is_refused(&failure, &context);
             if refused {
-                context.remove_own_images();
+                context.remove_made_images();
             }
             // Images that were made and removed again need no description.
             let is_gone = |common: &Common| matches!(common, Common::OwnImage(image) if !image.path.exists());

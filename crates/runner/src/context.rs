@@ -22,6 +22,8 @@ pub struct Context<'a, R: Run> {
     pub(crate) erase: Option<String>,
     pub(crate) directory: RunDirectory,
     pub(crate) recorded: Recorded<R>,
+    /// Images that this process made, and not an earlier one: others may have written into those since then.
+    pub(crate) made_images: Vec<OwnImage>,
     /// Events of the current step that are not written yet.
     pub(crate) pending: Vec<Pending<R::Event>>,
     /// Number of steps that run at a time.
@@ -154,15 +156,18 @@ impl<'a, R: Run> Context<'a, R> {
 
     fn remember_image(&mut self, path: &Path) -> Result<(), Failure> {
         match identity(path) {
-            Some(image) => self.note(Common::OwnImage(image)),
+            Some(image) => {
+                self.made_images.push(image.clone());
+                self.note(Common::OwnImage(image))
+            }
             None => Ok(()),
         }
     }
 
-    /// Removes the images that this run made.
-    pub(crate) fn remove_own_images(&self) {
+    /// Removes the images that this process made.
+    pub(crate) fn remove_made_images(&self) {
         let ours = |image: &&OwnImage| identity(&image.path).is_some_and(|found| found.is_same(image));
-        self.recorded.own_images().filter(ours).for_each(|image| drop(std::fs::remove_file(&image.path)));
+        self.made_images.iter().filter(ours).for_each(|image| drop(std::fs::remove_file(&image.path)));
     }
 
     pub fn is_done_or_pending(&self, step: &R::Step) -> bool {
@@ -207,7 +212,7 @@ impl OwnImage {
     }
 }
 
-fn identity(path: &Path) -> Option<OwnImage> {
+pub(crate) fn identity(path: &Path) -> Option<OwnImage> {
     let found = path.metadata().ok()?;
     let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let made_ns = made.map(|time| time.as_nanos() as u64);

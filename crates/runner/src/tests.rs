@@ -374,3 +374,20 @@ fn plan_refused_before_its_work_leaves_nothing() {
     assert_eq!(Record::open(&run).unwrap().events.len(), 4, "the image, both events and the failure");
     assert!(new.exists());
 }
+
+#[test]
+fn refusal_keeps_an_image_of_an_earlier_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let [run, image] = ["run", "image"].map(|name| directory.path().join(name));
+    let spec = WithImage { image: image.clone(), works: false };
+    let plan = crate::new_plan::<RefusedPlan>(&spec, Seed(1)).unwrap();
+    let mut record = RunDirectory::open(&run, &plan, &senesce_core::Environment::default()).unwrap();
+    std::fs::write(&image, "").unwrap();
+    let known = crate::context::identity(&image).unwrap();
+    record.append_named(&[crate::recorded::Common::OwnImage(known)]).unwrap();
+    drop(record);
+    // The process was killed; then the user wrote into the same file.
+    std::fs::write(&image, "of the user").unwrap();
+    conduct::<RefusedPlan>(&spec, Seed(1), &Conduct::quietly(&run)).unwrap_err();
+    assert_eq!(std::fs::read(&image).unwrap(), b"of the user");
+}
