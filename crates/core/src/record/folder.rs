@@ -174,20 +174,30 @@ impl RunFolder {
     /// Writes a file in or below it durably. Its folder must not be a link.
     pub(super) fn write_side_file(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         let path = self.path.join(name);
-        let (folder, file) = match name.rsplit_once('/') {
-            Some((below, file)) => (self.folder.below(OsStr::new(below)), file),
-            None => (self.folder.try_clone(), name),
-        };
-        let folder = folder.map_err(io_error("open the folder of", &path))?;
+        let (folder, file) = self.folder_of(name).map_err(io_error("open the folder of", &path))?;
         write_new(NewFile::within(&folder, OsStr::new(file), 0o666), &path, bytes)?;
         sync(&folder, &path)
     }
 
-    /// Removes a file if it exists.
+    /// Removes a file if it exists; `name` as in [`Self::write_side_file`].
     pub(super) fn remove(&self, name: &str) -> Result<(), RecordError> {
-        match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(io_error("remove", &self.path.join(name))(errno.into())),
+        let removed = self.folder_of(name).and_then(|(folder, file)| {
+            rustix::fs::unlinkat(&folder, file, AtFlags::empty())?;
+            Ok(())
+        });
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error("remove", &self.path.join(name))(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the folder of a file; a link in place of a subfolder is not followed.
+    fn folder_of<'a>(&self, name: &'a str) -> io::Result<(Folder, &'a str)> {
+        match name.rsplit_once('/') {
+            Some((below, file)) => Ok((self.folder.below(OsStr::new(below))?, file)),
+            None => Ok((self.folder.try_clone()?, name)),
         }
     }
 }

@@ -114,6 +114,9 @@ impl Lines {
             identity::KIND => self.identify(event)?,
             side_files::KIND => {
                 let file: SideFile = decoded(event)?;
+                if !file.is_within() {
+                    return Err(format!("the file {} is not in the run directory", file.file));
+                }
                 match file.file == SUMMARY {
                     true => tail.summary = file.crc,
                     false => self.files.note(file),

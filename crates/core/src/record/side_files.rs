@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// Kind of the event. The last one of a file counts.
 pub(super) const KIND: &str = "checksum";
@@ -31,6 +31,12 @@ impl SideFile {
 
     pub(super) fn replaced(file: &str) -> Self {
         Self { file: file.into(), bytes: 0, crc: None }
+    }
+
+    /// Returns whether it is in the run directory, or in a subfolder of that.
+    pub(super) fn is_within(&self) -> bool {
+        let mut parts = Path::new(&self.file).components();
+        parts.clone().count() <= 2 && parts.all(|part| matches!(part, Component::Normal(_)))
     }
 
     fn is(&self, file: File) -> io::Result<bool> {

@@ -170,11 +170,18 @@ fn file_of_a_record_does_not_lead_out_of_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     drop(recorded(&path));
-    fs::write(directory.path().join("secret"), "").unwrap();
-    let note = "{\"t\":1.5,\"kind\":\"checksum\",\"data\":{\"file\":\"../secret\",\"bytes\":0,\"crc\":\"00000000\"}}";
-    let all: Vec<String> = bodies(&path).into_iter().chain([note.to_string()]).collect();
-    write_bodies(&path, &all);
-    assert!(Record::open(&path).is_err());
+    let secret = directory.path().join("secret");
+    fs::write(&secret, "").unwrap();
+    let whole = bodies(&path);
+    for file in ["../secret", "histograms/../../secret", secret.to_str().unwrap(), "a/b/c"] {
+        for crc in ["\"00000000\"", "null"] {
+            let data = format!("{{\"file\":\"{file}\",\"bytes\":0,\"crc\":{crc}}}");
+            let note = format!("{{\"t\":1.5,\"kind\":\"checksum\",\"data\":{data}}}");
+            let all: Vec<String> = whole.iter().cloned().chain([note]).collect();
+            write_bodies(&path, &all);
+            assert!(Record::open(&path).is_err_and(|error| error.is_damage()), "{file} {crc}");
+        }
+    }
 }
 
 #[test]
