@@ -137,11 +137,12 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Returns the path or serial number of the data that may be lost. It is the one that the user confirmed, otherwise
-    /// the path of the target's image if this run made it. `holds_only_ours` examines an image of an earlier part.
+    /// the path of the target's image if this run made it. `holds_only_ours` examines an image of an earlier part
+    /// for the identity of the run.
     pub fn may_erase(
         &mut self,
         image: Option<&Path>,
-        holds_only_ours: impl FnOnce(&Path) -> bool,
+        holds_only_ours: impl FnOnce(&Path, &str) -> bool,
     ) -> Result<Option<String>, Failure> {
         let Some(path) = image.filter(|_| self.erase.is_none()) else { return Ok(self.erase.clone()) };
         let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
@@ -150,7 +151,7 @@ impl<'a, R: Run> Context<'a, R> {
         }
         let Some(image) = identity(path) else { return Ok(None) };
         let is_known = || image.made_ns.is_some() && self.recorded.own_images().any(|known| known.is_same(&image));
-        let ours = is_new || is_known() && holds_only_ours(path);
+        let ours = is_new || is_known() && holds_only_ours(path, self.identity());
         Ok(ours.then(|| path.display().to_string()))
     }
 
@@ -166,7 +167,9 @@ impl<'a, R: Run> Context<'a, R> {
 
     /// Removes the images that this process made.
     pub(crate) fn remove_made_images(&self) {
-        let ours = |image: &&OwnImage| identity(&image.path).is_some_and(|found| found.is_same(image));
+        let ours = |image: &&OwnImage| {
+            image.made_ns.is_some() && identity(&image.path).is_some_and(|found| found.is_same(image))
+        };
         self.made_images.iter().filter(ours).for_each(|image| drop(std::fs::remove_file(&image.path)));
     }
 

@@ -338,7 +338,7 @@ impl Run for RefusedPlan {
     }
 
     fn begin(spec: &WithImage, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        context.may_erase(Some(&spec.image), |_| true)?;
+        context.may_erase(Some(&spec.image), |_, _| true)?;
         Ok(Self)
     }
 

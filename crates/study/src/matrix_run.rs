@@ -278,6 +278,8 @@ fn one<R: Run>(
         Ok(())
     });
     drop(limits);
+    // Also of an attempt that lost time and is repeated.
+    fail_on(target.kernel_warnings())?;
     let measured = measured?;
     if let Some(caveat) = measured.caveat {
         context.caveat(format!("{}: {caveat}", matrix::cell_text(spec, &id)));

@@ -2,6 +2,7 @@
 
 use crate::error::TargetError;
 use crate::{guard, lock};
+use rustix::fs::Access;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -18,14 +19,12 @@ impl HeldImage {
     /// # Errors
     /// A refusal if the file is in use, or cannot be opened.
     pub fn hold(path: &Path) -> Result<Option<Self>, TargetError> {
-        let open = |write| File::options().read(true).write(write).open(path);
-        let file = match open(true) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => open(false),
-            opened => opened,
-        };
-        let file = file.map_err(TargetError::io("open the image", path))?;
-        guard::check_regular(&file, path)?;
+        if path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        // Reading verbs need no more.
+        let may_write = rustix::fs::access(path, Access::WRITE_OK).is_ok();
+        let (file, _) = guard::open_image(path, may_write)?;
         lock::lock(&file, path)?;
         guard::check_image_unused(&file, path)?;
         Ok(Some(Self { _locked: file }))

@@ -12,11 +12,12 @@ const MKFS_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// The directory that mkfs makes in the root of a file system.
 const OF_MKFS: &str = "lost+found";
 
-/// Returns whether the image `path`, created by an earlier part of a run, holds only what senesce wrote: a file system
-/// with its marker or without files, or what mkfs left when it was killed. Another program may have written into the same
-/// file since then. An image that cannot be examined counts as written by others.
-pub fn holds_only_ours(path: &Path) -> bool {
-    is_just_made(path) || has_our_file_system(path).unwrap_or(false)
+/// Returns whether the image `path`, created by an earlier part of the run with the identity `run`, holds only what this run
+/// wrote: a file system with a marker that does not name another aging, or without files, or what mkfs left when it was
+/// killed. Another program may have written into the same file since then. An image that cannot be examined counts as
+/// written by others.
+pub fn holds_only_ours(path: &Path, run: &str) -> bool {
+    is_just_made(path) || has_our_file_system(path, run).unwrap_or(false)
 }
 
 fn is_just_made(path: &Path) -> bool {
@@ -26,11 +27,16 @@ fn is_just_made(path: &Path) -> bool {
     lasted.is_some_and(|lasted| lasted < MKFS_ENDS_WITHIN)
 }
 
-fn has_our_file_system(path: &Path) -> Result<bool, TargetError> {
+fn has_our_file_system(path: &Path, run: &str) -> Result<bool, TargetError> {
     let image = TargetSpec::Image { path: path.into(), size: None };
     let mounted = visit(&image, &OpenOptions::inspect())?;
     let root = mounted.mount_point();
-    let is_ours = marked_as(root)? != MarkedAs::Missing || is_empty(root)?;
+    let is_ours = match marked_as(root)? {
+        // The marker has the first digits of the identity.
+        MarkedAs::Aging(named) => run.starts_with(&named),
+        MarkedAs::Unnamed | MarkedAs::Unwritten => true,
+        MarkedAs::Missing => is_empty(root)?,
+    };
     mounted.close()?;
     Ok(is_ours)
 }

@@ -37,7 +37,7 @@ pub(super) fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> 
         ));
     }
     if found.is_continued && found.layout.is_some_and(|examined| examined.digest.is_some()) {
-        caveats.push("the run was resumed: an uninterrupted run of this plan has another layout digest".into());
+        caveats.push("the run was resumed: an uninterrupted run of this plan can have another layout digest".into());
     }
     if let Some(examined) = found.layout.filter(|examined| !examined.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", examined.problem.lines().next().unwrap_or_default()));

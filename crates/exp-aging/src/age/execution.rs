@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct Execution<'a> {
     pub course: &'a ExtendedSpec,
-    /// How to compare the files of an earlier part, which may be ahead of its checkpoint; `None`: there is none.
+    /// How to compare the files of an earlier part, which may be ahead of its checkpoint; `None`: no earlier part.
     pub restores: Option<FileComparison>,
     /// Operations below this one were done in earlier parts of the run.
     pub from: u64,

@@ -64,6 +64,7 @@ impl<'a> RecordedAging<'a> {
                     found.forget_the_end();
                     // The run starts from operation 0: an earlier aging in memory is lost.
                     if checkpoint.operation == 0 {
+                        found.is_continued = false;
                         found.samples.clear();
                         found.extents.clear();
                     }

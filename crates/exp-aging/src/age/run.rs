@@ -321,6 +321,8 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
             return Err(failure);
         }
     };
+    // Before the layout is examined: a later sync does not report the same failed write again.
+    target.sync()?;
     let is_whole = executed.stopped_by != "interrupt";
     let operations = executed.measures.operations;
     context.record_now(Event::Executed(Box::new(executed)))?;
@@ -382,12 +384,10 @@ fn report_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progre
 
 fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
     let mut warnings = target.kernel_warnings();
-    for fault in kernel_faults() {
-        // A fault that names the target is one of its warnings.
-        if !warnings.contains(&fault) {
-            warnings.push(fault);
-        }
-    }
+    // A guest's kernel begins with the run, except in a guest of several commands.
+    let recorded = |line: &String| warnings.contains(line);
+    let faults: Vec<String> = kernel_faults().into_iter().filter(|line| !recorded(line)).collect();
+    warnings.extend(faults);
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;
     Ok(warned)

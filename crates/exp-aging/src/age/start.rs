@@ -27,9 +27,7 @@ impl Start {
             return Self::default();
         }
         // A request for more leaves the target as it is, and so does opening it.
-        let request = |event: &Event| {
-            matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_) | Event::Target(_))
-        };
+        let request = |event: &Event| event.prepares() || matches!(event, Event::Replanned(_) | Event::TimeLimit(_));
         let opening = |event: &Event| request(event) || matches!(event, Event::Continued);
         let ends_closed = |skipped: &dyn Fn(&Event) -> bool| {
             let last = events.iter().rev().find(|event| !skipped(event));
@@ -39,7 +37,8 @@ impl Start {
         if spec.in_memory && !ends_closed(&opening) {
             return Self::default();
         }
-        let comparison = match spec.in_memory || ends_closed(&request) {
+        let had_warnings = events.iter().any(|event| matches!(event, Event::KernelWarning(_)));
+        let comparison = match !had_warnings && (spec.in_memory || ends_closed(&request)) {
             true => FileComparison::Size,
             false => FileComparison::Content,
         };
@@ -71,6 +70,7 @@ mod tests {
         let executed = tests::executed("interrupt", 0);
         let more_time = Event::TimeLimit(TimeLimit { max_seconds: None });
         let closed = Event::Closed(700);
+        let warning = Event::KernelWarning("I/O error, dev loop0".into());
         let of = |target: &str, in_memory, events: &[&Event]| {
             let spec = AgeSpec { target: Some(target.parse().unwrap()), in_memory, ..age_spec(Data::Write, None) };
             let start = Start::after(&spec, events);
@@ -82,6 +82,7 @@ mod tests {
             (vec![&checkpoint, &executed], Some(FileComparison::Content), None),
             (vec![&checkpoint, &executed, &closed], Some(FileComparison::Size), Some(FileComparison::Size)),
             (vec![&checkpoint, &closed, &more_time], Some(FileComparison::Size), Some(FileComparison::Size)),
+            (vec![&checkpoint, &warning, &closed], Some(FileComparison::Content), Some(FileComparison::Content)),
             // The target was mounted again, and the part that did so was killed.
             (vec![&checkpoint, &closed, &Event::Continued], Some(FileComparison::Content), Some(FileComparison::Size)),
         ];

@@ -19,7 +19,7 @@ use crate::tree::Tree;
 use ranks::RankRepetitions;
 use senesce_cluster::{Cluster, Member};
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Measurement, Plan, Seed};
-use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, interrupted};
+use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, interrupted};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TargetIdentity, TraceSession};
 use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
 use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, FinishedBench, Options, Repetition, Workload};
@@ -88,6 +88,7 @@ pub enum Bench {
 
 impl Run for Bench {
     const KIND: &'static str = "bench";
+    const SPECIAL: Special<Self> = Special { prepares: |event| matches!(event, Event::Target(_)), ..Special::NONE };
     type Spec = Spec;
     type Event = Event;
     type Step = u64;

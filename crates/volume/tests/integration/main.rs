@@ -9,6 +9,7 @@ mod custom;
 mod guard;
 mod other_targets;
 mod overlays;
+mod own_image;
 mod planted;
 mod private_files;
 mod proven_rollback;

@@ -3,8 +3,7 @@
 use crate::common::*;
 use senesce_core::failure::ExitCode;
 use senesce_volume::{
-    ClaimedDevice, FileSystem, LoopDevice, MARKER, OpenOptions, Remounted, TargetError, TargetSpec, holds_only_ours,
-    open, visit,
+    ClaimedDevice, FileSystem, LoopDevice, MARKER, OpenOptions, Remounted, TargetError, TargetSpec, open, visit,
 };
 use std::fs;
 use std::path::Path;
@@ -64,40 +63,6 @@ fn an_image_in_use_or_not_ours_is_refused_and_not_altered() {
     for options in [OpenOptions::existing(), OpenOptions::default()] {
         open(&spec, &erasing(&path, options)).unwrap().close().unwrap();
     }
-}
-
-/// Moves the time of the last write away from that of the creation.
-fn written_a_minute_later(path: &Path) {
-    let file = fs::File::options().write(true).open(path).unwrap();
-    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
-}
-
-#[test]
-#[ignore = "needs loop devices"]
-fn image_that_another_program_overwrote_is_not_ours() {
-    let (_directory, path) = image_path();
-    let spec = image(&path, "32M");
-    let options = || OpenOptions::fresh(FileSystem::Ext4);
-    open(&spec, &options()).unwrap().close().unwrap();
-    assert!(holds_only_ours(&path), "mkfs may have been killed");
-    written_a_minute_later(&path);
-    assert!(holds_only_ours(&path));
-
-    let target = open(&spec, &erasing(&path, options())).unwrap();
-    fs::remove_file(target.mount_point().join(MARKER)).unwrap();
-    target.close().unwrap();
-    written_a_minute_later(&path);
-    assert!(holds_only_ours(&path), "a kill came before the marker was written");
-
-    let target = open(&spec, &erasing(&path, options())).unwrap();
-    fs::remove_file(target.mount_point().join(MARKER)).unwrap();
-    fs::write(target.mount_point().join("thesis.txt"), "precious").unwrap();
-    target.close().unwrap();
-    written_a_minute_later(&path);
-    assert!(!holds_only_ours(&path) && !holds_only_ours(&path.with_extension("missing")));
-    fs::write(&path, vec![7; 32 << 20]).unwrap();
-    written_a_minute_later(&path);
-    assert!(!holds_only_ours(&path));
 }
 
 #[test]
