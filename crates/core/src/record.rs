@@ -1,7 +1,7 @@
 //! The run directory: append-only while running, readable anywhere afterwards.
 //!
-//! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete), `log`,
-//! `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY,
+//! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete), `lock`.
+//! A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY,
 //! continued from the crc of the line before: no line can be removed, moved or repeated. BODY is
 //! `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have `"more":true` in
 //! BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step. The first event is the identity
@@ -348,10 +348,6 @@ impl Witness {
     pub fn append(&self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
         self.events.append_last(body(self.started, kind, data))
     }
-}
-
-fn damaged_environment(path: &Path, error: &serde_json::Error) -> RecordError {
-    RecordError::NotARun { path: path.into(), missing: format!("env.json ({error})") }
 }
 
 fn pretty(value: &impl Serialize) -> Vec<u8> {

@@ -67,6 +67,7 @@ impl RemovableRun {
         }
         match Overview::read(path) {
             Ok(_) => {}
+            Err(error) if error.is_damage() => {}
             // Of another version, whose plan this one cannot read.
             Err(RecordError::OtherFormat { found, .. }) if found.parse::<u32>().is_ok() => {}
             Err(error) => {

@@ -5,7 +5,7 @@ use super::events_file::{EventsFile, Tail};
 use super::files::ENVIRONMENT;
 use super::identity::{self, FileSums, sum};
 use super::lines::{body, signed};
-use super::{Record, RunDirectory, damaged_environment, overview, pretty};
+use super::{Record, RunDirectory, overview, pretty};
 use crate::environment::Environment;
 use std::time::SystemTime;
 
@@ -13,17 +13,16 @@ impl RunDirectory {
     /// Adds facts to `env.json`, such as those of the target.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] if the existing facts are invalid, [`RecordError::Altered`] if senesce did not write them; those of
-    /// reading them; as [`Self::append`] and [`super::write_atomically`].
+    /// [`RecordError::Altered`] if senesce did not write the existing facts; those of reading them; as [`Self::append`] and [`super::write_atomically`].
     pub fn add_environment(&mut self, environment: &Environment) -> Result<(), RecordError> {
         let text = overview::read_file(&self.place.within()?, &self.path, ENVIRONMENT)?;
         let text = text.map_err(io_error("read", &self.path.join(ENVIRONMENT)))?;
-        let mut all: Environment =
-            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
-        all.0.extend(environment.0.clone());
-        let (before, new) = (sum(&text), pretty(&all));
-        let plan = self.identity.plan.clone();
+        let (plan, before) = (self.identity.plan.clone(), sum(&text));
         self.identity.check(&FileSums { plan, environment: before.clone() }, &self.path)?;
+        let altered = |_| RecordError::Altered { path: self.path.join(ENVIRONMENT) };
+        let mut all: Environment = serde_json::from_slice(&text).map_err(altered)?;
+        all.0.extend(environment.0.clone());
+        let new = pretty(&all);
         if sum(&new) == before {
             return Ok(());
         }

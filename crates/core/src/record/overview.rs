@@ -35,23 +35,24 @@ impl Overview {
     pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<(Self, FileSums), RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
         let read = |name: &str| read_file(folder, path, name);
+        let altered = |name: &str| RecordError::Altered { path: path.join(name) };
         let unreadable = |name: &str, called: &str, error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => read_error("read", &path.join(name))(error),
+            // A run writes it before its plan.
+            io::ErrorKind::NotFound if name == ENVIRONMENT => altered(name),
             _ => not_a_run(unread(called, &error)),
         };
         let needed = |name: &str, called: &str| read(name)?.map_err(|error| unreadable(name, called, error));
-        let text =
-            |name: &str, called: &str| String::from_utf8(needed(name, called)?).map_err(|_| not_a_run(called.into()));
-        let format = text(files::FORMAT, FIRST)?;
+        let format = String::from_utf8(needed(files::FORMAT, FIRST)?).map_err(|_| not_a_run(FIRST.into()))?;
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
         }
-        let words = text(PLAN, PLAN)?;
-        let plan = toml::from_str(&words).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
+        let words = needed(PLAN, PLAN)?;
+        let plan = toml::from_slice(&words).map_err(|_| altered(PLAN))?;
         // Without it, times of an emulator would pass as those of a machine.
         let text = needed(ENVIRONMENT, ENVIRONMENT)?;
-        let files = FileSums { plan: sum(words.as_bytes()), environment: sum(&text) };
-        let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
+        let files = FileSums { plan: sum(&words), environment: sum(&text) };
+        let environment = serde_json::from_slice(&text).map_err(|_| altered(ENVIRONMENT))?;
         let summary = match read(SUMMARY)? {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn run_older_than_its_baseline_gives_a_caveat() {
         let entry = |date: Option<&str>| {
-            let unread = ListedRun::unreadable(Path::new("no such run"), String::new());
+            let unread = ListedRun::without_values(Path::new("no such run"), State::Unreadable, String::new());
             ListedRun { date: date.map(str::to_string), ..unread }
         };
         let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];

@@ -239,7 +239,7 @@ mod tests {
             date,
             kind: text("fio"),
             state,
-            ..ListedRun::unreadable(Path::new("no such run"), String::new())
+            ..ListedRun::without_values(Path::new("no such run"), State::Unreadable, String::new())
         }
     }
 

@@ -100,21 +100,20 @@ impl ListedRun {
     fn head(run: &Path) -> Self {
         match Overview::read(run) {
             Ok(found) => Self::known(found),
-            Err(error) => Self::unreadable(run, without_hint(&error)),
+            Err(error) => Self::without_values(run, state_of(&error), without_hint(&error)),
         }
     }
 
     /// Reads the events. Returns the run and its values.
     fn with_events(self, registry: &Registry, use_of_values: Values) -> (Self, MeasuredRun) {
-        if self.state == State::Unreadable {
+        if matches!(self.state, State::Unreadable | State::Damaged) {
             let why = self.verdict.clone();
             return (self, Err(why));
         }
         let failed = |found: Self, state: State, why: String| (Self { state, verdict: why.clone(), ..found }, Err(why));
         let record = match Record::open(&self.run) {
             Ok(record) => record,
-            Err(error) if error.is_damage() => return failed(self, State::Damaged, without_hint(&error)),
-            Err(error) => return failed(self, State::Unreadable, without_hint(&error)),
+            Err(error) => return failed(self, state_of(&error), without_hint(&error)),
         };
         match values(registry, &record) {
             Ok(values) => {
@@ -158,11 +157,10 @@ impl ListedRun {
         }
     }
 
-    fn unreadable(run: &Path, why: String) -> Self {
+    fn without_values(run: &Path, state: State, why: String) -> Self {
         let run = run.to_path_buf();
         let (date, date_from, host, guest, label, commit, kernel, kind) = Default::default();
         let (setting, seed, version, command) = Default::default();
-        let (state, verdict) = (State::Unreadable, why);
         Self {
             run,
             date,
@@ -177,7 +175,7 @@ impl ListedRun {
             seed,
             version,
             state,
-            verdict,
+            verdict: why,
             command,
             identity: Identity::default(),
         }
@@ -310,6 +308,10 @@ fn values(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, (Sta
         }
         read => Ok(read.unwrap_or_default()),
     }
+}
+
+fn state_of(error: &RecordError) -> State {
+    if error.is_damage() { State::Damaged } else { State::Unreadable }
 }
 
 /// Returns the state of a record whose values cannot be read. A denied permission does not make it damaged.
