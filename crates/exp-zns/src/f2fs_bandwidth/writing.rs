@@ -42,8 +42,7 @@ pub(crate) fn write_on(
     let outcome = overwrite((name, repeat), &target, size, spec, context);
     let outcome = outcome.and_then(|measured| {
         let Some(recording) = recording else { return Ok(()) };
-        let save = &mut |file: &str, bytes: &[u8]| context.write_file(file, bytes);
-        let traced = recording.stop(&format!("{name}-{repeat}"), measured, save)?;
+        let traced = recording.stop(context, &format!("{name}-{repeat}"), measured)?;
         context.record(Event::Speed(HostSpeed::of_overwriting(MachineRole::Guest)?));
         context.record(Event::Recorded(Recorded { drive: name.into(), repeat, traced }));
         Ok(())

@@ -1,6 +1,7 @@
 //! Records block traces of the guest's drives, and the zones before and after.
 
 use senesce_core::{ExitCode, Failure};
+use senesce_runner::{Context, Run};
 use senesce_volume::{BlockDevice, TraceSession};
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, ZoneInfo};
@@ -89,9 +90,6 @@ pub(crate) struct Recording {
     sessions: Vec<(Role, BlockDevice, TraceSession, Option<Survey>)>,
 }
 
-/// Stores a file of the record by its name.
-type SaveFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<(), Failure>;
-
 impl Recording {
     pub(crate) fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
         let start = |(role, path): &(Role, PathBuf)| {
@@ -103,9 +101,14 @@ impl Recording {
         Ok(Self { sessions: drives.iter().map(start).collect::<Result<_, Failure>>()? })
     }
 
-    /// Stops the recording and saves the requests as files `NAME-ROLE.blocks`. Sync all writes first. `measured` is the
-    /// start and end of the measurement ([`now_ns`]).
-    pub(crate) fn stop(self, name: &str, measured: (u64, u64), save: SaveFile<'_>) -> Result<TracedDrives, Failure> {
+    /// Stops the recording and writes the requests to files `NAME-ROLE.blocks` of the record. Sync all writes first.
+    /// `measured` is the start and end of the measurement ([`now_ns`]).
+    pub(crate) fn stop<R: Run>(
+        self,
+        context: &mut Context<'_, R>,
+        name: &str,
+        measured: (u64, u64),
+    ) -> Result<TracedDrives, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {
             let (start_ns, bytes) = (session.start_ns(), device.size().0);
@@ -113,7 +116,7 @@ impl Recording {
             let trace = session.stop()?;
             let after = (role == Role::Zoned).then(|| survey(device.path())).transpose()?;
             let file = format!("{name}-{}.blocks", role.word());
-            save(&file, &trace.to_bytes())?;
+            context.write_file(&file, &trace.to_bytes())?;
             let zones = survey_before.zip(after).map(|(before, after)| Zones {
                 geometry: before.geometry,
                 before: pointers(&before.zones),

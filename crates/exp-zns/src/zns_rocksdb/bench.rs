@@ -105,8 +105,7 @@ fn measure(
     // Excludes opening the database before the benchmark and the statistics after it.
     let measured = (told_ns.saturating_sub((throughput.seconds * 1e9) as u64), told_ns);
     let file = format!("{setup}-{name}-{repeat}");
-    let save = &mut |name: &str, bytes: &[u8]| context.write_file(name, bytes);
-    let traced = recording.map(|recording| recording.stop(&file, measured, save)).transpose()?;
+    let traced = recording.map(|recording| recording.stop(context, &file, measured)).transpose()?;
     let drive_bytes = place.bytes_written()? - before;
     let writes = output::percentiles(&text, "rocksdb.db.write.micros");
     let written =
