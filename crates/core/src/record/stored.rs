@@ -3,7 +3,7 @@
 use super::error::RecordError;
 use super::events_file::Tail;
 use super::files::{ENVIRONMENT, EVENTS, SUMMARY};
-use super::identity::{FileSums, Identity, Sum, sum};
+use super::identity::{FileSums, Identity, sum};
 use super::lines::{Lines, read_events};
 use super::overview::{self, Overview};
 use super::side_files::SideFiles;
@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 /// Maximum number of reads while a running run replaces its environment.
 const MOST_READS: usize = 20;
 
-/// Reads again while the record seems damaged, unless `environment` was the same before and after the last read.
-fn read_stable<T>(
+/// Reads again while the record seems damaged, unless `state` was the same before and after the last read.
+fn read_stable<T, S: PartialEq>(
     mut read: impl FnMut() -> Result<T, RecordError>,
-    mut environment: impl FnMut() -> Option<Sum>,
+    mut state: impl FnMut() -> S,
 ) -> Result<T, RecordError> {
     let (mut found, mut before) = (read(), None);
     for _ in 1..MOST_READS {
         if !found.as_ref().is_err_and(RecordError::is_damage) {
             break;
         }
-        let now = Some(environment());
+        let now = Some(state());
         if before == now {
             break;
         }
@@ -69,7 +69,9 @@ impl Record {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = overview::open(path)?;
         let environment = || overview::read_file(&folder, path, ENVIRONMENT).ok()?.ok().map(|text| sum(&text));
-        read_stable(|| Self::read_in(&folder, path), environment)
+        // The writer of a record replaces other files between two events.
+        let events = || folder.file(Path::new(EVENTS)).and_then(|file| file.metadata()).map_or(0, |found| found.len());
+        read_stable(|| Self::read_in(&folder, path), || (environment(), events()))
     }
 
     pub(super) fn read_in(folder: &InputFolder, path: &Path) -> Result<Self, RecordError> {
