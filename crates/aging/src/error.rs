@@ -17,6 +17,8 @@ pub enum AgingError {
     Io(#[from] IoFailure),
     #[error("{0}")]
     Target(String),
+    #[error("interrupted while comparing files with the record")]
+    Interrupted,
 }
 
 impl AgingError {
@@ -50,6 +52,7 @@ impl Classify for AgingError {
         match self {
             Self::Profile { .. } | Self::Plan(_) | Self::TooSmall { .. } => ExitCode::Usage,
             Self::Io(_) | Self::Target(_) => ExitCode::RunFailed,
+            Self::Interrupted => ExitCode::Interrupted,
         }
     }
 }

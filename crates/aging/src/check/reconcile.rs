@@ -9,7 +9,7 @@ use crate::planner::{File, Planner};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Work to restore a recorded state of a directory.
@@ -45,7 +45,7 @@ pub fn reconcile(
     shard: Option<Shard>,
     comparison: FileComparison,
 ) -> Result<Reconciliation, AgingError> {
-    clear(planner, backend, shard, comparison)?.restore(planner, backend)
+    clear(planner, backend, shard, comparison, &mut |_| ControlFlow::Continue(()))?.restore(planner, backend)
 }
 
 #[derive(Debug)]
@@ -58,13 +58,15 @@ pub struct PartialReconciliation {
 /// creates no file before all extra files are gone, so it needs no more space than the plan.
 ///
 /// # Errors
-/// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected, read or deleted. The
-/// same call continues after a failure.
+/// [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected, read or deleted;
+/// [`AgingError::Interrupted`] if `after_file`, which gets the bytes of each compared file, breaks. The same call continues
+/// after a failure.
 pub fn clear(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
     shard: Option<Shard>,
     comparison: FileComparison,
+    after_file: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<PartialReconciliation, AgingError> {
     backend.prepare()?;
     let content =
@@ -100,6 +102,9 @@ pub fn clear(
                 hand.delete(&file)?;
                 cleared.missing.push(place as u32);
                 cleared.done.repaired += 1;
+            }
+            if content.is_some() && after_file(file.size).is_break() {
+                return Err(AgingError::Interrupted);
             }
         }
     }

@@ -9,7 +9,7 @@ use senesce_aging::plan::file_name;
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
     AgingError, AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, File, FileComparison, Interleaved, Limit,
-    NullTarget, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
+    NullTarget, PlanSpec, Planner, Profile, Shard, Stop, Truncate, clear, execute, execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -176,6 +176,12 @@ fn lost_content_of_the_right_size_is_found_by_reading() {
     assert_eq!(repaired(FileComparison::Content), 1);
     is_good(&planner, &room, Data::Write);
     assert_eq!(repaired(FileComparison::Content), 0);
+    let mut compared = 0;
+    let stopped = clear(&planner, &backend, None, FileComparison::Content, &mut |bytes| {
+        compared += bytes;
+        ControlFlow::Break(())
+    });
+    assert!(matches!(stopped, Err(AgingError::Interrupted)) && compared <= victim.file.size, "after one file");
 }
 
 #[test]

@@ -146,11 +146,7 @@ fn play(
     let mut own = Own::new(execution.course, spec.shard(), execution.from)?;
     let backends = own.backends(root, spec.data, spec.writers);
     if let Some(comparison) = execution.restores {
-        if comparison == FileComparison::Content {
-            context.progress.phase("comparing files with the record", 0, "");
-        }
-        let cleared = own.clear(&backends, comparison)?;
-        let done = own.restore(&backends, cleared)?;
+        let done = own.reconcile(&backends, comparison, (context.progress, context.interrupt))?;
         report_repairs(&done, spec, context.progress);
         context.record_now(Event::Reconciled(done))?;
     }

@@ -57,6 +57,8 @@ pub struct Age {
     /// `None` once it is closed.
     target: Option<MountedTarget>,
     recording: Option<Recording>,
+    /// Faults of the guest's kernel before the target was opened.
+    earlier_faults: Vec<String>,
 }
 
 /// Values of the machine and of the plan. An aging that did not reach its end has no comparable values.

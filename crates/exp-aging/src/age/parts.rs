@@ -5,10 +5,12 @@ use senesce_aging::{
     AgingError, Data, DirectoryTarget, FileComparison, Interleaved, Limit, PartialReconciliation, Planner,
     Reconciliation, Shard, Summary, Tally,
 };
-use senesce_core::{Bytes, Failure, machine};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Failure, Progress, machine};
 use senesce_volume::ClaimedDirectory;
 use senesce_volume::limits::memory_left;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 pub(crate) fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
     (0..parts).filter(|part| part % ranks == rank).collect()
@@ -57,9 +59,42 @@ impl Own {
         &self,
         backends: &[DirectoryTarget<'_>],
         comparison: FileComparison,
+        after_file: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Vec<PartialReconciliation>, AgingError> {
         let parts = self.planners.iter().zip(backends);
-        parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard, comparison)).collect()
+        let clear = |((_, planner), backend): (&(u32, Planner), &DirectoryTarget<'_>)| {
+            senesce_aging::clear(planner, backend, self.shard, comparison, after_file)
+        };
+        parts.map(clear).collect()
+    }
+
+    /// Returns the bytes of all files.
+    fn bytes(&self) -> u64 {
+        let of_planner =
+            |(_, planner): &(u32, Planner)| planner.namespace().files().map(|live| live.file.size).sum::<u64>();
+        self.planners.iter().map(of_planner).sum()
+    }
+
+    /// Brings the directories to the recorded state.
+    ///
+    /// # Errors
+    /// As [`senesce_aging::reconcile`]; an interrupt, between two files whose contents are compared.
+    pub(crate) fn reconcile(
+        &self,
+        backends: &[DirectoryTarget<'_>],
+        comparison: FileComparison,
+        (progress, interrupt): (&dyn Progress, &Interrupt),
+    ) -> Result<Reconciliation, AgingError> {
+        if comparison == FileComparison::Content {
+            progress.phase("comparing files with the record", self.bytes() >> 20, "MiB");
+        }
+        let mut compared = 0;
+        let cleared = self.clear(backends, comparison, &mut |bytes| {
+            compared += bytes;
+            progress.position(compared >> 20, "");
+            if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.restore(backends, cleared)
     }
 
     pub(crate) fn restore(

@@ -277,7 +277,7 @@ fn make_ready(
     }
     cluster.barrier()?;
     if let Some(comparison) = assignment.restores {
-        let cleared = own.clear(backends, comparison)?;
+        let cleared = own.clear(backends, comparison, &mut |_| ControlFlow::Continue(()))?;
         // Files removed by other ranks may free the space for files missing here.
         cluster.barrier()?;
         own.restore(backends, cleared)?;

@@ -160,6 +160,7 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
         true => RecordedTarget::in_record(context.recorded()).and_then(|known| known.identity.clone()),
         false => own_target::new_identity(&course.spec, context.identity()),
     };
+    let earlier_faults = kernel_faults();
     let target = open_own(&course.spec, start.continues, identity.clone(), context)?;
     let new_target = match start.continues {
         true => RecordedTarget::moved(&target, context.recorded(), context.path()),
@@ -175,7 +176,7 @@ pub(crate) fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Ag
         context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
     }
     let recording = course.spec.record_order.then(|| Recording::begin(&target, earlier)).transpose()?;
-    Ok(Age { course, start, new_target, target: Some(target), recording })
+    Ok(Age { course, start, new_target, target: Some(target), recording, earlier_faults })
 }
 
 /// Returns the write order recorded by an earlier part of the run; incomplete if a part was killed.
@@ -317,7 +318,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
     let executed = match executed {
         Ok(executed) => executed,
         Err(failure) => {
-            record_kernel_warnings(target, context)?;
+            record_kernel_warnings(target, &age.earlier_faults, context)?;
             return Err(failure);
         }
     };
@@ -337,7 +338,7 @@ pub(crate) fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), F
         let read = super::measured::read(target, context)?;
         context.record_now(Event::MeasuredRead(Box::new(read)))?;
     }
-    let warned = record_kernel_warnings(target, context)?;
+    let warned = record_kernel_warnings(target, &age.earlier_faults, context)?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     context.progress.phase("writing back", 0, "");
     if let Some(target) = age.target.take() {
@@ -382,11 +383,14 @@ fn report_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progre
     }
 }
 
-fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
+fn record_kernel_warnings(
+    target: &MountedTarget,
+    earlier_faults: &[String],
+    context: &mut Context<'_, Age>,
+) -> Result<bool, Failure> {
     let mut warnings = target.kernel_warnings();
-    // A guest's kernel begins with the run, except in a guest of several commands.
-    let recorded = |line: &String| warnings.contains(line);
-    let faults: Vec<String> = kernel_faults().into_iter().filter(|line| !recorded(line)).collect();
+    let is_new = |line: &String| !warnings.contains(line) && !earlier_faults.contains(line);
+    let faults: Vec<String> = kernel_faults().into_iter().filter(is_new).collect();
     warnings.extend(faults);
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;
