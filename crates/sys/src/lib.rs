@@ -29,6 +29,7 @@ pub mod processes;
 pub mod signal;
 pub mod usage;
 pub mod xfs;
+pub mod zeros;
 pub mod zones;
 
 /// The kernel's error without context, which the caller adds.

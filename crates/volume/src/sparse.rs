@@ -4,6 +4,7 @@ use crate::error::TargetError;
 use crate::signature::is_zero;
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 use rustix::io::Errno;
+use senesce_sys::zeros;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -143,7 +144,7 @@ pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<us
         return std::iter::once(0..buffer.len()).collect();
     }
     let mut found: Vec<std::ops::Range<usize>> = Vec::new();
-    for (index, block) in buffer.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
+    for (index, block) in buffer.chunks(4096).enumerate().filter(|(_, block)| !zeros::is_zero(block)) {
         let (start, end) = (index * 4096, index * 4096 + block.len());
         match found.last_mut() {
             Some(last) if last.end == start => last.end = end,

@@ -6,6 +6,7 @@ use senesce_core::environment::USE_SUDO;
 use senesce_layout::ShownDirectory;
 use senesce_layout::btrfs_chunks::{self, Chunk};
 use senesce_layout::shown_directory::visible_mounts;
+use senesce_sys::zeros::is_zero;
 use senesce_volume::file_system::TwinBy;
 use senesce_volume::guard::MountLine;
 use senesce_volume::{
@@ -349,7 +350,7 @@ fn copy_range(
     while at < end {
         let part = &mut buffer[..(end - at).min(1 << 20) as usize];
         from.read_exact_at(part, at).map_err(PrognosisError::io("read", &source.path))?;
-        for (index, block) in part.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
+        for (index, block) in part.chunks(4096).enumerate().filter(|(_, block)| !is_zero(block)) {
             to.write_all_at(block, at + index as u64 * 4096).map_err(PrognosisError::io("write", image))?;
         }
         at += part.len() as u64;

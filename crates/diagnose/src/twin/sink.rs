@@ -5,6 +5,7 @@ use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
     OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
+use senesce_sys::zeros::is_zero;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -110,7 +111,7 @@ impl Store {
     ) -> io::Result<()> {
         let block = at / BLOCK;
         let before = Self::place(places, block);
-        let zero = part.iter().all(|byte| *byte == 0);
+        let zero = is_zero(part);
         let whole = part.len() as u64 == BLOCK;
         let after = match (zero, whole, before) {
             (true, true, _) | (true, false, BlockIn::Zero) => BlockIn::Zero,

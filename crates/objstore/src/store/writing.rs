@@ -2,6 +2,7 @@
 
 use super::snapshot::{Hole, data_bytes};
 use senesce_core::failure::errno_message;
+use senesce_sys::zeros::is_zero;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -79,10 +80,6 @@ impl<'a> SparseWriter<'a> {
         file.set_len(size).map_err(|error| errno_message(&error))?;
         Ok(size)
     }
-}
-
-fn is_zero(data: &[u8]) -> bool {
-    data.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod zfs;
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
 use magics::{END_MAGICS, Magic, magics};
+use senesce_sys::zeros;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -80,7 +81,7 @@ const PARTITION_HEAD: usize = 260 * 1024;
 
 fn magic_of_partition(file: &File, start: u64, path: &Path) -> Result<Option<&'static str>, TargetError> {
     let head = read_at(file, start, PARTITION_HEAD, path)?;
-    if head.iter().all(|byte| *byte == 0) {
+    if zeros::is_zero(&head) {
         return Ok(None);
     }
     let is_there = |(_, offset, magic): &Magic| {
@@ -173,7 +174,7 @@ pub(crate) fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<
         if read == 0 {
             break;
         }
-        if buffer[..read].iter().any(|byte| *byte != 0) {
+        if !zeros::is_zero(&buffer[..read]) {
             return Ok(false);
         }
         offset += read as u64;

@@ -4,6 +4,7 @@ use crate::error::TargetError;
 use crate::image_file::replace;
 use crate::sparse::{NamedFile, Range, data_ranges};
 use rayon::prelude::*;
+use senesce_sys::zeros::is_zero;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -98,11 +99,6 @@ impl Digests {
             )),
         }
     }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::noise::is_noise;
 use crate::geometry::{ZoneInfo, ZoneState};
+use senesce_sys::zeros::is_zero;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -101,10 +102,6 @@ fn ends_in_zeros(zone: &ZoneInfo, mut read: impl FnMut(u64) -> io::Result<Vec<u8
         }
     }
     Ok(true)
-}
-
-fn is_zero(content: &[u8]) -> bool {
-    content.iter().all(|byte| *byte == 0)
 }
 
 /// Samples zones at equal distances among the written ones, including the first and the last.
