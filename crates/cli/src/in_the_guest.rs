@@ -23,7 +23,7 @@ use senesce_volume::TargetSpec;
 pub(crate) use shares::Shares;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Runs the arguments of this process, without `--vm` (which may be `given`), in a guest. Files below `--out` or
 /// `./senesce-runs` stay on the host.
@@ -56,7 +56,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, given: bool, session: &Session) -
         },
         command,
         shares: shares.folders.clone(),
-        time_limit: None,
+        time_limit: aging.as_ref().and_then(Aging::time_limit),
         columns: terminal_width(),
     };
     session.clear();
@@ -122,13 +122,23 @@ fn is_demo_of_an_image(verb: &str, arguments: &ArgMatches) -> bool {
 #[derive(Debug)]
 struct Aging {
     spec: AgeSpec,
+    is_continued: bool,
     /// It continues a run of virtual time.
     is_virtual: bool,
 }
 
+/// Time for the boot, and for the layout and its costs after the last operation, which `--max-time` does not limit.
+const AFTER_MAX_TIME: Duration = Duration::from_secs(600);
+
 impl Aging {
     fn needs_virtual_time(&self) -> bool {
         self.spec.time_scale.is_some() || self.is_virtual
+    }
+
+    /// Returns the time after which a guest that ignores `--max-time` must hang. A continued run may first compare all contents.
+    fn time_limit(&self) -> Option<Duration> {
+        let most = self.spec.limits.max_time().filter(|_| !self.is_continued)?;
+        Some(most + AFTER_MAX_TIME.max(most))
     }
 }
 
@@ -137,7 +147,9 @@ fn aging(verb: &str, arguments: &ArgMatches) -> Option<Aging> {
     if verb != "age" || is_set("plan_only") || is_set("dry_run") {
         return None;
     }
-    let (spec, is_virtual) = match arguments.get_one::<PathBuf>("resume") {
+    let resumed = arguments.get_one::<PathBuf>("resume");
+    let is_continued = resumed.is_some();
+    let (spec, is_virtual) = match resumed {
         // A path without an aging is reported by the verb.
         Some(run) => (spec_of_run(run).ok()?, Record::open(run).ok()?.environment.has_virtual_clock()),
         None => {
@@ -146,7 +158,7 @@ fn aging(verb: &str, arguments: &ArgMatches) -> Option<Aging> {
         }
     };
     let makes = matches!(spec.target, Some(TargetSpec::Image { .. } | TargetSpec::Memory { .. }));
-    makes.then_some(Aging { spec, is_virtual })
+    makes.then_some(Aging { spec, is_continued, is_virtual })
 }
 
 fn image(aging: &Aging) -> Option<&Path> {

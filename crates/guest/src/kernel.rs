@@ -140,14 +140,19 @@ pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, G
         Some(wanted) if !names.is_empty() => {
             GuestError::Usage(format!("kernel {wanted} not found in the cache; available: {}", names.join(", ")))
         }
-        _ => GuestError::Missing {
-            what: "the guest has no kernel yet".into(),
-            remedy: match engine {
-                Some(Engine::Qemu) => "senesce vm setup --engine qemu".into(),
-                _ => VIRTUAL_TIME_ADVICE.into(),
-            },
-        },
+        _ => without_kernel(engine),
     })
+}
+
+fn without_kernel(engine: Option<Engine>) -> GuestError {
+    let what = "the guest has no kernel yet".into();
+    match (engine, crate::uml::check_processor()) {
+        (Some(Engine::Uml), Err(error)) => error,
+        (None, Ok(())) | (Some(Engine::Uml), Ok(())) => {
+            GuestError::Missing { what, remedy: VIRTUAL_TIME_ADVICE.into() }
+        }
+        _ => GuestError::Missing { what, remedy: "senesce vm setup --engine qemu".into() },
+    }
 }
 
 /// Returns whether a kernel has this name or belongs to this series.

@@ -168,7 +168,11 @@ impl WatchedGuest<'_> {
         };
         if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), || self.waited())) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
-            return ended(GuestEnd::TimeLimit, what, "give it more time with --time-limit");
+            return ended(
+                GuestEnd::TimeLimit,
+                what,
+                "give it more time with --time-limit of vm run, or --max-time of age",
+            );
         }
         if self.boot_seconds.is_some() {
             return Ok(());

@@ -95,7 +95,7 @@ impl Limits {
         })
     }
 
-    pub(crate) fn max_time(&self) -> Option<Duration> {
+    pub fn max_time(&self) -> Option<Duration> {
         self.max_seconds.map(Duration::from_secs_f64)
     }
 

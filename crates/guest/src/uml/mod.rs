@@ -85,8 +85,12 @@ pub(crate) fn readable_directory(directory: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// The processor is not one of x86-64.
-fn check_processor() -> Result<(), GuestError> {
-    if cfg!(target_arch = "x86_64") {
+pub(crate) fn check_processor() -> Result<(), GuestError> {
+    check_architecture(std::env::consts::ARCH)
+}
+
+fn check_architecture(name: &str) -> Result<(), GuestError> {
+    if name == "x86_64" {
         return Ok(());
     }
     Err(GuestError::Missing {
@@ -178,6 +182,7 @@ impl UmlMachine<'_> {
             "con0=null,fd:1".into(),
             "ssl=null".into(),
             "panic=-1".into(),
+            "sysctl.kernel.hung_task_panic=1".into(),
             "quiet".into(),
         ];
         if self.method == Method::Landlock {
@@ -217,6 +222,13 @@ mod tests {
         for part in [&reasons[0], &reasons[1], "max_user_namespaces", "Linux 6.7"] {
             assert!(refused.to_string().contains(part), "{refused}");
         }
+    }
+
+    #[test]
+    fn other_processors_are_referred_to_qemu() {
+        assert!(check_architecture("x86_64").is_ok());
+        let Err(GuestError::Missing { remedy, .. }) = check_architecture("aarch64") else { panic!("accepted") };
+        assert!(remedy.ends_with("--engine qemu"), "{remedy}");
     }
 
     #[test]

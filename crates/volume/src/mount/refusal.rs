@@ -4,6 +4,7 @@ use crate::error::TargetError;
 use crate::file_system::FileSystem;
 use crate::loop_device::needs_root;
 use rustix::io::Errno;
+use senesce_core::machine::guest_accelerator;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -24,7 +25,12 @@ pub(super) fn of(
         (Errno::NODEV, _) if !file_system.is_in_kernel() => {
             return TargetError::missing(
                 format!("the file system {file_system} in this kernel"),
-                format!("load its module (modprobe {file_system}), use another file system or run in the guest"),
+                match guest_accelerator() {
+                    None => {
+                        format!("load its module (modprobe {file_system}), use another file system or run in the guest")
+                    }
+                    Some(_) => "use another file system, or another kernel: senesce vm list, senesce vm build".into(),
+                },
             );
         }
         (Errno::EXIST, FileSystem::Btrfs) => {
