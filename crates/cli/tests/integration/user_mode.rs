@@ -1,6 +1,7 @@
 //! Tests guests of user-mode Linux.
 
 mod built_kernels;
+mod verbs;
 
 use crate::common::{json, stderr, wait_until};
 use serde_json::Value;
@@ -109,6 +110,9 @@ fn aging_of_an_image_stays_on_the_host_with_its_layout() {
         let facts = &aged["environment"];
         assert_eq!((&aged["stopped_by"], &facts["vm.accelerator"]), (&"overwrites".into(), &"uml".into()));
         assert_eq!(facts["vm.confinement"], method);
+        let known = json(&senesce(folder.path(), &["vm", "list", "--json"]));
+        let releases: Vec<&Value> = known["kernels"].as_array().unwrap().iter().map(|one| &one["release"]).collect();
+        assert!(releases.contains(&&facts["vm.kernel"]), "{facts}");
         let seen = json(&senesce(folder.path(), &["layout", "senesce-runs/a.img", "--json"]));
         for key in ["extents", "fragmented_files", "files"] {
             assert_eq!(seen[key], aged["layout"][key], "{key}");
@@ -116,6 +120,12 @@ fn aging_of_an_image_stays_on_the_host_with_its_layout() {
         let verified = senesce(folder.path(), &["verify", "senesce-runs/a"]);
         assert!(verified.status.success(), "{host:?} {}", stderr(&verified));
     }
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
+fn other_ends_of_a_user_mode_kernel_have_their_own_status() {
+    crate::vm::other_ends_have_their_own_status("uml");
 }
 
 #[test]
@@ -252,7 +262,7 @@ fn shared_settings_of_the_host_are_not_overwritten() {
 
 /// The kernel of most distributions has no realtime devices.
 #[test]
-#[ignore = "needs the user-mode kernel, XFS"]
+#[ignore = "needs the user-mode kernel, XFS in it"]
 fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();
@@ -273,7 +283,7 @@ fn free_space_of_an_xfs_with_a_realtime_device_is_unknown() {
 
 /// The kernel of many machines has no quotas.
 #[test]
-#[ignore = "needs the user-mode kernel, XFS"]
+#[ignore = "needs the user-mode kernel, XFS in it"]
 fn quotas_end_an_aging_with_their_limit() {
     let folder = tempfile::tempdir().unwrap();
     let script = "set -e; PATH=$PATH:/sbin:/usr/sbin; cd /dev/shm; truncate -s 320M data; mkfs.xfs -q data; mkdir /mnt/x; \
@@ -291,7 +301,7 @@ fn quotas_end_an_aging_with_their_limit() {
 
 /// Many kernels have no F2FS.
 #[test]
-#[ignore = "needs the user-mode kernel, F2FS"]
+#[ignore = "needs the user-mode kernel, F2FS in it"]
 fn blocks_of_f2fs_are_free_or_of_files_directories_and_nodes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("senesce-runs")).unwrap();

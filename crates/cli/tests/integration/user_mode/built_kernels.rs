@@ -1,11 +1,12 @@
 //! Tests experiments and gates in guests of kernels that `vm build` makes.
 
 use super::senesce;
-use crate::common::{json, stderr};
+use crate::common::{interrupt, json, stderr};
 use serde_json::Value;
+use std::process::{Command, Stdio};
 
 #[test]
-#[ignore = "long: a kernel of vm build; needs the user-mode kernel"]
+#[ignore = "long: minutes; needs the user-mode kernel, a kernel of vm build"]
 fn time_scale_compares_agings_of_virtual_time() {
     let folder = tempfile::tempdir().unwrap();
     let result = json(&senesce(folder.path(), &["reproduce", "time-scale", "--scale", "smoke", "--json"]));
@@ -26,7 +27,7 @@ fn time_scale_compares_agings_of_virtual_time() {
 }
 
 #[test]
-#[ignore = "long: a kernel of vm build; needs the user-mode kernel"]
+#[ignore = "long: minutes; needs the user-mode kernel, a kernel of vm build"]
 fn kernel_and_defragmentation_experiments_use_separate_guests() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["reproduce", "kernels", "--scale", "smoke", "--kernels", "6.12", "--json", "--out", "kernels"];
@@ -51,7 +52,7 @@ fn kernel_and_defragmentation_experiments_use_separate_guests() {
 }
 
 #[test]
-#[ignore = "long: minutes, and a kernel of vm build; needs the user-mode kernel, XFS, btrfs"]
+#[ignore = "long: minutes; needs the user-mode kernel, a kernel of vm build"]
 fn virtual_time_gives_the_same_layout_again() {
     let folder = tempfile::tempdir().unwrap();
     let layout = |file_system: &str, name: &str| -> Value {
@@ -81,11 +82,41 @@ fn virtual_time_gives_the_same_layout_again() {
     }
 }
 
+#[test]
+#[ignore = "long: a minute; needs the user-mode kernel, a kernel of vm build"]
+fn ctrl_c_ends_virtual_time_and_the_run_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "age image:a.img,size=128M --overwrites 100 --time-scale 10/s --no-cost --out senesce-runs/a";
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.current_dir(folder.path()).args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    crate::common::wait_for_event(&folder.path().join("senesce-runs/a"), "sample");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let words = "age --resume senesce-runs/a --overwrites 2 --json";
+    let resumed = json(&senesce(folder.path(), &words.split(' ').collect::<Vec<_>>()));
+    assert_eq!((&resumed["stopped_by"], &resumed["timing_valid"]), (&"overwrites".into(), &true.into()));
+    let verified = senesce(folder.path(), &["--vm", "verify", "senesce-runs/a"]);
+    assert!(verified.status.success(), "{}", stderr(&verified));
+}
+
+#[test]
+#[ignore = "long: a minute; needs the user-mode kernel, a kernel of vm build"]
+fn deadlock_ends_the_guest() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "PATH=$PATH:/sbin:/usr/sbin; cd /dev/shm && truncate -s 64M image && mkfs.ext4 -q image && mkdir -p /mnt/x && \
+                  mount -o loop image /mnt/x && fsfreeze -f /mnt/x && touch /mnt/x/file";
+    let words = ["vm", "run", "--engine", "uml", "--virtual-time", "--", "sh", "-c", script];
+    let output = senesce(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(stderr(&output).contains("blocked"), "{}", stderr(&output));
+}
+
 const GATE: &str = "name = 't'\nsize = '64M'\n[gate]\npairs = 3\nmax_pairs = 3\n[aging]\nfullness = 0.5\noverwrites = 1\n\
      [[file_system]]\nname = 'a'\nkind = 'ext4'\n[[file_system]]\nname = 'b'\nkind = 'ext4'\n";
 
 #[test]
-#[ignore = "long: a minute, and a kernel of vm build; needs the user-mode kernel"]
+#[ignore = "long: a minute; needs the user-mode kernel, a kernel of vm build"]
 fn gate_detects_a_worse_variant_and_reports_failures() {
     let folder = tempfile::tempdir().unwrap();
     let gate = |variant: &str| -> (Option<i32>, Value) {
