@@ -24,8 +24,9 @@ const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
 const BETWEEN_CLOCKS: Duration = Duration::from_millis(1);
 
 /// The tick of a phase that counts only as a whole is its elapsed time divided by this number, between [`TICK`] and [`LONGEST_TICK`].
-/// A longer tick suffices later, because the tolerated loss grows with the phase. Threads are examined as often as in other phases.
-const BEATS_OF_A_WHOLE_PHASE: u32 = 500;
+/// A longer tick suffices later: half of it, the error of a stop's length, is half of the tolerated loss. Threads are examined as often as in
+/// other phases.
+const BEATS_OF_A_WHOLE_PHASE: u32 = 100;
 
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
