@@ -222,12 +222,13 @@ pub(crate) fn names_device(arguments: impl Iterator<Item = OsString>) -> bool {
     arguments.take_while(|word| word != "--").any(|word| word.as_encoded_bytes().starts_with(b"/dev/"))
 }
 
-/// Returns how to run a verb in a guest. Without a kernel, only experiments get the hint: other verbs often need the host itself.
+/// Returns how to run a verb in a guest. Without a kernel, only experiments and agings get the hint: other verbs often need the host itself.
 fn guest_hint(verb: &str, is_set_up: bool) -> Option<String> {
     match (is_set_up, verb) {
         (true, _) => Some(format!("run it in a guest: senesce --vm {verb} ...")),
-        (false, "reproduce") => {
-            Some("run it in a guest: senesce vm build 6.12, then senesce --vm reproduce ...".into())
+        (false, "reproduce") => Some("run it in a guest: senesce vm setup, then senesce --vm reproduce ...".into()),
+        (false, "age") => {
+            Some("without root, a user-mode kernel ages images: senesce vm setup, then the same command".into())
         }
         (false, _) => None,
     }
@@ -378,6 +379,6 @@ mod tests {
         assert!(guest_hint("snapshot", true).unwrap().contains("senesce --vm snapshot"));
         let hints = [false, true].map(|is_set_up| guest_hint("reproduce", is_set_up).unwrap());
         assert!(hints.iter().all(|hint| hint.contains("senesce --vm reproduce")), "{hints:?}");
-        assert_eq!(hints.map(|hint| hint.contains("vm build")), [true, false]);
+        assert_eq!(hints.map(|hint| hint.contains("vm setup")), [true, false]);
     }
 }

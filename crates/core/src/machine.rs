@@ -39,6 +39,9 @@ pub const GUEST_DATE: &str = "SENESCE_VM_DATE";
 /// Environment variable that the host sets in its guest to 128 random bits: in virtual time, a guest has none of its own.
 pub const GUEST_RANDOM: &str = "SENESCE_VM_RANDOM";
 
+/// Ways to any user-mode kernel, the fastest one first.
+pub const KERNEL_ADVICE: &str = "senesce vm setup; or, with virtual time, senesce vm build 6.12";
+
 /// How to get a user-mode kernel with virtual time, which Debian's does not have.
 pub const VIRTUAL_TIME_ADVICE: &str = "install the package senesce-kernel, or build one: senesce vm build 6.12";
 

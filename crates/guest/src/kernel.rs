@@ -4,7 +4,7 @@ use crate::error::{GuestError, io_error};
 use crate::fetch::Apt;
 use crate::image;
 use crate::modules::{ModuleIndex, read_module};
-use senesce_core::machine::VIRTUAL_TIME_ADVICE;
+use senesce_core::machine::{KERNEL_ADVICE, VIRTUAL_TIME_ADVICE};
 use senesce_volume::ScratchDirectory;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -117,9 +117,12 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Returns the engine that [`choose`] uses by default: user-mode Linux if it has a kernel, otherwise QEMU.
-    fn preferred(kernels: &[Kernel]) -> Self {
-        if kernels.iter().any(Kernel::is_user_mode) { Self::Uml } else { Self::Qemu }
+    /// Returns the engine that [`choose`] uses by default: user-mode Linux, unless only QEMU has a kernel.
+    fn preferred(kernels: &[Kernel]) -> Option<Self> {
+        match kernels.iter().any(Kernel::is_user_mode) {
+            true => Some(Self::Uml),
+            false => (!kernels.is_empty()).then_some(Self::Qemu),
+        }
     }
 }
 
@@ -129,7 +132,7 @@ impl Engine {
 /// No kernel is cached for this engine, or with this release.
 pub fn choose(release: Option<&str>, engine: Option<Engine>) -> Result<Kernel, GuestError> {
     let mut kernels = cached_kernels()?;
-    let engine = engine.or(release.is_none().then(|| Engine::preferred(&kernels)));
+    let engine = engine.or_else(|| release.map_or_else(|| Engine::preferred(&kernels), |_| None));
     kernels.retain(|kernel| engine.is_none_or(|engine| kernel.is_user_mode() == (engine == Engine::Uml)));
     // The package's kernel, built ones, then Debian's, which has no virtual time.
     kernels.sort_by_key(|kernel| kernel.is_user_mode() && !kernel.has_virtual_time());
@@ -148,9 +151,7 @@ fn without_kernel(engine: Option<Engine>) -> GuestError {
     let what = "the guest has no kernel yet".into();
     match (engine, crate::uml::check_processor()) {
         (Some(Engine::Uml), Err(error)) => error,
-        (None, Ok(())) | (Some(Engine::Uml), Ok(())) => {
-            GuestError::Missing { what, remedy: VIRTUAL_TIME_ADVICE.into() }
-        }
+        (None | Some(Engine::Uml), Ok(())) => GuestError::Missing { what, remedy: KERNEL_ADVICE.into() },
         _ => GuestError::Missing { what, remedy: "senesce vm setup --engine qemu".into() },
     }
 }

@@ -14,7 +14,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use senesce_core::analysis::score_lines;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
-use senesce_core::machine::{VIRTUAL_TIME_ADVICE, is_emulated, memory_available};
+use senesce_core::machine::{KERNEL_ADVICE, is_emulated, memory_available};
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Record, Silent, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, demo};
 use senesce_runner::{Conduct, Needs, Outcome, State, conduct, default_path, new_plan};
@@ -194,9 +194,9 @@ fn hint(is_root: bool, has_maker: bool) -> String {
     let needed = match (is_root, has_maker) {
         (true, true) => "senesce doctor lists the missing parts".to_string(),
         (true, false) => format!("install {package}; senesce doctor lists other missing parts"),
-        (false, true) => format!("run sudo senesce demo; or, for a demo without root, {VIRTUAL_TIME_ADVICE}"),
+        (false, true) => format!("run sudo senesce demo; or, for a demo without root, {KERNEL_ADVICE}"),
         (false, false) => {
-            format!("run sudo senesce demo; or, for a demo without root, install {package}, then {VIRTUAL_TIME_ADVICE}")
+            format!("run sudo senesce demo; or, for a demo without root, install {package}, then {KERNEL_ADVICE}")
         }
     };
     format!("\nhint: {needed}")

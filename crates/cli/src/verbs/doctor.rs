@@ -12,7 +12,7 @@ use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
 use conclusion::{Conclusion, KERNEL};
-use senesce_core::machine::VIRTUAL_TIME_ADVICE;
+use senesce_core::machine::KERNEL_ADVICE;
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{self, Kernel};
 use senesce_guest::qemu::QEMU;
@@ -52,7 +52,7 @@ impl Verb for Doctor {
 
 fn examine_machine(as_json: bool) -> io::Result<()> {
     let mut checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
-    checks.push(kernels_with_virtual_time());
+    checks.push(user_mode_kernels());
     let packaged = uml::packaged_programs();
     checks.iter_mut().for_each(|check| explain(check, &packaged));
     let conclusion = Conclusion::of(&checks, &packaged);
@@ -69,17 +69,20 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
     wrap(&conclusion.line(), limit).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-fn kernels_with_virtual_time() -> Check {
+fn user_mode_kernels() -> Check {
+    let name = |kernel: Kernel| match kernel.has_virtual_time() {
+        true => kernel.version,
+        false => format!("{} (without virtual time)", kernel.version),
+    };
     let (state, found) = match kernel::cached_kernels() {
         Err(error) => (State::Missing, error.to_string()),
         Ok(all) => {
-            let names: Vec<String> =
-                all.into_iter().filter(Kernel::has_virtual_time).map(|kernel| kernel.version).collect();
+            let names: Vec<String> = all.into_iter().filter(Kernel::is_user_mode).map(name).collect();
             (if names.is_empty() { State::Missing } else { State::Works }, names.join(", "))
         }
     };
     let (what, needed_for) = (KERNEL.into(), "images without root, virtual time".into());
-    Check { what, needed_for, state, found, remedy: VIRTUAL_TIME_ADVICE.into() }
+    Check { what, needed_for, state, found, remedy: KERNEL_ADVICE.into() }
 }
 
 /// Adds what needs a check: a guest of QEMU, or only the kernel of this machine because guests have `packaged` programs.

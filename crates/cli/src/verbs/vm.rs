@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use rustix::fs::FileType;
-use senesce_core::machine::VIRTUAL_TIME_ADVICE;
+use senesce_core::machine::{KERNEL_ADVICE, VIRTUAL_TIME_ADVICE};
 use senesce_core::output::Format;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -224,7 +224,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
         println!("kernel:  {} for {}{clock} in {}", kernel.version, engine_name(kernel), kernel.folder.display());
     }
     if kernels.is_empty() {
-        println!("kernel:  none\nhint: {VIRTUAL_TIME_ADVICE}");
+        println!("kernel:  none\nhint: {KERNEL_ADVICE}");
     }
     Ok(ExitCode::Done.into())
 }
