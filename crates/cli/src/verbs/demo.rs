@@ -311,7 +311,7 @@ mod tests {
         for (is_root, has_maker) in [(true, true), (true, false), (false, true), (false, false)] {
             let words = hint(is_root, has_maker);
             assert_eq!(words.contains("e2fsprogs"), !has_maker, "{words}");
-            assert_eq!(words.contains("senesce-kernel"), !is_root, "{words}");
+            assert_eq!(words.contains("senesce vm setup"), !is_root, "{words}");
         }
     }
 
