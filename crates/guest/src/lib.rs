@@ -5,6 +5,7 @@ pub mod carry;
 mod control;
 mod drive;
 pub mod drives;
+mod ending;
 mod error;
 mod fetch;
 pub mod guest;

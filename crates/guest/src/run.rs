@@ -2,6 +2,7 @@
 
 use crate::control::{self, PROGRAMS};
 use crate::drive::{Drive, DriveKind};
+use crate::ending::{keep_console, read_exit};
 use crate::error::{GuestEnd, GuestError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::guest_space::{GuestSpace, with_full_path};
@@ -13,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
 use crate::uml::{self, GuestTime, Method, Started, userland};
-use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, keep_console, read_exit, started};
+use crate::watch::{GuestProcess, Limit, WatchEnd, WatchedGuest, started};
 use senesce_core::circumstances::date_of;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::machine::VIRTUAL_TIME_ADVICE;

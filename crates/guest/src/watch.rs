@@ -1,14 +1,13 @@
 //! Watches a guest from boot to end: forwards its output and enforces its limits.
 
 use crate::control;
+use crate::ending::{console_output, last_lines};
 use crate::error::{GuestEnd, GuestError, io_error};
-use crate::kernel::cache_folder;
 use crate::space;
 use crate::uml::GuestTime;
 use rustix::process::{Pid, Signal};
 use senesce_core::input::InputFolder;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::record::write_atomically;
 use senesce_sys::usage;
 use senesce_volume::{Guardian, TargetError};
 use std::fs::{self, File};
@@ -189,7 +188,7 @@ impl WatchedGuest<'_> {
 }
 
 /// Opens a file of the control share. The guest can write the share, so it may be a link, a pipe or a device.
-fn open_shared(control: &Path, name: &str) -> io::Result<File> {
+pub(crate) fn open_shared(control: &Path, name: &str) -> io::Result<File> {
     InputFolder::open(control)?.file(Path::new(name))
 }
 
@@ -230,82 +229,10 @@ pub(crate) fn started(control: &Path) -> bool {
     control.join("started").exists()
 }
 
-/// Reads the command's exit status.
-///
-/// # Errors
-/// It is missing: the guest did not boot, ran out of memory, or ended by itself.
-pub(crate) fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
-    let said = console_output(console);
-    // The kernel's message; a memory limit of the command's own cgroup has the message "Memory cgroup out of memory".
-    let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
-    let started = started(control);
-    let status = exit_status(control).filter(|_| started);
-    let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
-    let (end, what, remedy) = match (status, panic) {
-        (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
-        _ if out_of_memory => (GuestEnd::OutOfMemory, "ran out of memory".into(), "give it more with --memory"),
-        // Not restored: the first process dies of it.
-        (_, Some(message)) if !started && said.contains("put_fp_registers") => (
-            GuestEnd::Panic,
-            format!("panicked ({message}): the kernel has no space for the registers of this processor (AMX)"),
-            "`senesce vm build 6.12` builds a kernel that has it",
-        ),
-        (_, Some(message)) => (
-            GuestEnd::Panic,
-            format!("panicked ({message})"),
-            "if the command did not cause the panic, try another kernel: senesce vm setup --kernel FILE --modules DIR",
-        ),
-        // From the check at the start of user-mode Linux.
-        _ if !started && said.contains("check_ptrace") => {
-            return Err(GuestError::Missing {
-                what: "user-mode Linux needs ptrace(2), which is forbidden here".into(),
-                remedy: "allow it in the container's seccomp filter, or emulate a machine: senesce vm setup --engine \
-                         qemu"
-                    .into(),
-            });
-        }
-        _ => {
-            let what = if started { "ended before the command did" } else { "could not start the command" };
-            (GuestEnd::Other, what.into(), "`senesce vm list` shows the setup")
-        }
-    };
-    Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
-}
-
-/// Keeps the whole console of the last guest that failed, and names its file in the error.
-pub(crate) fn keep_console(error: GuestError, console: &Path) -> GuestError {
-    let GuestError::Guest { end, what, console: lines, remedy } = error else { return error };
-    let keep = || -> Option<PathBuf> {
-        let path = cache_folder().ok()?.join("guest-console.log");
-        fs::create_dir_all(path.parent()?).ok()?;
-        write_atomically(&path, console_output(console).as_bytes()).ok()?;
-        Some(path)
-    };
-    let kept = keep().map_or(String::new(), |path| format!("\nthe whole console is in {}", path.display()));
-    GuestError::Guest { end, what, console: lines, remedy: format!("{remedy}{kept}") }
-}
-
-fn exit_status(control: &Path) -> Option<u8> {
-    const LONGEST: u64 = 8;
-    let mut text = String::new();
-    open_shared(control, "exit").ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
-}
-
-fn console_output(console: &Path) -> String {
-    let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
-    said
-}
-
-fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ending::exit_status;
 
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
         let temporary = tempfile::tempdir().unwrap();
@@ -352,16 +279,6 @@ mod tests {
         assert!(limit.is_over(seconds(120), || seconds(50)));
         let again = Limit { waited: seconds(20), ..limit };
         assert!(!again.is_over(seconds(120), || seconds(50)), "an earlier boot waited too");
-    }
-
-    #[test]
-    fn forbidden_ptrace_is_a_missing_requirement() {
-        let folder = tempfile::tempdir().unwrap();
-        let console = folder.path().join("console");
-        fs::write(&console, "ptrace: Operation not permitted\ncheck_ptrace : expected SIGSTOP, got status = 0x9\n")
-            .unwrap();
-        let failed = read_exit(folder.path(), &console);
-        assert!(matches!(failed, Err(GuestError::Missing { .. })), "{failed:?}");
     }
 
     #[test]

@@ -62,6 +62,19 @@ fn exit_status_and_output_are_returned() {
 
 #[test]
 #[ignore = "needs the user-mode kernel"]
+fn guest_starts_in_any_folder() {
+    for host in HOSTS {
+        for folder in ["/", "/tmp", "/var/tmp", "/dev/shm"].map(Path::new) {
+            let output = host.in_guest(folder, &["pwd"]);
+            let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+            let found = (output.status.code(), shown.trim_end());
+            assert_eq!(found, (Some(0), folder.to_str().unwrap()), "{host:?} {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the user-mode kernel"]
 fn guest_sees_programs_and_shares_only() {
     let folder = tempfile::tempdir().unwrap();
     let (work, secret) = (folder.path().join("work"), folder.path().join("secret"));

@@ -161,7 +161,7 @@ pub(crate) fn other_ends_have_their_own_status(engine: &str) {
     ends(&[], &["no-such-command"], 127, &["no-such-command"]);
     ends(&["--time-limit", "20s"], &["sleep", "1000"], 125, &["--time-limit"]);
     ends(&[], &["sh", "-c", "echo c >/proc/sysrq-trigger"], 125, &["panicked", "sysrq", "guest-console.log"]);
-    let hog = ["sh", "-c", "head -c 2000000000 /dev/zero | tail"];
+    let hog = ["sh", "-c", "mount -t tmpfs -o size=2G none /mnt && head -c 2000000000 /dev/zero >/mnt/file"];
     ends(&["--memory", "512M"], &hog, 125, &["ran out of memory", "--memory"]);
 }
 

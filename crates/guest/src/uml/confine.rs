@@ -21,6 +21,9 @@ const STDIN: &str = "-";
 /// This program in the guest.
 pub(super) const PROGRAM: &str = "/guest/senesce";
 
+/// The kernel's folder for the file of its memory. A share or the working directory may cover /tmp.
+pub(super) const TEMPORARY: &str = "/guest/tmp";
+
 /// Programs and libraries of the host.
 pub(super) const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 /// Their configuration. Nothing else of /etc is visible.

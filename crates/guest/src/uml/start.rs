@@ -1,5 +1,6 @@
 //! Starts a user-mode kernel for a run, by one of the methods of confinement.
 
+use super::confine::TEMPORARY;
 use super::processor::{self, OwnProcessor};
 use super::userland::Userland;
 use super::{HostTree, MODULES, Method, UmlMachine, readable_directory};
@@ -42,7 +43,7 @@ pub(crate) fn start(
     let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
     let readable: Vec<PathBuf> =
         [Some(program.clone()), readable_directory(&job.directory)].into_iter().flatten().collect();
-    let (mut temporary, mut memory) = ("/tmp".into(), None);
+    let (mut temporary, mut memory) = (TEMPORARY.into(), None);
     job.boot_modules = MODULES.into();
     if method == Method::Landlock {
         (temporary, memory) = memory_folder(run.memory, scratch)?;

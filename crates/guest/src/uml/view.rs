@@ -1,7 +1,7 @@
 //! The tree of files that a user-mode kernel sees, made of mounts of the host.
 
 use super::confine::{
-    ACCOUNTS, BindMount, Confinement, DEVICES, ENTROPY, FOLDERS, PROGRAM, SETTINGS, SYSTEM, below, wrong,
+    ACCOUNTS, BindMount, Confinement, DEVICES, ENTROPY, FOLDERS, PROGRAM, SETTINGS, SYSTEM, TEMPORARY, below, wrong,
 };
 use crate::guest::folder_at;
 use rustix::fs::{CWD, Mode};
@@ -60,7 +60,11 @@ pub(super) fn make_tree(confinement: &Confinement, sources: &[Source]) -> Result
         folder_at(&root.join(folder))?;
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("tmpfs", "tmp", "tmpfs", flags, Some(c"mode=1777")).map_err(wrong("mount", "/tmp"))?;
+    for folder in [Path::new("/tmp"), Path::new(TEMPORARY)] {
+        let place = below(root, folder);
+        folder_at(&place)?;
+        rustix::mount::mount("tmpfs", &place, "tmpfs", flags, Some(c"mode=1777")).map_err(wrong("mount", folder))?;
+    }
     // Before anything of the host is visible: a share may be /etc itself.
     write_at(&root.join("etc/passwd"), ACCOUNTS)?;
     link_mounts(root)?;

@@ -57,7 +57,6 @@ fn ordinary_user_ages_measures_and_reproduces() {
     let place = Place::new();
     let aged = place.succeeds("age image:a.img,size=64M --overwrites 1 --truncate-sizes --out aged --json");
     assert_eq!(aged["environment"]["vm.accelerator"], "uml");
-    assert!(aged["cost"].is_object(), "{aged}");
     let benched = place.succeeds("--vm bench memory:64M webserver --scale 0.02 --time 1s --out benched --json");
     assert!(benched["repetitions"][0]["ops"].as_u64() > Some(0), "{benched}");
     std::fs::write(place.folder.path().join("study.toml"), STUDY).unwrap();
