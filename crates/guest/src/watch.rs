@@ -10,7 +10,7 @@ use senesce_core::input::InputFolder;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage;
 use senesce_volume::{Guardian, TargetError};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -233,6 +233,7 @@ pub(crate) fn started(control: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::ending::exit_status;
+    use std::fs;
 
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
         let temporary = tempfile::tempdir().unwrap();
