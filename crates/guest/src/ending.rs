@@ -1,4 +1,4 @@
-//! How a guest ended: its command's exit status, or the reason why there is none, from its console.
+//! How a guest ended: its command's exit status, or why it is missing, from its console.
 
 use crate::error::{GuestEnd, GuestError};
 use crate::kernel::cache_folder;
