@@ -237,6 +237,11 @@ fn guest_hint(verb: &str, is_set_up: bool) -> Option<String> {
 /// Adds a hint to a failure to find a file. A user-mode kernel shows only a part of the host's files.
 fn hinted_in_user_mode(failure: Failure) -> Failure {
     let text = failure.to_string();
+    let lacks_driver = ["tracefs", "/dev/fuse"].iter().any(|part| text.contains(part));
+    if failure.exit_code() == ExitCode::Missing && lacks_driver && !text.contains("hint:") {
+        let hint = "the kernel of this guest lacks it; one of senesce vm build 6.12 has it";
+        return Failure::new(ExitCode::Missing, format!("{text}\nhint: {hint}"));
+    }
     if !text.contains("(ENOENT)") || text.contains("hint:") {
         return failure;
     }

@@ -5,6 +5,7 @@
 use crate::error::TargetError;
 use rustix::fs::{Access, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use senesce_core::machine::owner_here;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -43,10 +44,14 @@ pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
     Ok(path)
 }
 
+/// In a guest, shares may show the owners of the host.
+pub(crate) fn is_own(owner: u32) -> bool {
+    owner_here(owner) == rustix::process::geteuid().as_raw()
+}
+
 fn is_runtime_of_user(path: &Path) -> bool {
     let found = rustix::fs::stat(path);
-    path.is_absolute()
-        && found.is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0)
+    path.is_absolute() && found.is_ok_and(|found| is_own(found.st_uid) && found.st_mode & 0o022 == 0)
 }
 
 /// Opens a folder that only this user may enter, and creates it if it is missing. Never follows a link.
@@ -70,7 +75,7 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
         Err(errno) => return Err(TargetError::errno("open directory", path)(errno)),
     };
     let found = rustix::fs::fstat(&folder).map_err(TargetError::errno("inspect", path))?;
-    if found.st_uid != rustix::process::geteuid().as_raw() {
+    if !is_own(found.st_uid) {
         return Err(foreign(&format!("it belongs to user {}", found.st_uid)));
     }
     if found.st_mode & 0o777 != 0o700 {
@@ -83,7 +88,7 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
 /// (inode(7)).
 pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
     let found = rustix::fs::stat(path).map_err(TargetError::errno("inspect", path))?;
-    let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;
+    let own = is_own(found.st_uid) || found.st_uid == 0;
     let sticky = found.st_mode & 0o1000 != 0;
     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
         return Err(TargetError::refused(path.display(), "it is not a directory", "set TMPDIR to one"));

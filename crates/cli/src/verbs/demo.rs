@@ -194,9 +194,11 @@ fn hint(is_root: bool, has_maker: bool) -> String {
     let needed = match (is_root, has_maker) {
         (true, true) => "senesce doctor lists the missing parts".to_string(),
         (true, false) => format!("install {package}; senesce doctor lists other missing parts"),
-        (false, true) => format!("run sudo senesce demo; or, for a demo without root, {KERNEL_ADVICE}"),
+        (false, true) => format!("run sudo senesce demo; or, for the full demo without root, {KERNEL_ADVICE}"),
         (false, false) => {
-            format!("run sudo senesce demo; or, for a demo without root, install {package}, then {KERNEL_ADVICE}")
+            format!(
+                "run sudo senesce demo; or, for the full demo without root, install {package}, then {KERNEL_ADVICE}"
+            )
         }
     };
     format!("\nhint: {needed}")

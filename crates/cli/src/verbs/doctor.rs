@@ -11,8 +11,8 @@ use crate::session::Session;
 use crate::text_table::{self, wrap};
 use crate::verb_table::Verb;
 use clap::Args;
-use conclusion::{Conclusion, KERNEL};
-use senesce_core::machine::KERNEL_ADVICE;
+use conclusion::{Conclusion, KERNEL, VIRTUAL_TIME};
+use senesce_core::machine::{KERNEL_ADVICE, VIRTUAL_TIME_ADVICE};
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::kernel::{self, Kernel};
 use senesce_guest::qemu::QEMU;
@@ -52,7 +52,7 @@ impl Verb for Doctor {
 
 fn examine_machine(as_json: bool) -> io::Result<()> {
     let mut checks = examine(&[&uml::BUILD_PROGRAMS[..], &uml::SOURCE_PROGRAMS].concat());
-    checks.push(user_mode_kernels());
+    checks.extend(kernel_checks());
     let packaged = uml::packaged_programs();
     checks.iter_mut().for_each(|check| explain(check, &packaged));
     let conclusion = Conclusion::of(&checks, &packaged);
@@ -69,20 +69,24 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
     wrap(&conclusion.line(), limit).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-fn user_mode_kernels() -> Check {
-    let name = |kernel: Kernel| match kernel.has_virtual_time() {
-        true => kernel.version,
-        false => format!("{} (without virtual time)", kernel.version),
+/// Checks for kernels of guests: any, and those with virtual time.
+fn kernel_checks() -> [Check; 2] {
+    let known = kernel::cached_kernels().map_err(|error| error.to_string());
+    let check = |what: &str, needed_for: &str, serves: fn(&Kernel) -> bool, remedy: &str| {
+        let (state, found) = match &known {
+            Err(error) => (State::Missing, error.clone()),
+            Ok(all) => {
+                let names: Vec<&str> =
+                    all.iter().filter(|kernel| serves(kernel)).map(|kernel| kernel.version.as_str()).collect();
+                (if names.is_empty() { State::Missing } else { State::Works }, names.join(", "))
+            }
+        };
+        Check { what: what.into(), needed_for: needed_for.into(), state, found, remedy: remedy.into() }
     };
-    let (state, found) = match kernel::cached_kernels() {
-        Err(error) => (State::Missing, error.to_string()),
-        Ok(all) => {
-            let names: Vec<String> = all.into_iter().filter(Kernel::is_user_mode).map(name).collect();
-            (if names.is_empty() { State::Missing } else { State::Works }, names.join(", "))
-        }
-    };
-    let (what, needed_for) = (KERNEL.into(), "images without root, virtual time".into());
-    Check { what, needed_for, state, found, remedy: KERNEL_ADVICE.into() }
+    [
+        check(KERNEL, "images without root", Kernel::is_user_mode, KERNEL_ADVICE),
+        check(VIRTUAL_TIME, "gates, age --time-scale", Kernel::has_virtual_time, VIRTUAL_TIME_ADVICE),
+    ]
 }
 
 /// Adds what needs a check: a guest of QEMU, or only the kernel of this machine because guests have `packaged` programs.

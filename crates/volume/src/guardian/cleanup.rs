@@ -3,6 +3,7 @@
 use super::owner::stat_of;
 use crate::command_group::Members;
 use crate::mount::FILE_SYSTEM;
+use crate::runtime::is_own;
 use crate::{custom, guard, loop_device};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -252,7 +253,7 @@ fn remove_directory(path: &Path) -> io::Result<bool> {
 /// deleted.
 fn remove_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() => {}
+        Ok(found) if found.is_dir() && is_own(found.uid()) => {}
         Ok(_) => return Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),

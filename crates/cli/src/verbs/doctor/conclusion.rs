@@ -6,6 +6,7 @@ use senesce_runs::doctor::{Check, ROOT, State};
 use serde::Serialize;
 
 pub(super) const KERNEL: &str = "user-mode kernel";
+pub(super) const VIRTUAL_TIME: &str = "virtual time";
 const IMAGES: &[&str] = &[ROOT, "/dev/loop-control", "mkfs.ext4"];
 
 /// A feature that needs all of its programs, so that all missing ones are named.
@@ -15,7 +16,7 @@ const VM_BUILD: &str = "vm build";
 const FEATURES: [(&str, &[&[&str]]); 8] = [
     ("age and bench of directories", &[&[]]),
     ("demo and age of images", &[IMAGES, &[KERNEL, "mkfs.ext4"]]),
-    ("gates (study) in a guest", &[&[KERNEL, "mkfs.ext4"]]),
+    ("gates (study) in a guest", &[&[KERNEL, VIRTUAL_TIME, "mkfs.ext4"]]),
     ("study on the host", &[IMAGES]),
     ("cold reads", &[&[ROOT, "self-test: cold read"]]),
     ("block traces", &[&[ROOT, "self-test: block trace"]]),
@@ -104,7 +105,8 @@ mod tests {
 
     /// Returns the checks of a machine on which only these pass, and all programs that build a kernel.
     fn checks(passed: &[&str]) -> Vec<Check> {
-        let names = [ROOT, "/dev/loop-control", "/dev/fuse", "self-test: cold read", "self-test: block trace", KERNEL];
+        let own = [KERNEL, VIRTUAL_TIME];
+        let names = [ROOT, "/dev/loop-control", "/dev/fuse", "self-test: cold read", "self-test: block trace"];
         let check = |name: &str| Check {
             what: name.into(),
             needed_for: "something".into(),
@@ -115,7 +117,7 @@ mod tests {
             found: String::new(),
             remedy: String::new(),
         };
-        names.into_iter().chain(PROGRAMS).chain(build_programs()).map(check).collect()
+        names.into_iter().chain(own).chain(PROGRAMS).chain(build_programs()).map(check).collect()
     }
 
     fn missing<'a>(conclusion: &'a Conclusion, feature: &str) -> &'a [&'static str] {
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn user_with_a_user_mode_kernel_lacks_only_what_needs_root() {
-        let found = checks(&[KERNEL, "mkfs.ext4", "/dev/fuse", "fusermount3", QEMU]);
+        let found = checks(&[KERNEL, VIRTUAL_TIME, "mkfs.ext4", "/dev/fuse", "fusermount3", QEMU]);
         let conclusion = Conclusion::of(&found, &[]);
         let not_ready: Vec<&str> = conclusion.not_ready.iter().map(|one| one.feature).collect();
         assert_eq!(not_ready, ["study on the host", "cold reads", "block traces"]);
@@ -155,10 +157,13 @@ mod tests {
 
     #[test]
     fn program_of_the_guest_counts() {
-        let found = checks(&[KERNEL]);
+        let found = checks(&[KERNEL, VIRTUAL_TIME]);
         let conclusion = Conclusion::of(&found, &["mkfs.ext4".into()]);
         let ready = ["age and bench of directories", "demo and age of images", "gates (study) in a guest", VM_BUILD];
         assert_eq!(conclusion.ready, ready);
+        let of_debian = Conclusion::of(&checks(&[KERNEL]), &["mkfs.ext4".into()]);
+        assert_eq!(of_debian.ready, [ready[0], ready[1], VM_BUILD]);
+        assert_eq!(missing(&of_debian, "gates (study) in a guest"), [VIRTUAL_TIME]);
         let without = Conclusion::of(&found, &[]);
         assert_eq!(missing(&without, "demo and age of images"), [ROOT, "mkfs.ext4"]);
     }

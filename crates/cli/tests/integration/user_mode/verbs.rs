@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-const STUDY: &str = "name = 't'\nsize = '64M'\nrepetitions = 1\nnumbers_only = true\nfile_system = [{ kind = 'ext4' }]\n\
+pub(super) const STUDY: &str = "name = 't'\nsize = '64M'\nrepetitions = 1\nnumbers_only = true\nfile_system = [{ kind = 'ext4' }]\n\
      workload = [{ personality = 'webserver', scale = 0.02, seconds = 0.5 }]\n[[state]]\nkind = 'fresh'\n";
 
 #[test]
