@@ -252,7 +252,7 @@ fn user_in_a_chroot_reads_images_and_continues_runs() {
                   exec chroot --userspec=65534:65534 \"$1/root\" sh -c 'cd \"$1/home\" && export XDG_CACHE_HOME=\"$1/cache\" && \
                   \"$0\" age image:a.img,size=64M --overwrites 1 --truncate-sizes --no-cost --out aged && \
                   \"$0\" --vm layout a.img && \"$0\" --vm verify aged && \
-                  \"$0\" --vm study \"$1/study.toml\" --out studied && \
+                  cp \"$1/study.toml\" . && \"$0\" --vm study study.toml --out studied && \
                   for turn in 1 2; do \"$0\" --vm reproduce zns-finish --scale smoke --out run && \"$0\" --vm report run || exit; done' \"$0\" \"$1\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).arg(assert_cmd::cargo::cargo_bin!("senesce")).arg(folder.path());
